@@ -66,7 +66,7 @@ pub struct Answer<Q> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Where they are of several paths, these, each once.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// Best first.
     pub results: Vec<ResultView>,

@@ -147,7 +147,7 @@ impl<'a> Summary<'a> {
                 .map(|report| report.reason.to_string()),
             embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
-            took_ms: output::milliseconds(took),
+            took_ms: quarry_answer::milliseconds(took),
         }
     }
 

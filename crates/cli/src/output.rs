@@ -7,7 +7,6 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -176,11 +175,6 @@ fn with_causes(chain: anyhow::Chain<'_>) -> String {
         }
     }
     text
-}
-
-/// Milliseconds, to the microsecond.
-pub fn milliseconds(duration: Duration) -> f64 {
-    duration.as_micros() as f64 / 1000.0
 }
 
 #[cfg(test)]

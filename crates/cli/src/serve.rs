@@ -13,6 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use quarry_embed::Embedder;
 use quarry_index::{Event, Filter, Index, OpenOptions, Update};
+use quarry_server::Workspace;
 use quarry_walk::WalkOptions;
 use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
 
@@ -86,7 +87,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
     let trees = Arc::new(Trees::new(&served.names()?, defaults, args.links, Box::new(status)));
     let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
-    let server = Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy)?;
+    let server =
+        Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy, served.workspaces())?;
     let (sender, messages) = mpsc::channel();
     let (stop, stopped) = (server.stop(), sender.clone());
     ctrlc::set_handler(move || {
@@ -146,6 +148,14 @@ impl Served {
             Ok(name.unwrap_or_else(|| "root".to_owned()))
         };
         self.paths.iter().map(name).collect()
+    }
+
+    /// What agents ask.
+    fn workspaces(&self) -> Vec<Workspace> {
+        let workspace = |(path, options): (&PathBuf, &OpenOptions)| {
+            Workspace::new(path.clone(), options.clone(), Arc::clone(&self.model))
+        };
+        self.paths.iter().zip(&self.options).map(workspace).collect()
     }
 
     /// The directories of the indexes.

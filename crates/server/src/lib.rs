@@ -2,7 +2,7 @@
 //!
 //! [`Workspace`] is a source tree with its index, and answers a [`Call`] of one of the [`TOOLS`] with text that an
 //! agent can use at once, within a budget of tokens; it knows no protocol. [`serve_stdio`] puts the protocol around
-//! it. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
+//! it, and with the feature `http`, `http_service` does. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
 
 mod calls;
 mod error;
@@ -17,6 +17,8 @@ mod tree_path;
 mod workspace;
 
 pub use error::{ServeError, ToolError};
+#[cfg(feature = "http")]
+pub use protocol::http_service;
 pub use protocol::serve_stdio;
 pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, Size, TOOLS, Tool};
 pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, ToolAnswer, Workspace};

@@ -10,6 +10,10 @@ use rmcp::model::{
     ToolAnnotations,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
+#[cfg(feature = "http")]
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+#[cfg(feature = "http")]
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler, ServiceExt};
 use tokio::sync::mpsc;
 
@@ -44,6 +48,24 @@ pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
     // A build that nobody waits for is dropped; its lock and its unfinished files do not hinder others.
     runtime.shutdown_background();
     served
+}
+
+/// The longest message over HTTP, in bytes.
+#[cfg(feature = "http")]
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+/// The protocol over HTTP, as a service that answers one path. Each call stands alone: there are no sessions to keep, and
+/// so none to lose. Who may ask is left to whoever has the service.
+#[cfg(feature = "http")]
+pub fn http_service(
+    workspace: Arc<Workspace>,
+) -> StreamableHttpService<impl ServerHandler, NeverSessionManager> {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
+        .disable_allowed_hosts();
+    StreamableHttpService::new(move || Ok(Server(Arc::clone(&workspace))), Arc::default(), config)
 }
 
 async fn serve(workspace: Workspace) -> Result<(), ServeError> {

@@ -78,6 +78,11 @@
       return select(0);
     }
     if (writes || (keys && keys.open)) return;
+    const button = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+    if (button) {
+      event.preventDefault();
+      return button.click();
+    }
     switch (event.key) {
       case "/":
         if (!box) return;

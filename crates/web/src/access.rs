@@ -1,6 +1,7 @@
 //! Who is answered: by the address that is listened on, the name that a request gives the server, and a token.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -10,7 +11,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::problem::Problem;
-use crate::router::App;
 
 /// The shortest token that is accepted, in bytes.
 pub const MIN_TOKEN_BYTES: usize = 16;
@@ -74,6 +74,12 @@ impl Access {
             _ => {}
         }
         Ok(Self { hosts, token: token.map(Token::new), is_behind_proxy })
+    }
+
+    /// For a server that asks everybody for a link of their own.
+    #[cfg(feature = "labels")]
+    pub(crate) fn by_links(hosts: Vec<String>, is_behind_proxy: bool) -> Self {
+        Self { hosts, token: None, is_behind_proxy }
     }
 
     /// Whether a request calls the server by a name of its own. A page of a stranger can make a browser send requests
@@ -158,14 +164,14 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
     let digits = hexadecimal.as_bytes().chunks(2);
     digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// Answers only requests that may be answered.
-pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    match refusal(&app.access, &request) {
+pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    match refusal(&access, &request) {
         Some(refusal) => refusal,
         None => next.run(request).await,
     }

@@ -13,6 +13,8 @@ mod api;
 mod connection;
 mod gate;
 mod highlight;
+#[cfg(feature = "labels")]
+mod labels;
 mod listen;
 mod metrics;
 mod openapi;
@@ -24,6 +26,8 @@ mod router;
 mod trees;
 
 pub use access::{Access, AccessError, MIN_TOKEN_BYTES};
+#[cfg(feature = "labels")]
+pub use labels::{JoinLink, Labels};
 pub use listen::{ListenError, Server, Stop};
 pub use openapi::description;
 pub use pages::CodeLink;

@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use quarry_server::Workspace;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -59,7 +61,7 @@ pub struct Server {
     runtime: tokio::runtime::Runtime,
     listener: TcpListener,
     address: SocketAddr,
-    app: App,
+    router: Router,
     stop: Stop,
     stopped: watch::Receiver<bool>,
 }
@@ -76,7 +78,8 @@ impl Stop {
 }
 
 impl Server {
-    /// Listens at `address`, whose port may be 0 for any.
+    /// Listens at `address`, whose port may be 0 for any. Agents are served from `workspaces`, one for each tree, if there
+    /// are any.
     ///
     /// # Errors
     /// When the address cannot be used, or everybody could read what is served.
@@ -86,9 +89,30 @@ impl Server {
         hosts: Vec<String>,
         token: Option<&str>,
         is_behind_proxy: bool,
+        workspaces: Vec<Workspace>,
     ) -> Result<Self, ListenError> {
-        raise_file_limit();
         let access = Access::new(address, hosts, token, is_behind_proxy)?;
+        Self::listen(address, router(App::new(trees, access, workspaces)))
+    }
+
+    /// Listens at `address` for the people who fill in a form; whoever has no link of their own is refused.
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    #[cfg(feature = "labels")]
+    pub fn for_labels(
+        address: SocketAddr,
+        labels: crate::Labels,
+        hosts: Vec<String>,
+        is_behind_proxy: bool,
+    ) -> Result<Self, ListenError> {
+        let access = Arc::new(Access::by_links(hosts, is_behind_proxy));
+        let routes = crate::labels::router(Arc::new(labels), Arc::clone(&access));
+        Self::listen(address, crate::router::guarded(routes, access, Arc::default()))
+    }
+
+    fn listen(address: SocketAddr, router: Router) -> Result<Self, ListenError> {
+        raise_file_limit();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, usize::from))
             .enable_all()
@@ -98,14 +122,7 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
         let (stop, stopped) = watch::channel(false);
-        Ok(Self {
-            runtime,
-            listener,
-            address,
-            app: App::new(trees, access),
-            stop: Stop(Arc::new(stop)),
-            stopped,
-        })
+        Ok(Self { runtime, listener, address, router, stop: Stop(Arc::new(stop)), stopped })
     }
 
     /// Where it listens.
@@ -122,15 +139,15 @@ impl Server {
 
     /// Answers until it is stopped, and then what was begun.
     pub fn run(self) {
-        let Self { runtime, listener, app, stopped, .. } = self;
-        runtime.block_on(serve(listener, app, stopped));
+        let Self { runtime, listener, router, stopped, .. } = self;
+        runtime.block_on(serve(listener, router, stopped));
         // Searches that nobody waits for any longer.
         runtime.shutdown_background();
     }
 }
 
-async fn serve(listener: TcpListener, app: App, mut stopped: watch::Receiver<bool>) {
-    let service = router(app).into_service::<Body>();
+async fn serve(listener: TcpListener, router: Router, mut stopped: watch::Receiver<bool>) {
+    let service = router.into_service::<Body>();
     let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {

@@ -1,9 +1,181 @@
 //! The description of the API, from the types of its answers.
 
+use quarry_answer::{Answer, Callees, Callers, FileView, SearchQuestion, SimilarQuestion, StatusView};
+use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Value, json};
+
+use crate::api::TreesView;
+use crate::problem::ProblemView;
+use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS};
+
+/// A parameter: its name, its schema, whether it is required, and what it says.
+type Parameter = (&'static str, Value, bool, &'static str);
 
 /// The OpenAPI description of the HTTP API.
 #[must_use]
 pub fn description() -> Value {
-    json!({})
+    let mut schemas = SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into())
+        .into_generator();
+    let query: Parameter = (
+        "q",
+        json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS }),
+        true,
+        "What the code does in plain words, or the name of a symbol.",
+    );
+    let place: [Parameter; 2] = [
+        ("path", text(), true, "File, relative to its tree."),
+        ("line", line(), true, "A line in the unit, counted from 1."),
+    ];
+    let subject: [Parameter; 5] = [
+        ("name", text(), false, "Name of a function, method or type. Give either this, or path and line."),
+        ("path", text(), false, "File that it is in, relative to its tree."),
+        ("line", line(), false, "A line in it, counted from 1."),
+        tree(),
+        ("limit", json!({ "type": "integer", "minimum": 0 }), false, "Maximum number of calls."),
+    ];
+    let in_path: [Parameter; 2] =
+        [("tree", text(), true, "Name of the tree."), ("path", text(), true, "File, relative to the tree.")];
+    let of_line: [Parameter; 1] =
+        [("line", line(), false, "Only the innermost unit at this line, with its source.")];
+    let mut paths = serde_json::Map::new();
+    let mut add = |path: &str, about: &str, in_path: &[Parameter], query: &[Parameter], answer: Value| {
+        let located = |place: &'static str| move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": place, "required": required, "schema": schema, "description": about });
+        let parameters: Vec<Value> =
+            in_path.iter().map(located("path")).chain(query.iter().map(located("query"))).collect();
+        let problem = json!({
+            "description": "What is wrong, and what to do.",
+            "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+        });
+        let answer = json!({
+            "description": "The answer.",
+            "content": { "application/json": { "schema": answer } },
+        });
+        let operation = json!({
+            "summary": about,
+            "parameters": parameters,
+            "responses": { "200": answer, "default": problem },
+        });
+        paths.insert(path.to_owned(), json!({ "get": operation }));
+    };
+    let schema = |schema: schemars::Schema| Value::from(schema);
+    let search = schema(schemas.subschema_for::<Answer<SearchQuestion>>());
+    add(
+        "/api/v1/search",
+        "Finds code by what it does, as `quarry search --json`.",
+        &[],
+        &[vec![query], units()].concat(),
+        search,
+    );
+    let similar = schema(schemas.subschema_for::<Answer<SimilarQuestion>>());
+    let mut places = [place.to_vec(), units()].concat();
+    places.retain(|parameter| parameter.0 != "tree");
+    places.push(tree());
+    add(
+        "/api/v1/similar",
+        "Finds code like the code at a line, as `quarry similar --json`.",
+        &[],
+        &places,
+        similar,
+    );
+    let callers = schema(schemas.subschema_for::<Callers>());
+    add(
+        "/api/v1/callers",
+        "Says where something is called, as `quarry callers --json`.",
+        &[],
+        &subject,
+        callers,
+    );
+    let callees = schema(schemas.subschema_for::<Callees>());
+    add("/api/v1/callees", "Says what something calls, as `quarry callees --json`.", &[], &subject, callees);
+    let file = schema(schemas.subschema_for::<FileView>());
+    add("/api/v1/units/{tree}/{path}", "Lists the units of a file.", &in_path, &of_line, file);
+    let trees = schema(schemas.subschema_for::<TreesView>());
+    add("/api/v1/trees", "Lists the trees that are served.", &[], &[], trees);
+    let status = schema(schemas.subschema_for::<StatusView>());
+    add("/api/v1/status", "Says what is indexed, as `quarry status --json`.", &[], &[tree()], status);
+    let problem = schema(schemas.subschema_for::<ProblemView>());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Quarry",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Search of source trees. Where the server has a token, send `Authorization: Bearer TOKEN`.",
+            "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+        },
+        "paths": paths,
+        "components": {
+            "schemas": named(schemas, problem),
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+        "security": [{}, { "token": [] }],
+    })
+}
+
+/// The schemas that others refer to, with that of problems under its name.
+fn named(mut schemas: SchemaGenerator, problem: Value) -> Value {
+    let mut all = schemas.take_definitions(true);
+    let name = problem["$ref"].as_str().and_then(|reference| reference.rsplit('/').next());
+    if let Some(found) = name.and_then(|name| all.remove(name)) {
+        all.insert("Problem".to_owned(), found);
+    }
+    Value::Object(all)
+}
+
+fn text() -> Value {
+    json!({ "type": "string", "minLength": 1 })
+}
+
+fn texts() -> Value {
+    json!({ "type": "array", "items": { "type": "string" } })
+}
+
+fn line() -> Value {
+    json!({ "type": "integer", "minimum": 1 })
+}
+
+fn switch() -> Value {
+    json!({ "type": "string", "enum": ["1", "0"] })
+}
+
+fn tree() -> Parameter {
+    ("tree", text(), false, "Name of the tree; the first one if left out.")
+}
+
+/// The parameters that narrow and present results.
+fn units() -> Vec<Parameter> {
+    vec![
+        ("lang", texts(), false, "Only this language; can be repeated."),
+        (
+            "kind",
+            texts(),
+            false,
+            "Only units of this kind: function, method, type, module or section; can be repeated.",
+        ),
+        (
+            "glob",
+            texts(),
+            false,
+            "Only files that match, in the syntax of .gitignore, or with ! all others; can be repeated.",
+        ),
+        ("dir", text(), false, "Only files below this directory, relative to the tree."),
+        ("tree", texts(), false, "Only this tree, by its name; can be repeated."),
+        ("no-generated", switch(), false, "No code that a program wrote."),
+        ("no-vendored", switch(), false, "No copies of others' code."),
+        (
+            "limit",
+            json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS }),
+            false,
+            "Maximum number of results.",
+        ),
+        ("lines", json!({ "type": "integer", "minimum": 0 }), false, "Lines of each result; 0 for all."),
+        ("context", json!({ "type": "integer", "minimum": 0 }), false, "Lines before and after those."),
+        ("explain", switch(), false, "Say what each score is made of."),
+        (
+            "threshold",
+            json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+            false,
+            "Minimum confidence of a confident answer.",
+        ),
+    ]
 }

@@ -9,6 +9,8 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use quarry_server::Workspace;
+use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 
@@ -24,6 +26,9 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 /// The longest that a request may take, with reading it.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
+/// Calls of agents at a time.
+const MAX_CALLS: usize = 16;
+
 /// Nothing is loaded from elsewhere, no page may show another one, and no script runs but the server's own.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src \
                               'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -35,17 +40,21 @@ pub(crate) struct App {
     pub access: Arc<Access>,
     pub gate: Gate,
     pub metrics: Arc<Metrics>,
+    /// One for each tree, in their order; none where agents are not served.
+    pub workspaces: Arc<[Arc<Workspace>]>,
 }
 
 impl App {
-    pub fn new(trees: Arc<Trees>, access: Access) -> Self {
+    pub fn new(trees: Arc<Trees>, access: Access, workspaces: Vec<Workspace>) -> Self {
         let at_once = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { trees, access: Arc::new(access), gate: Gate::new(at_once), metrics: Arc::default() }
+        let workspaces = workspaces.into_iter().map(Arc::new).collect();
+        let (access, gate) = (Arc::new(access), Gate::new(at_once));
+        Self { trees, access, gate, metrics: Arc::default(), workspaces }
     }
 }
 
 pub(crate) fn router(app: App) -> Router {
-    Router::new()
+    let routes = agents(&app)
         .route("/", get(pages::search))
         .route("/similar", get(pages::similar))
         .route("/calls", get(pages::calls))
@@ -53,7 +62,6 @@ pub(crate) fn router(app: App) -> Router {
         .route("/raw/{tree}/{*path}", get(pages::raw))
         .route("/login", get(pages::login_page).post(pages::log_in))
         .route("/opensearch.xml", get(pages::opensearch))
-        .route(&format!("{ASSETS}{{name}}"), get(pages::asset))
         .route("/api/v1/search", get(api::search))
         .route("/api/v1/similar", get(api::similar))
         .route("/api/v1/callers", get(api::callers))
@@ -62,7 +70,6 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/trees", get(api::trees))
         .route("/api/v1/status", get(api::status))
         .route("/api/v1/openapi.json", get(|| async { Json(openapi::description()) }))
-        .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(api::readyz))
         .route("/metrics", get(api::metrics))
         .fallback(|| async {
@@ -71,8 +78,16 @@ pub(crate) fn router(app: App) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
         })
-        .with_state(app.clone())
-        .layer(from_fn_with_state(app.clone(), access::check))
+        .with_state(app.clone());
+    guarded(routes, app.access, app.metrics)
+}
+
+/// Routes that are answered only to whom they may be, within limits, with what browsers must know of them.
+pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>) -> Router {
+    routes
+        .route(&format!("{ASSETS}{{name}}"), get(pages::asset))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .layer(from_fn_with_state(access, access::check))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, MAX_TIME))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
@@ -83,7 +98,31 @@ pub(crate) fn router(app: App) -> Router {
             .into_response()
         }))
         .layer(from_fn(harden))
-        .layer(from_fn_with_state(app, count))
+        .layer(from_fn_with_state(metrics, count))
+}
+
+/// The Model Context Protocol: of the first tree at /mcp, of each at /mcp/ and its name.
+fn agents(app: &App) -> Router<App> {
+    let free = Arc::new(Semaphore::new(MAX_CALLS));
+    let limit = move |request: Request, next: Next| {
+        let free = Arc::clone(&free);
+        async move {
+            let Ok(_permit) = free.try_acquire() else {
+                let detail = "too many agents ask at once; ask again after the time in Retry-After";
+                return Problem::busy(detail).into_response();
+            };
+            next.run(request).await
+        }
+    };
+    let mut router = Router::new();
+    for (at, (workspace, name)) in app.workspaces.iter().zip(app.trees.names()).enumerate() {
+        let service = quarry_server::http_service(Arc::clone(workspace));
+        if at == 0 {
+            router = router.route_service("/mcp", service.clone());
+        }
+        router = router.route_service(&format!("/mcp/{}", pages::path_text(name)), service);
+    }
+    if app.workspaces.is_empty() { router } else { router.route_layer(from_fn(limit)) }
 }
 
 /// Tells browsers what they must not do with an answer.
@@ -104,12 +143,12 @@ async fn harden(request: Request, next: Next) -> Response {
 }
 
 /// Counts requests by their routes. The path itself, which may hold a secret, goes nowhere.
-async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let start = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let response = next.run(request).await;
     let time = start.elapsed();
-    app.metrics.count(&route, response.status().as_u16(), time);
+    metrics.count(&route, response.status().as_u16(), time);
     tracing::debug!(route, status = response.status().as_u16(), ms = time.as_millis(), "answered");
     response
 }

@@ -17,7 +17,7 @@ use crate::evidence::{Run, RunResult};
 use crate::judge::{Outcome, Verdict};
 use crate::language::Language;
 use crate::pair::Pair;
-use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Subject};
+use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Said, Subject};
 
 /// What an item is about that is not a pair, as the ledger has it.
 #[derive(Serialize, Deserialize)]
@@ -277,6 +277,34 @@ impl Ledger {
                 })
             };
             select.query_row(params![form, item, person], columns).optional()
+        })
+    }
+
+    /// All that was ever said of the items of a form, oldest first: the item, who, and what.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn replies_of(&self, form: &str) -> Result<Vec<(i64, String, Said)>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT item, people.name, label, comment FROM replies JOIN forms USING (form) \
+                 JOIN people USING (person) WHERE forms.name = ?1 ORDER BY reply",
+            )?;
+            let rows = select.query_map([form], |row| {
+                Ok((row.get(0)?, row.get(1)?, Said { label: row.get(2)?, comment: row.get(3)? }))
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// The names of all forms, oldest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn forms(&self) -> Result<Vec<String>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached("SELECT name FROM forms ORDER BY form")?;
+            select.query_map([], |row| row.get(0))?.collect()
         })
     }
 

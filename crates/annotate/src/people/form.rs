@@ -169,7 +169,7 @@ impl Subject {
     }
 
     /// What people are shown of it, by column. No label, system or model is among it.
-    fn shown(&self) -> Vec<(&'static str, String)> {
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Pair(Pair { query, code, language, .. })
             | Self::Generated(Generated { query, code, language, .. }) => {

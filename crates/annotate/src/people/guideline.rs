@@ -164,6 +164,16 @@ impl Guideline {
         self.content.values.iter().map(Value::name).collect::<Vec<_>>().join(", ")
     }
 
+    /// Its values, in its order.
+    pub fn values(&self) -> &[Value] {
+        &self.content.values
+    }
+
+    /// What it asks, in a sentence, and how that is decided, Markdown.
+    pub fn question(&self) -> (&str, &str) {
+        (&self.content.about, self.content.text.trim())
+    }
+
     /// The values on its scale, in ascending order; empty if it has none.
     pub fn scale(&self) -> Vec<f64> {
         let mut scale: Vec<f64> = self.content.values.iter().filter_map(|value| value.scale).collect();

@@ -12,6 +12,7 @@ mod form;
 mod guideline;
 mod import;
 mod sample;
+mod session;
 pub mod study;
 
 pub use answers::{AnswersOptions, answers};
@@ -20,3 +21,4 @@ pub use form::{Answers, FileFormat, Form, Generated, Item, Reply, Side, Subject}
 pub use guideline::{Guideline, ItemKind, Preferred, Value};
 pub use import::{ImportRequest, ImportSummary, import};
 pub use sample::{Candidate, Sampling};
+pub use session::{Kept, PersonProgress, Said, Session};

@@ -152,7 +152,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, Some(split)))?,
         conventions,
         bootstrap,
-        took_ms: output::milliseconds(start.elapsed()),
+        took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
     finish(&args.output, &evaluation, &report)
 }
@@ -186,7 +186,7 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, None))?,
         conventions,
         bootstrap,
-        took_ms: output::milliseconds(start.elapsed()),
+        took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
     finish(&args.output, &evaluation, &report)
 }

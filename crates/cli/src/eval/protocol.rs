@@ -25,7 +25,6 @@ use super::arguments::{BootstrapArgs, LayoutArgs, MethodArgs, OutputArgs, Rankin
 use super::models::Models;
 use crate::eval::shown;
 use crate::new_file;
-use crate::output;
 use crate::progress;
 
 /// Arguments of `quarry eval protocol`: a subcommand for each protocol, with its roles as options.
@@ -336,7 +335,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         discrepancies: discrepancies(outcome.discrepancies.iter().map(String::as_str)),
         options: &options,
         bootstrap,
-        took_ms: output::milliseconds(start.elapsed()),
+        took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
     common.output.layout.print(&report, || sections(&report))
 }

@@ -133,7 +133,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         report: &report,
         notes: &benchmark.notes,
         bootstrap,
-        took_ms: output::milliseconds(start.elapsed()),
+        took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
     args.layout.print(&printed, || {
         let described: String = benchmark.sets.iter().map(|set| describe(set) + "\n").collect();

@@ -7,6 +7,8 @@ mod generate;
 mod people;
 mod reread;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod show;
 mod status;
 mod study;
@@ -52,6 +54,9 @@ enum Command {
     Generate(WorkArgs),
     /// Export forms for people, and import their labels
     People(people::PeopleArgs),
+    /// Have people fill in a form in their browsers, one item on a screen
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeArgs),
     /// Compute the agreement between people, judges and the labels of files
     Study(study::StudyArgs),
     /// Read the stored answers and runs of an earlier version by the rules of this one, and list labels that change,
@@ -238,6 +243,8 @@ pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => calibrate::run(args),
         Command::Generate(args) => generate::run(args),
         Command::People(args) => people::run(args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(args),
         Command::Study(args) => study::run(args),
         Command::Reread(args) => reread::run(args),
         Command::Audit(args) => audit::run(args),

@@ -148,7 +148,7 @@ impl Search {
         Ok(PickResults {
             choices: response.hits.into_iter().map(choice).collect(),
             confident: response.confidence >= self.threshold,
-            took_ms: output::milliseconds(start.elapsed()),
+            took_ms: quarry_answer::milliseconds(start.elapsed()),
             ..nothing
         })
     }

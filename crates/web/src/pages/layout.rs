@@ -38,7 +38,7 @@ pub(super) fn script_address() -> &'static str {
 }
 
 /// A path as part of an address.
-pub(super) fn path_text(path: &str) -> String {
+pub(crate) fn path_text(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
@@ -49,7 +49,7 @@ pub(super) fn file_address(tree: &str, path: &str, line: u32) -> String {
 }
 
 /// A whole page.
-pub(super) fn page(title: &str, body: Markup) -> Markup {
+pub(crate) fn page(title: &str, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -2,7 +2,7 @@
 
 mod code;
 mod file;
-mod layout;
+pub(crate) mod layout;
 mod results;
 
 use axum::Form;
@@ -13,6 +13,7 @@ use maud::{DOCTYPE, Markup, html};
 use serde::Deserialize;
 
 pub(crate) use file::{file, raw};
+pub(crate) use layout::path_text;
 pub(crate) use results::{calls, search, similar};
 
 use crate::params::Params;
@@ -55,7 +56,7 @@ impl CodeLink {
 
     fn address(&self, tree: &str, root: &str, path: &str, line: u32) -> String {
         let line = line.to_string();
-        let values = [layout::path_text(path), line, layout::path_text(root), layout::path_text(tree)];
+        let values = [path_text(path), line, path_text(root), path_text(tree)];
         // One pass, so that a path which looks like a part is not taken for one.
         let mut address = String::new();
         let mut rest = self.template.as_str();

@@ -169,6 +169,11 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
 
 /// A page with the search form above `body`.
 pub(super) fn whole(trees: &Trees, params: &Params, title: &str, body: Markup) -> Markup {
+    framed(trees, params, (title, false), body)
+}
+
+/// Like [`whole`]; the form has the focus if `is_focused`.
+fn framed(trees: &Trees, params: &Params, (title, is_focused): (&str, bool), body: Markup) -> Markup {
     let query = params.get("q").unwrap_or_default();
     let names = trees.names();
     page(
@@ -179,7 +184,7 @@ pub(super) fn whole(trees: &Trees, params: &Params, title: &str, body: Markup) -
                 form #search role="search" method="get" action="/" {
                     label .hidden for="q" { "What the code does, or the name of a symbol" }
                     input #q type="search" name="q" value=(query) maxlength="1000" autocomplete="off"
-                        spellcheck="false" autofocus[query.is_empty()]
+                        spellcheck="false" autofocus[is_focused]
                         placeholder={ "What does the code do, in " (names.join(", ")) "?" };
                     @for (name, value) in params.pairs().filter(|(name, _)| *name != "q") {
                         input type="hidden" name=(name) value=(value);

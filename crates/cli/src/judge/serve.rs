@@ -1,0 +1,113 @@
+//! `quarry judge serve`: forms for people as pages.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, value_parser};
+use quarry_annotate::Ledger;
+use quarry_annotate::people::{Form, ItemKind, Session, open_ledger};
+use quarry_text::counted;
+use quarry_web::{Labels, Server};
+use tempfile::NamedTempFile;
+
+use super::PlanArgs;
+use crate::output;
+use crate::serve::ListenArgs;
+
+/// Maximum bytes of the key that the cookies of annotators are made with.
+const KEY_BYTES: u64 = 32;
+
+/// Arguments of `quarry judge serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    plan: PlanArgs,
+    /// Form to fill in, of those that `quarry judge people export` wrote [default: the newest]
+    #[arg(long, value_name = "NAME")]
+    form: Option<String>,
+    /// Who fills it in; each gets a link that works once (can be repeated)
+    #[arg(long = "annotator", value_name = "NAME", required = true)]
+    annotators: Vec<String>,
+    /// Number of annotators who are to answer each item [default: all]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    overlap: Option<u32>,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+/// Runs `quarry judge serve`, until it is interrupted.
+///
+/// # Errors
+/// When the plan, its ledger or the form cannot be used, or the address.
+pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let plan = args.plan.open()?;
+    let (writer, _) = open_ledger(&plan)?;
+    let form = form(writer.ledger(), args.form.as_deref())?;
+    let mut people = args.annotators.clone();
+    people.sort();
+    people.dedup();
+    if let Some(wrong) =
+        people.iter().find(|name| name.trim() != *name || name.is_empty() || name.len() > 100)
+    {
+        bail!(
+            "--annotator: expected a name of 1 to 100 bytes without white space around it, found {wrong:?}"
+        );
+    }
+    let overlap = args.overlap.map_or(people.len(), |overlap| overlap as usize);
+    if overlap > people.len() {
+        bail!(
+            "--overlap {overlap}: there are {}; name more, or fewer for each item",
+            counted(people.len(), "annotator")
+        );
+    }
+    let items = counted(form.items.len(), "item");
+    let session = Session::open(writer, form, overlap)?;
+    let (labels, links) = Labels::new(session, people, key(&plan.ledger)?)?;
+    let ListenArgs { listen, hosts, behind_proxy, .. } = &args.listen;
+    let server = Server::for_labels(*listen, labels, hosts.clone(), *behind_proxy)?;
+    let stop = server.stop();
+    ctrlc::set_handler(move || stop.stop()).context("cannot wait for an interrupt")?;
+    let mut text = String::new();
+    for (path, person) in links {
+        let person = person.as_deref().unwrap_or("(organizer)");
+        text.push_str(&format!("{}\thttp://{}{path}\n", output::printable(person), server.address()));
+    }
+    output::print(&text)?;
+    output::note(&format!("serving {items}; each link works once; Ctrl-C ends it"));
+    server.run();
+    output::note("stopped; every answer is in the ledger");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The form of a name, or the newest.
+fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
+    let names = ledger.forms()?;
+    let Some(name) = name.or(names.last().map(String::as_str)) else {
+        bail!("{}: it has no form yet; `quarry judge people export` makes one", ledger.path().display());
+    };
+    let Some(form) = ledger.form(name)? else {
+        bail!("--form {name}: there is no such form; there are {}", names.join(", "));
+    };
+    if form.tests || form.guideline.asks() == ItemKind::Generated {
+        bail!("--form {name}: it asks for programs, which only the files of `quarry judge people` can take");
+    }
+    Ok(form)
+}
+
+/// The key of a ledger, from the file beside it, so that people who have joined can go on after a restart.
+fn key(ledger: &Path) -> anyhow::Result<Vec<u8>> {
+    let path = ledger.with_extension("sessions");
+    let problem = || format!("cannot use {}, the key of who may label", path.display());
+    if !path.exists() {
+        // Readable by its user alone, and whole or not at all.
+        let mut file =
+            NamedTempFile::new_in(ledger.parent().unwrap_or(Path::new("."))).with_context(problem)?;
+        file.write_all(&Labels::random_key()?)
+            .and_then(|()| file.as_file().sync_all())
+            .with_context(problem)?;
+        file.persist_noclobber(&path).with_context(problem)?;
+    }
+    quarry_files::read_regular(&path, KEY_BYTES).with_context(problem)
+}

@@ -1,0 +1,238 @@
+//! `quarry serve` and `quarry judge serve` as users run them: real processes, changes of files, and kills.
+#![cfg(feature = "full")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fixture::{Fixture, check_error, stdout};
+use quarry_annotate::Ledger;
+
+/// Patience with a server, which a broken one would exhaust.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server, which is killed with the test.
+struct Running {
+    child: Child,
+    /// What it printed first.
+    lines: Vec<String>,
+}
+
+impl Running {
+    fn start(fixture: &Fixture, arguments: &[&str], n_lines: usize) -> Self {
+        let mut command = fixture.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let lines = (0..n_lines).map(|_| lines.next().unwrap().unwrap()).collect();
+        Self { child, lines }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status, head and body of an answer; none if there is no connection or no whole answer.
+fn ask(address: &str, method: &str, path: &str, cookie: &str, body: &str) -> Option<(u16, String, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let form = "Content-Type: application/x-www-form-urlencoded";
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\n{form}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+    .ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    let (head, body) = reply.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, head.to_owned(), body.to_owned()))
+}
+
+/// Asks until `found` finds something in the answer.
+fn wait_for<T>(address: &str, path: &str, found: impl Fn(u16, &str) -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        let reply = ask(address, "GET", path, "", "");
+        if let Some(found) = reply.as_ref().and_then(|(status, _, body)| found(*status, body)) {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{path}: {reply:?}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_served_tree_answers_as_the_command_line_and_follows_its_files() {
+    let fixture = Fixture::new();
+    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "."], 1);
+    let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    let is_ready = |status: u16, _: &str| (status == 200).then_some(());
+    wait_for(&address, "/readyz", is_ready);
+    let (_, _, body) = ask(&address, "GET", "/api/v1/search?q=open+a+socket", "", "").unwrap();
+    let without_times = |text: &str| {
+        let mut answer: serde_json::Value = serde_json::from_str(text).unwrap();
+        answer["took_ms"] = 0.into();
+        answer["open_ms"] = 0.into();
+        answer
+    };
+    let printed = stdout(&fixture.run(&["search", "open a socket", "--json"]));
+    assert_eq!(without_times(&body), without_times(&printed));
+    fixture.write("tree/lock.py", "def wait_until_unlocked(lock):\n    return lock.wait()\n");
+    wait_for(&address, "/api/v1/search?q=wait+until+unlocked", |_, body| {
+        body.contains("lock.py").then_some(())
+    });
+    fs::remove_file(fixture.path("tree/lock.py")).unwrap();
+    let is_gone = |_, body: &str| (!body.contains("lock.py")).then_some(());
+    wait_for(&address, "/api/v1/search?q=wait+until+unlocked", is_gone);
+}
+
+#[test]
+fn servers_for_everybody_need_a_token() {
+    let fixture = Fixture::new();
+    check_error(&fixture.run(&["serve", "--listen", "0.0.0.0:0", "."]), "give a token with --token-file");
+    fixture.write("tree/token", "short");
+    let short = ["serve", "--listen", "127.0.0.1:0", "--token-file", "token", "."];
+    check_error(&fixture.run(&short), "expected at least 16");
+    check_error(&fixture.run(&["serve", "none"]), "none: no such file or directory");
+    check_error(&fixture.run(&["serve", "--link", "x=javascript:{path}", "."]), "expected NAME=ADDRESS");
+}
+
+/// The value of a hidden field of a form.
+fn field<'b>(body: &'b str, name: &str) -> Option<&'b str> {
+    body.split(&format!("name=\"{name}\" value=\"")).nth(1)?.split('"').next()
+}
+
+/// Annotators who answer at once, and the server that is killed between.
+const PEOPLE: [&str; 5] = ["ann", "bob", "cem", "dua", "eva"];
+const KILLS: usize = 3;
+
+#[test]
+fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
+    let fixture = Fixture::new();
+    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/judging/plan.toml");
+    let (plan, ledger) = (plan.to_str().unwrap().to_owned(), fixture.path("people.ledger"));
+    let ledger_option = ledger.to_str().unwrap().to_owned();
+    let form = fixture.path("form.csv");
+    let export = ["judge", "people", "export", &plan, form.to_str().unwrap(), "--ledger", &ledger_option];
+    assert!(fixture.run(&export).status.success());
+    // Three of the five answer each of the forty pairs.
+    let start = |listen: &str| {
+        let mut arguments =
+            vec!["judge", "serve", &plan, "--ledger", &ledger_option, "--overlap", "3", "--listen", listen];
+        PEOPLE.iter().for_each(|person| arguments.extend(["--annotator", person]));
+        Running::start(&fixture, &arguments, PEOPLE.len() + 1)
+    };
+    let mut server = start("127.0.0.1:0");
+    let links: HashMap<String, (String, String)> = server
+        .lines
+        .iter()
+        .map(|line| {
+            let (person, link) = line.split_once("\thttp://").unwrap();
+            let (address, path) = link.split_at(link.find('/').unwrap());
+            (person.to_owned(), (address.to_owned(), path.to_owned()))
+        })
+        .collect();
+    let address = links["ann"].0.clone();
+    assert_eq!(ask(&address, "GET", "/", "", "").unwrap().0, 401);
+    let join = |person: &str| {
+        let (address, path) = &links[person];
+        // Looking at a link, as programs for messages do, does not use it up.
+        assert_eq!(ask(address, "GET", path, "", "").unwrap().0, 200);
+        let (status, head, _) = ask(address, "POST", path, "", "").unwrap();
+        assert_eq!(status, 303);
+        assert_eq!(ask(address, "POST", path, "", "").unwrap().0, 410, "a link works once");
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
+        cookie.split(';').next().unwrap().to_owned()
+    };
+    let cookies: Vec<String> = PEOPLE.iter().map(|person| join(person)).collect();
+    let organizer = join("(organizer)");
+    assert_eq!(ask(&address, "GET", "/progress", &cookies[0], "").unwrap().0, 403);
+    // A form of another page is refused, and what is shown holds no label of the file.
+    let page = ask(&address, "GET", "/", &cookies[0], "").unwrap().2;
+    assert!(page.contains("data-key=\"1\"") && page.contains("aria-label=\"Guideline\""), "{page}");
+    let forged = format!("item={}&label=yes&code=00", field(&page, "item").unwrap());
+    assert_eq!(ask(&address, "POST", "/", &cookies[0], &forged).unwrap().0, 403);
+
+    let said: Mutex<HashMap<(i64, usize), String>> = Mutex::default();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let annotators: Vec<_> = cookies
+            .iter()
+            .enumerate()
+            .map(|(number, cookie)| {
+                let (address, said) = (&address, &said);
+                scope.spawn(move || {
+                    let start = Instant::now();
+                    loop {
+                        assert!(start.elapsed() < PATIENCE * 2);
+                        let Some((200, _, page)) = ask(address, "GET", "/", cookie, "") else {
+                            thread::sleep(Duration::from_millis(20));
+                            continue;
+                        };
+                        let Some(item) = field(&page, "item") else { break };
+                        let item: i64 = item.parse().unwrap();
+                        let label = if (item as usize + number) % 2 == 0 { "yes" } else { "no" };
+                        let body =
+                            format!("item={item}&label={label}&code={}", field(&page, "code").unwrap());
+                        // Sent again until it is acknowledged, as somebody does whose page does not load.
+                        loop {
+                            match ask(address, "POST", "/", cookie, &body) {
+                                Some((303, _, _)) => break,
+                                Some(other) => panic!("{other:?}"),
+                                None => thread::sleep(Duration::from_millis(20)),
+                            }
+                        }
+                        said.lock().unwrap().insert((item, number), label.to_owned());
+                    }
+                })
+            })
+            .collect();
+        let (is_done, said, address) = (&is_done, &said, &address);
+        let server = &mut server;
+        scope.spawn(move || {
+            for kill in 1..=KILLS {
+                while said.lock().unwrap().len() < kill * 25 && !is_done.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                server.child.kill().unwrap();
+                server.child.wait().unwrap();
+                *server = start(address);
+            }
+        });
+        annotators.into_iter().for_each(|annotator| annotator.join().unwrap());
+        is_done.store(true, Ordering::SeqCst);
+    });
+    let kept = Ledger::open(&ledger).unwrap();
+    let form = kept.forms().unwrap().remove(0);
+    let replies = kept.replies_of(&form).unwrap();
+    let said = said.into_inner().unwrap();
+    let mut found = HashMap::new();
+    for (item, person, reply) in &replies {
+        let number = PEOPLE.iter().position(|known| known == person).unwrap();
+        assert!(
+            found.insert((*item, number), reply.label.clone()).is_none(),
+            "{person} {item} is there twice"
+        );
+    }
+    assert_eq!(found, said, "what was acknowledged is what the ledger has");
+    let of_item = |item: i64| found.keys().filter(|(of, _)| *of == item).count();
+    assert!((1..=40).all(|item| of_item(item) >= 3), "{found:?}");
+    let progress = ask(&address, "GET", "/progress", &organizer, "").unwrap().2;
+    assert!(progress.contains("40 of 40 items are finished"), "{progress}");
+}

@@ -1,0 +1,192 @@
+//! A served tree, and a client that sends exactly what it is told to.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use quarry_answer::Tree;
+use quarry_embed::StaticModel;
+use quarry_index::{Index, OpenOptions};
+use quarry_server::Workspace;
+use quarry_web::{CodeLink, Defaults, Server, Stop, Trees};
+use tempfile::TempDir;
+
+/// Patience with the server, which a broken one would exhaust.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a tree holds where a test does not say it.
+pub const FILES: [(&str, &str); 5] = [
+    (
+        "src/retry.py",
+        "def retry_with_backoff(call, times):\n    \"\"\"Calls again, after longer and longer pauses.\"\"\"\n    \
+         for n in range(times):\n        pause(2 ** n)\n        call()\n",
+    ),
+    (
+        "src/wait.py",
+        "def pause(seconds):\n    \"\"\"Waits.\"\"\"\n    clock.sleep(seconds)\n\n\ndef rest():\n    pause(60)\n",
+    ),
+    (
+        "lib/http.rs",
+        "/// Opens a connection to a host.\npub fn connect(host: &str) -> Stream {\n    dial(host)\n}\n",
+    ),
+    ("ignored.py", "def secret_backoff():\n    return 'not for anybody'\n"),
+    (".gitignore", "ignored.py\n"),
+];
+
+/// A server with a tree, which ends with the test.
+pub struct Served {
+    pub address: SocketAddr,
+    pub trees: Arc<Trees>,
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+    directories: Vec<TempDir>,
+}
+
+/// How a server is started.
+#[derive(Default)]
+pub struct Start<'a> {
+    pub token: Option<&'a str>,
+    /// Without an index yet.
+    pub is_building: bool,
+    pub links: Vec<CodeLink>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+pub fn write(directory: &Path, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = directory.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+fn options(index: &Path) -> OpenOptions {
+    OpenOptions { directory: Some(index.to_owned()), ..OpenOptions::default() }
+}
+
+/// Indexes trees of files and serves them under the names of `trees`.
+pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
+    let directories: Vec<TempDir> = trees.iter().map(|_| tempfile::tempdir().unwrap()).collect();
+    let paths: Vec<PathBuf> = directories.iter().map(|directory| directory.path().join("tree")).collect();
+    for (path, (_, files)) in paths.iter().zip(trees) {
+        fs::create_dir_all(path).unwrap();
+        write(path, files);
+    }
+    let all: Vec<OpenOptions> =
+        directories.iter().map(|directory| options(&directory.path().join("index"))).collect();
+    let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(PathBuf::as_path).zip(&all).collect();
+    let opened = Index::open_or_build_all(&asked, Some(Arc::new(StaticModel::builtin())), &|_| {}).unwrap();
+    let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
+    let tree = Tree::new(&paths, index).unwrap();
+    let names: Vec<String> = trees.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let defaults = Defaults { limit: 10, threshold: 0.3, lines: 3, context: 0 };
+    let workspace = |(path, options): (&PathBuf, &OpenOptions)| {
+        Workspace::new(path.clone(), options.clone(), Arc::new(StaticModel::builtin()))
+    };
+    let workspaces = paths.iter().zip(&all).map(workspace).collect();
+    let (of_status, all) = (paths.clone(), all);
+    let status = move |number: usize| Index::status(&of_status[number], &all[number]);
+    let trees = Arc::new(Trees::new(&names, defaults, start.links, Box::new(status)));
+    if !start.is_building {
+        trees.show(&tree);
+    }
+    let local = "127.0.0.1:0".parse().unwrap();
+    let hosts = vec!["code.example".to_owned()];
+    let server = Server::bind(local, Arc::clone(&trees), hosts, start.token, false, workspaces).unwrap();
+    let (address, stop) = (server.address(), server.stop());
+    let thread = Some(thread::spawn(move || server.run()));
+    Served { address, trees, stop, thread, directories }
+}
+
+pub fn serve_with(files: &[(&str, &str)], start: Start) -> Served {
+    serve_all(&[("shop", files)], start)
+}
+
+pub fn serve() -> Served {
+    serve_with(&FILES, Start::default())
+}
+
+impl Served {
+    /// The directory of the first tree.
+    pub fn directory(&self) -> PathBuf {
+        self.directories[0].path().join("tree")
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the server closes the connection.
+    pub fn send(&self, bytes: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        let mut reply = Vec::new();
+        // A server that refuses what is still being sent may reset the connection.
+        let _ = stream.read_to_end(&mut reply);
+        let reply = String::from_utf8_lossy(&reply).into_owned();
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap_or((&reply, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// A request with further lines of its head.
+    pub fn request(&self, method: &str, path: &str, head: &[&str], body: &str) -> Reply {
+        let host = format!("Host: {}", self.address);
+        let has_host = head.iter().any(|line| line.to_lowercase().starts_with("host:"));
+        let lines: Vec<&str> =
+            (!has_host).then_some(host.as_str()).into_iter().chain(head.iter().copied()).collect();
+        let length =
+            if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let lines = lines.join("\r\n");
+        self.send(
+            format!("{method} {path} HTTP/1.1\r\n{lines}\r\n{length}Connection: close\r\n\r\n{body}")
+                .as_bytes(),
+        )
+    }
+
+    pub fn get(&self, path: &str) -> Reply {
+        self.request("GET", path, &["Accept: text/html"], "")
+    }
+
+    /// Stops it, and waits until it has ended.
+    pub fn end(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

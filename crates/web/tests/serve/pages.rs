@@ -1,0 +1,119 @@
+//! Pages as a browser without scripts sees them.
+
+use quarry_web::CodeLink;
+
+use crate::fixture::{FILES, Start, serve, serve_all, serve_with};
+
+#[test]
+fn results_are_in_the_page() {
+    let served = serve();
+    let reply = served.get("/?q=retry+with+backoff");
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert!(
+        reply
+            .body
+            .contains("<a class=\"open\" href=\"/file/shop/src/retry.py?line=1#L1\">retry_with_backoff</a>")
+    );
+    assert!(reply.body.contains("<span class=\"hk\">def</span>"), "{}", reply.body);
+    assert!(reply.body.contains("<mark>retry</mark>") || reply.body.contains("<mark>backoff</mark>"));
+    assert!(reply.body.contains("value=\"retry with backoff\""));
+    assert!(!reply.body.contains("secret_backoff"));
+    let fragment = served.get("/?q=retry+with+backoff&fragment=1");
+    assert!(fragment.body.starts_with("<div class=\"columns\">") && fragment.body.len() < reply.body.len());
+}
+
+#[test]
+fn filters_and_facets_narrow() {
+    let served = serve();
+    let all = served.get("/?q=pause+connect+retry").body;
+    assert!(all.contains("href=\"/?q=pause+connect+retry&amp;lang=rust\"") && all.contains("dir=lib"));
+    let rust = served.get("/?q=pause+connect+retry&lang=rust").body;
+    assert!(rust.contains("lib/http.rs") && !rust.contains("retry.py"));
+    let directory = served.get("/?q=pause+connect+retry&dir=src").body;
+    assert!(directory.contains("retry.py") && !directory.contains("http.rs"));
+    let glob = served.get("/?q=pause+connect+retry&glob=!*.py").body;
+    assert!(glob.contains("http.rs") && !glob.contains("retry.py"));
+    let explained = served.get("/?q=retry&explain=1").body;
+    assert!(explained.contains("class=\"explanation\"") && explained.contains("sum of"));
+    assert!(!served.get("/?q=retry").body.contains("class=\"explanation\""));
+    let wrong = served.get("/?q=retry&lang=pyhton");
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.body.contains("did you mean python") || wrong.body.contains("python"), "{}", wrong.body);
+    assert!(served.get("/?q=retry&langs=python").body.contains("did you mean lang?"));
+}
+
+#[test]
+fn a_file_has_a_line_to_point_at() {
+    let links = vec![CodeLink::parse("forge=https://forge.example/{tree}/{path}#{line}").unwrap()];
+    let served = serve_with(&FILES, Start { links, ..Start::default() });
+    let page = served.get("/file/shop/src/retry.py?line=3").body;
+    assert!(
+        page.contains("id=\"L1\"") && page.contains("id=\"L5\"") && page.contains("class=\"line current\"")
+    );
+    assert!(page.contains("href=\"/raw/shop/src/retry.py\""));
+    assert!(page.contains("href=\"https://forge.example/shop/src/retry.py#3\""));
+    let raw = served.get("/raw/shop/src/retry.py");
+    assert_eq!(
+        (raw.header("content-type"), raw.body.as_str()),
+        (Some("text/plain; charset=utf-8"), FILES[0].1)
+    );
+    assert!(raw.header("content-security-policy").unwrap().contains("sandbox"));
+}
+
+#[test]
+fn similar_code_and_calls_are_pages() {
+    let served = serve();
+    let similar = served.get("/similar?tree=shop&path=src/retry.py&line=2");
+    assert!(similar.status == 200 && similar.body.contains("wait.py"), "{}", similar.body);
+    let calls = served.get("/calls?tree=shop&path=src/wait.py&line=1").body;
+    assert!(calls.contains("Called in 1 place") && calls.contains("src/wait.py:7"), "{calls}");
+    assert_eq!(served.get("/similar?tree=shop&path=src/retry.py&line=99").status, 404);
+    assert_eq!(served.get("/similar?path=src/retry.py").status, 400);
+}
+
+#[test]
+fn several_trees_are_one_ranking() {
+    let (first, second): (&[(&str, &str)], &[(&str, &str)]) = (
+        &[("a.py", "def connect(host):\n    return dial(host)\n")],
+        &[("a.py", "def reconnect(host):\n    return connect(host)\n")],
+    );
+    let served = serve_all(&[("one", first), ("one", second)], Start::default());
+    let both = served.get("/?q=connect+to+a+host").body;
+    assert!(both.contains("/file/one/a.py?line=1") && both.contains("/file/one-2/a.py?line=1"));
+    assert!(both.contains("tree=one-2"));
+    let narrowed = served.get("/?q=connect+to+a+host&tree=one-2").body;
+    assert!(!narrowed.contains("/file/one/a.py") && narrowed.contains("/file/one-2/a.py"));
+    assert!(served.get("/file/one-2/a.py").body.contains("reconnect"));
+    assert_eq!(served.get("/file/three/a.py").status, 404);
+}
+
+#[test]
+fn a_first_index_shows_its_progress() {
+    let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
+    served.trees.tell(quarry_web::Progress {
+        share: 0.25,
+        message: "reading files".to_owned(),
+        failure: None,
+    });
+    let page = served.get("/?q=retry");
+    assert!(page.body.contains("reading files") && page.body.contains("value=\"25\""), "{}", page.body);
+    let api = served.get("/api/v1/search?q=retry");
+    assert_eq!((api.status, api.header("retry-after")), (503, Some("2")));
+    assert_eq!((served.get("/readyz").status, served.get("/healthz").status), (503, 200));
+}
+
+#[test]
+fn browsers_can_search_from_the_address_bar() {
+    let served = serve();
+    let description = served.get("/opensearch.xml").body;
+    assert!(
+        description.contains(&format!("template=\"http://{}/?q={{searchTerms}}\"", served.address)),
+        "{description}"
+    );
+    let page = served.get("/").body;
+    assert!(page.contains("href=\"/opensearch.xml\""));
+    let style = page.split("href=\"/assets/style").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let style = served.get(&format!("/assets/style{style}"));
+    assert!(style.header("cache-control").unwrap().contains("immutable") && style.body.contains("--text"));
+    assert_eq!(served.get("/assets/other.js").status, 404);
+}

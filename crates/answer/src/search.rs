@@ -52,6 +52,8 @@ pub struct UnitsRequest<'a> {
     pub threshold: f32,
     /// Whether to explain the scores.
     pub explain: bool,
+    /// How [`search`] ranks.
+    pub ranking: &'a RankingWeights,
     /// What of the results is shown.
     pub shown: &'a Shown,
 }
@@ -75,7 +77,7 @@ pub struct Found {
 pub fn search(tree: &Tree, query: &str, request: &UnitsRequest, directory: &str) -> Result<Found, Error> {
     let start = Instant::now();
     let UnitsRequest { filter, limit, .. } = *request;
-    let ranking = RankingWeights::default();
+    let ranking = request.ranking.clone();
     let ranked = tree.index.rank(&SearchRequest { query, limit, ranking, filter })?;
     let response = tree.index.response(&ranked, usize::MAX);
     let confidence = tree.index.evidence(&ranked, limit).1;

@@ -136,6 +136,7 @@ impl Served {
         Defaults {
             limit: settings.get(|layer| layer.limit).unwrap_or_default(),
             threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
+            ranking: settings.ranking(None),
             lines: settings.get(|layer| layer.lines).unwrap_or_default(),
             context: settings.get(|layer| layer.context).unwrap_or_default(),
         }
@@ -152,8 +153,10 @@ impl Served {
 
     /// What agents ask.
     fn workspaces(&self) -> Vec<Workspace> {
+        let ranking = Settings::shared(&self.settings).ranking(None);
         let workspace = |(path, options): (&PathBuf, &OpenOptions)| {
-            Workspace::new(path.clone(), options.clone(), Arc::clone(&self.model))
+            let workspace = Workspace::new(path.clone(), options.clone(), Arc::clone(&self.model));
+            workspace.with_ranking(ranking.clone())
         };
         self.paths.iter().zip(&self.options).map(workspace).collect()
     }

@@ -65,6 +65,7 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
         limit: layout.n_units(limit),
         threshold: layout.threshold,
         explain: layout.explain,
+        ranking: &RankingWeights::default(),
         shown: &layout.shown(),
     };
     let select = |hits: Vec<Hit>| results::ranked(hits.into_iter(), limit, &layout);

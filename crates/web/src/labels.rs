@@ -154,7 +154,7 @@ async fn invitation(
     let person = links.get(&secret).ok_or_else(used)?;
     let body = html! {
         main #main .login {
-            h1 { "Labelling" }
+            h1 { "Labeling" }
             p {
                 @match person {
                     Some(person) => { "You are " b { (person) } ". This link works once: go on in the browser that you will label with." },
@@ -164,7 +164,7 @@ async fn invitation(
             form method="post" { button type="submit" autofocus { "Begin" } }
         }
     };
-    Ok(Html(layout::page("Labelling", body).into_string()))
+    Ok(Html(layout::page("Labeling", body).into_string()))
 }
 
 fn used() -> Problem {
@@ -202,7 +202,7 @@ async fn current(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Htm
             }
         },
     };
-    Ok(Html(layout::page("Labelling", body).into_string()))
+    Ok(Html(layout::page("Labeling", body).into_string()))
 }
 
 /// The item that was answered last, to answer it again.
@@ -212,7 +212,7 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Html<S
         return Err(Problem::not_found("you have answered nothing yet"));
     };
     let body = shown(&app.labels, &person, item, Some(&said));
-    Ok(Html(layout::page("Labelling", body).into_string()))
+    Ok(Html(layout::page("Labeling", body).into_string()))
 }
 
 /// What a form sends.

@@ -1,6 +1,7 @@
 //! The description of the API, from the types of its answers.
 
 use quarry_answer::{Answer, Callees, Callers, FileView, SearchQuestion, SimilarQuestion, StatusView};
+use quarry_index::RANKINGS;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Value, json};
 
@@ -176,6 +177,12 @@ fn units() -> Vec<Parameter> {
             json!({ "type": "number", "minimum": 0, "maximum": 1 }),
             false,
             "Minimum confidence of a confident answer.",
+        ),
+        (
+            "ranking",
+            json!({ "type": "string", "enum": RANKINGS.map(|ranking| ranking.name) }),
+            false,
+            "How results are ranked.",
         ),
     ]
 }

@@ -1,7 +1,7 @@
 //! What is asked: the options of the command line as parameters.
 
 use quarry_answer::{Excerpt, KINDS, Shown, UnitsRequest};
-use quarry_index::Filter;
+use quarry_index::{Filter, NamedRanking, RANKINGS, RankingWeights};
 use quarry_source::UnitKind;
 use quarry_walk::FileFlags;
 
@@ -17,7 +17,7 @@ pub(crate) const MAX_QUERY_CHARS: usize = 1000;
 const MAX_LINES: usize = 2000;
 
 /// Parameters that narrow and present results, of all requests that have results.
-pub(crate) const COMMON: [&str; 12] = [
+pub(crate) const COMMON: [&str; 13] = [
     "lang",
     "glob",
     "kind",
@@ -39,6 +39,7 @@ pub(crate) struct Question {
     pub limit: usize,
     pub threshold: f32,
     pub explain: bool,
+    pub ranking: RankingWeights,
     pub shown: Shown,
 }
 
@@ -46,7 +47,7 @@ impl Question {
     /// # Errors
     /// When a parameter has no such value.
     pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
-        let Defaults { limit, threshold, lines, context } = trees.defaults;
+        let Defaults { limit, threshold, lines, context, .. } = trees.defaults;
         let limit = params.number("limit")?.unwrap_or(limit);
         if !(1..=MAX_RESULTS).contains(&limit) {
             return Err(Problem::bad_request(format!("limit: expected 1 to {MAX_RESULTS}, found {limit}")));
@@ -65,14 +66,23 @@ impl Question {
             limit,
             threshold,
             explain: params.is_on("explain")?,
+            ranking: ranking(params, trees)?,
             shown: Shown { units: true, excerpt, context: (context, context) },
         })
     }
 
     pub fn request(&self) -> UnitsRequest<'_> {
-        let Self { filter, limit, threshold, explain, shown, .. } = self;
-        UnitsRequest { filter, limit: *limit, threshold: *threshold, explain: *explain, shown }
+        let Self { filter, limit, threshold, explain, ranking, shown, .. } = self;
+        UnitsRequest { filter, limit: *limit, threshold: *threshold, explain: *explain, ranking, shown }
     }
+}
+
+fn ranking(params: &Params, trees: &Trees) -> Result<RankingWeights, Problem> {
+    let Some(name) = params.get("ranking") else { return Ok(trees.defaults.ranking.clone()) };
+    NamedRanking::find(name).map(NamedRanking::weights).ok_or_else(|| {
+        let names = RANKINGS.map(|ranking| ranking.name).join(", ");
+        Problem::bad_request(format!("ranking: expected one of {names}, found {name:?}"))
+    })
 }
 
 fn filter(params: &Params, trees: &Trees, directory: &str) -> Result<Filter, Problem> {

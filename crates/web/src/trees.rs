@@ -4,18 +4,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use quarry_answer::{SharedTree, Tree};
-use quarry_index::Status;
+use quarry_index::{RankingWeights, Status};
 
 use crate::pages::CodeLink;
 use crate::problem::Problem;
 
 /// What holds where a request does not say it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Defaults {
     /// Maximum number of results.
     pub limit: usize,
     /// Minimum confidence.
     pub threshold: f32,
+    /// How results are ranked.
+    pub ranking: RankingWeights,
     /// Lines of each result in an answer for programs.
     pub lines: usize,
     /// Lines before and after those.

@@ -47,7 +47,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         let tree = current.tree.tree();
         let body = html! { main #main tabindex="-1" { (start(&app.trees, &tree)) } };
         return Ok(Html(
-            if fragment { body } else { whole(&app.trees, &params, "Search", body) }.into_string(),
+            if fragment { body } else { framed(&app.trees, &params, ("Search", true), body) }.into_string(),
         ));
     }
     let text = query(&params)?.to_owned();

@@ -93,7 +93,7 @@ fn metrics_count_routes_and_not_what_was_asked() {
 fn agents_call_the_same_tools() {
     let served = serve();
     let head = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
-    let call = |path: &str, method: &str, params: serde_json::Value| {
+    let call = |path: &str, method: &str, params: Value| {
         let message = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         served.request("POST", path, &head, &message.to_string())
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quarry_answer::Tree;
 use quarry_embed::StaticModel;
-use quarry_index::{Index, OpenOptions};
+use quarry_index::{Index, OpenOptions, RankingWeights};
 use quarry_server::Workspace;
 use quarry_web::{CodeLink, Defaults, Server, Stop, Trees};
 use tempfile::TempDir;
@@ -102,7 +102,8 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
     let tree = Tree::new(&paths, index).unwrap();
     let names: Vec<String> = trees.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let defaults = Defaults { limit: 10, threshold: 0.3, lines: 3, context: 0 };
+    let ranking = RankingWeights::default();
+    let defaults = Defaults { limit: 10, threshold: 0.3, ranking, lines: 3, context: 0 };
     let workspace = |(path, options): (&PathBuf, &OpenOptions)| {
         Workspace::new(path.clone(), options.clone(), Arc::new(StaticModel::builtin()))
     };

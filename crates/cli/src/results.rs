@@ -219,7 +219,7 @@ pub struct Words<'a> {
 /// # Errors
 /// When stdout cannot be written.
 pub fn print<Q: Serialize>(
-    answer: &SearchAnswer<Q>,
+    answer: &Answer<Q>,
     layout: &Layout,
     words: &Words,
     matches: impl Fn(&str) -> Vec<Range<usize>>,

@@ -30,6 +30,7 @@ pub(crate) const COMMON: [&str; 13] = [
     "context",
     "explain",
     "threshold",
+    "ranking",
 ];
 
 /// How many results of which units are asked for.

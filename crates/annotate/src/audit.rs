@@ -22,13 +22,13 @@ const PAGE: usize = 256;
 pub struct ChangedRun {
     /// Id of the pair.
     pub pair: String,
-    /// Whose program it is, if a person's.
+    /// Author of the program, if a person.
     pub person: Option<String>,
-    /// What it came to when the pair was judged.
+    /// Result when the pair was judged.
     pub before: RunResult,
-    /// What it comes to now.
+    /// Result now.
     pub now: RunResult,
-    /// The end of what it printed now.
+    /// End of its output now.
     pub output: String,
 }
 
@@ -37,9 +37,9 @@ pub struct ChangedRun {
 pub struct SkippedRun {
     /// Id of the pair.
     pub pair: String,
-    /// Whose program it is, if a person's.
+    /// Author of the program, if a person.
     pub person: Option<String>,
-    /// Why not.
+    /// Reason.
     pub reason: String,
 }
 
@@ -48,13 +48,13 @@ pub struct SkippedRun {
 pub struct AuditReport {
     /// Programs that were run again, or should have been.
     pub runs: u64,
-    /// How many of them people wrote.
+    /// Programs among these that people wrote.
     pub of_people: u64,
-    /// Those that came to something else, by the id of their pair.
+    /// Programs with another result, by the id of their pair.
     pub changed: Vec<ChangedRun>,
-    /// Those that could not be run, by the id of their pair.
+    /// Programs that could not be run, by the id of their pair.
     pub not_run: Vec<SkippedRun>,
-    /// Whether the user asked to stop before all had been run.
+    /// Whether the user stopped the audit early.
     pub stopped: bool,
 }
 

@@ -19,18 +19,18 @@ pub struct MemberAgreement {
     pub krippendorff_alpha: Option<f64>,
     /// Pairs that have no majority, as no outcome has more than half of the votes.
     pub without_majority: u64,
-    /// Each of them.
+    /// The members.
     pub members: Vec<MemberRow>,
 }
 
 /// A member of a majority.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MemberRow {
-    /// Its model, its round or both.
+    /// Model, round or both.
     pub name: String,
     /// Pairs that it decided.
     pub decided: u64,
-    /// Of these, those that it said yes to.
+    /// Pairs among these with the verdict yes.
     pub yes: u64,
     /// Share of the pairs that it and the majority decided in which they agree.
     pub agreement_with_majority: Option<f64>,
@@ -50,11 +50,11 @@ pub struct OptionCosts {
 /// What an option did beyond the judge without options.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OptionCost {
-    /// The option.
+    /// Name of the option in `[tests]`.
     pub option: &'static str,
     /// Calls of models.
     pub calls: u64,
-    /// Their tokens.
+    /// Tokens of these calls.
     pub tokens: u64,
     /// What these cost; `None` where no price is known.
     pub dollars: Option<f64>,

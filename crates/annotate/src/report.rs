@@ -32,13 +32,13 @@ pub struct JudgeReport {
     pub decided_by: BTreeMap<String, (u64, f64)>,
     /// Pairs that were decided without tests; under a majority, by every member.
     pub clear: u64,
-    /// Their share of the pairs with a verdict; `None` without verdicts.
+    /// Share of these among the pairs with a verdict; `None` without verdicts.
     pub clear_share: Option<f64>,
     /// Pairs with a test program and the verdict that it was for.
     pub tested: u64,
     /// The test programs of finished verdicts, by the result of their last run.
     pub runs: BTreeMap<String, u64>,
-    /// Verdicts for which a test program was asked for, and none could be read.
+    /// Verdicts whose test program could not be read from the model's answer.
     pub without_program: u64,
     /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
     /// see [`EXECUTABLE_RULES`].
@@ -48,9 +48,9 @@ pub struct JudgeReport {
     pub mean_tests: Option<f64>,
     /// Test programs that lacked a package.
     pub missing_packages: u64,
-    /// Of them, those that could be executed once they had it.
+    /// Programs among these that could be executed with the package.
     pub repaired: u64,
-    /// Answers in the stories of the pairs.
+    /// Answers in the histories of the pairs.
     pub answers: u64,
     /// What these answers cost by their tokens, whenever they were paid for.
     #[serde(serialize_with = "in_dollars")]
@@ -60,7 +60,7 @@ pub struct JudgeReport {
     /// What this ledger's calls have booked, failed ones included.
     #[serde(serialize_with = "in_dollars")]
     pub spent: Cost,
-    /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
+    /// Part of that at the worst case: attempts of unknown cost, and interrupted or current calls.
     #[serde(serialize_with = "in_dollars")]
     pub unconfirmed: Cost,
     /// Pairs with a label of the file.

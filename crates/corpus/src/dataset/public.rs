@@ -15,7 +15,7 @@ pub struct PublicSet {
     pub home: String,
     /// Terms of use, as its publishers name them.
     pub licence: String,
-    /// Its purpose according to its publishers: an evaluation set must not be used for training or tuning.
+    /// Purpose according to the publishers: an evaluation set must not be used for training or tuning.
     #[serde(rename = "use")]
     pub purpose: String,
     /// Common prefix of the addresses of its files, up to a slash.
@@ -40,7 +40,7 @@ pub struct PublicFile {
 }
 
 impl PublicFile {
-    /// Its name in the directory of the set.
+    /// File name in the directory of the set.
     #[must_use]
     pub fn name(&self) -> &str {
         let last = || self.url.rsplit('/').next().unwrap_or_default();

@@ -229,9 +229,9 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
         .map(candidate)
         .filter(|candidate: &Candidate<'_>| !candidate.better.is_empty())
         .collect();
-    // Those that are worse by no source come first, then by the sum of differences.
-    candidates
-        .sort_by(|a, b| a.worse.is_empty().cmp(&b.worse.is_empty()).reverse().then(b.sum.total_cmp(&a.sum)));
+    // Those that are worse by no source come first, of them those that users can choose, then by the sum of differences.
+    let order = |found: &Candidate<'_>| (!found.worse.is_empty(), found.variant.setting.is_none());
+    candidates.sort_by(|a, b| order(a).cmp(&order(b)).then(b.sum.total_cmp(&a.sum)));
     match candidates.into_iter().next() {
         None => {
             let most = sources.iter().max_by_key(|report| report.questions);
@@ -343,7 +343,10 @@ mod tests {
 
     /// Reports on means of the first three variants, by source; each of 60 queries varies by the same amount.
     fn of(means: &[[f64; 3]]) -> SelfBenchmarkReport {
-        let variants: Vec<Variant> = variants(true).unwrap().into_iter().take(3).collect();
+        of_variants(means, variants(true).unwrap().into_iter().take(3).collect())
+    }
+
+    fn of_variants(means: &[[f64; 3]], variants: Vec<Variant>) -> SelfBenchmarkReport {
         let sources = [QuerySource::Docstring, QuerySource::Commit];
         let query = LabeledQuery { text: String::new(), answers: vec![] };
         let questions = Questions { queries: vec![query; 60], ..Questions::default() };
@@ -394,6 +397,17 @@ mod tests {
         };
         assert_eq!(report.advice, expected);
         assert!(report.sections().render(Layout::Text).contains("disagree"));
+    }
+
+    #[test]
+    fn a_method_that_users_can_choose_is_advised_before_a_better_one() {
+        let mut of_two: Vec<Variant> = variants(true).unwrap().into_iter().take(3).collect();
+        of_two[1].setting = None;
+        let Advice::Change { variant, setting, .. } = of_variants(&[[0.5, 0.8, 0.7]], of_two).advice else {
+            panic!("a change")
+        };
+        assert_eq!(variant, "no-file");
+        assert!(setting.is_some());
     }
 
     #[test]

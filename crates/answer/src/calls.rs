@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quarry_index::{CallSite, Callee, Hit};
+use quarry_index::{CallSite, Callee, Calls, Hit, UnfinishedFile};
 use serde::Serialize;
 
 use crate::{Tree, kind_name, milliseconds};
@@ -39,10 +39,30 @@ pub struct Callers {
     pub callers: Vec<SiteView>,
     /// How many there are, those that are left out of `callers` included.
     pub total: usize,
+    /// Files in which more calls may be, from a line on.
+    pub unfinished: Vec<UnfinishedView>,
     /// Milliseconds of the search.
     pub took_ms: f64,
     /// Milliseconds of opening the index.
     pub open_ms: f64,
+}
+
+/// A file in which more calls may be.
+#[derive(Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnfinishedView {
+    /// The file.
+    pub path: String,
+    /// Line from which calls may be missing, 1-based.
+    pub line: u32,
+    /// The limit that was reached.
+    pub reason: String,
+}
+
+impl UnfinishedView {
+    fn of(file: &UnfinishedFile) -> Self {
+        Self { path: file.path.clone(), line: file.line, reason: file.reason.clone() }
+    }
 }
 
 /// A place where something is called.
@@ -77,6 +97,8 @@ pub struct Callees {
     pub root: String,
     /// Each definition, with what it calls.
     pub definitions: Vec<CalleesOfDefinition>,
+    /// Files in which more calls may be, from a line on.
+    pub unfinished: Vec<UnfinishedView>,
     /// Milliseconds of the search.
     pub took_ms: f64,
     /// Milliseconds of opening the index.
@@ -156,7 +178,8 @@ impl DefinitionView {
 
 /// The object of `callers --json`.
 #[must_use]
-pub fn callers(tree: &Tree, question: &CallsQuestion, sites: &[CallSite]) -> Callers {
+pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -> Callers {
+    let sites = &calls.found;
     let view = |site: &CallSite| SiteView {
         path: site.path.clone(),
         line: site.line,
@@ -173,6 +196,7 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, sites: &[CallSite]) -> Cal
         definitions: question.definitions.iter().map(DefinitionView::of).collect(),
         callers: sites.iter().take(question.limit).map(view).collect(),
         total: sites.len(),
+        unfinished: calls.unfinished.iter().map(UnfinishedView::of).collect(),
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }
@@ -180,8 +204,9 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, sites: &[CallSite]) -> Cal
 
 /// The object of `callees --json`; `found` has the callees of each definition.
 #[must_use]
-pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Vec<Callee>]) -> Callees {
-    let of = |(hit, callees): (&Hit, &Vec<Callee>)| {
+pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -> Callees {
+    let of = |(hit, callees): (&Hit, &Calls<Callee>)| {
+        let callees = &callees.found;
         let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
             callees.iter().take(question.limit).partition(|callee| callee.definitions.is_empty());
         let inside = inside.into_iter().map(|callee| CalleeView {
@@ -199,10 +224,14 @@ pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Vec<Callee>]) -> 
             external: external.collect(),
         }
     };
+    let mut unfinished: Vec<UnfinishedView> =
+        found.iter().flat_map(|callees| &callees.unfinished).map(UnfinishedView::of).collect();
+    unfinished.dedup();
     Callees {
         query: question.query.to_owned(),
         root: tree.roots().pop().unwrap_or_default(),
         definitions: question.definitions.iter().zip(found).map(of).collect(),
+        unfinished,
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use clap::Args;
 use quarry_answer::{CallsQuestion, Tree, kind_name};
-use quarry_index::{CallSite, Callee, Hit, Update};
+use quarry_index::{CallSite, Callee, Calls, Hit, UnfinishedFile, Update};
 use quarry_text::{counted, nearest};
 
 use crate::index::SourceArgs;
@@ -22,11 +22,14 @@ const DEFAULT_LIMIT: usize = 100;
 /// Names that are suggested for one that nothing has.
 const N_SUGGESTIONS: usize = 3;
 
+/// Files whose calls are not all known that are named.
+const MAX_UNFINISHED_NOTES: usize = 3;
+
 /// Arguments of `quarry callers` and `quarry callees`.
 #[derive(Debug, Args)]
 pub struct CallsArgs {
     /// A name, such as open, Index.open or index/open, or a line of the definition: FILE:LINE
-    #[arg(value_name = "NAME|FILE:LINE")]
+    #[arg(value_name = "NAME|FILE:LINE", value_parser = subject_text)]
     subject: String,
     #[command(flatten)]
     source: SourceArgs,
@@ -38,6 +41,23 @@ pub struct CallsArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// A name that has a part, or a place.
+fn subject_text(text: &str) -> anyhow::Result<String> {
+    if !text.contains(|c: char| !c.is_whitespace() && !matches!(c, '.' | ':' | '#' | '/')) {
+        bail!("expected a name, such as open or Index.open, or FILE:LINE, such as src/main.rs:12");
+    }
+    if is_place(text) {
+        position(text)?;
+    }
+    Ok(text.to_owned())
+}
+
+/// Whether it can only be `FILE:LINE`: no name ends with a number after a colon.
+fn is_place(text: &str) -> bool {
+    text.rsplit_once(':')
+        .is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// What was asked for.
@@ -56,10 +76,12 @@ impl Subject {
         let start = Instant::now();
         let settings = Settings::load(&args.source.path)?;
         let filter = args.filter.filter(&settings, &args.source.path)?;
-        let place = position(&args.subject).ok().filter(|(file, _)| file.is_file());
-        let place = match &place {
-            Some((file, line)) => Some((relative(file, &args.source.path)?, *line)),
-            None => None,
+        let place = match is_place(&args.subject) {
+            true => {
+                let (file, line) = position(&args.subject)?;
+                Some((relative(&file, &args.source.path)?, line))
+            }
+            false => None,
         };
         let opened = args.source.open(&settings, Update::IfPossible)?;
         let tree = Tree::new(std::slice::from_ref(&args.source.path), opened.index)?;
@@ -70,11 +92,15 @@ impl Subject {
                 Some(hit) => vec![hit],
                 None => bail!(
                     "{}: no function, method or type is indexed there; name a line in one",
-                    args.subject
+                    printable(&args.subject)
                 ),
             },
             None => tree.index.definitions_of(&args.subject, &quarry_index::Filter::default()),
         };
+        if definitions.is_empty() && Path::new(&args.subject).is_file() {
+            let file = printable(&args.subject);
+            bail!("{file} is a file; name a line of a definition in it, such as {file}:12");
+        }
         let open_time = opened - start;
         Ok(Self { tree, filter, definitions, is_name, open_time, opened })
     }
@@ -98,7 +124,22 @@ impl Subject {
             names.iter().map(|name| name.rsplit('.').next().unwrap_or(name)).filter(|own| !own.is_empty());
         let near = nearest(name, own, N_SUGGESTIONS);
         let near = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
-        output::note(&format!("nothing in the tree defines `{name}`{near}"));
+        output::note(&printable(&format!("nothing in the tree defines `{name}`{near}")));
+    }
+
+    /// Says in which files more calls may be.
+    fn note_unfinished(&self, files: &[UnfinishedFile]) {
+        for file in files.iter().take(MAX_UNFINISHED_NOTES) {
+            let path = shown(&self.tree.shown_in(file.root, &file.path));
+            output::note(&format!(
+                "{path}:{}: calls from here on may be missing: {}",
+                file.line, file.reason
+            ));
+        }
+        if files.len() > MAX_UNFINISHED_NOTES {
+            let more = counted(files.len() - MAX_UNFINISHED_NOTES, "more file");
+            output::note(&format!("calls may be missing in {more}; --json lists all"));
+        }
     }
 }
 
@@ -108,14 +149,15 @@ impl Subject {
 /// When the tree cannot be indexed or nothing is defined at the place.
 pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let subject = Subject::find(args)?;
-    let sites = subject.tree.index.callers(&args.subject, &subject.definitions, &subject.filter)?;
+    let calls = subject.tree.index.callers(&args.subject, &subject.definitions, &subject.filter)?;
+    let sites = &calls.found;
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let shown = &sites[..limit.min(sites.len())];
     if subject.definitions.is_empty() && !args.json {
         subject.note_unknown(&args.subject);
     }
     if args.json {
-        output::print_json(&quarry_answer::callers(&subject.tree, &subject.question(args), &sites))?;
+        output::print_json(&quarry_answer::callers(&subject.tree, &subject.question(args), &calls))?;
     } else {
         let mut text = heading(&subject, &args.subject);
         text.push_str(&sites_by_file(&subject.tree, shown));
@@ -124,8 +166,9 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
         }
         output::print(&text)?;
         if sites.is_empty() {
-            output::note(&format!("no call of `{}` found", args.subject));
+            output::note(&format!("no call of `{}` found", printable(&args.subject)));
         }
+        subject.note_unfinished(&calls.unfinished);
     }
     Ok(if sites.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -136,21 +179,21 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
 /// When the tree cannot be indexed, nothing is defined at the place, or a file cannot be read.
 pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let subject = Subject::find(args)?;
-    let mut found: Vec<(&Hit, Vec<Callee>)> = Vec::new();
+    let mut found: Vec<(&Hit, Calls<Callee>)> = Vec::new();
     for hit in &subject.definitions {
         found.push((hit, subject.tree.index.callees(hit)?));
     }
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
-    let is_empty = found.iter().all(|(_, callees)| callees.is_empty());
+    let is_empty = found.iter().all(|(_, callees)| callees.found.is_empty());
     if subject.definitions.is_empty() && !args.json {
         subject.note_unknown(&args.subject);
     }
     if args.json {
-        let callees: Vec<Vec<Callee>> = found.into_iter().map(|(_, callees)| callees).collect();
+        let callees: Vec<Calls<Callee>> = found.into_iter().map(|(_, callees)| callees).collect();
         output::print_json(&quarry_answer::callees(&subject.tree, &subject.question(args), &callees))?;
     } else {
         let mut text = if found.len() > 1 { heading(&subject, &args.subject) } else { String::new() };
-        for (hit, callees) in &found {
+        for (hit, Calls { found: callees, .. }) in &found {
             let _ = writeln!(text, "{} calls", definition_line(&subject.tree, hit));
             text.push_str(&callees_by_file(&subject.tree, &callees[..limit.min(callees.len())]));
             if callees.len() > limit {
@@ -163,8 +206,12 @@ pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
             output::print("\n")?;
         }
         if is_empty && !subject.definitions.is_empty() {
-            output::note(&format!("`{}` calls nothing", args.subject));
+            output::note(&format!("`{}` calls nothing", printable(&args.subject)));
         }
+        let mut unfinished: Vec<UnfinishedFile> =
+            found.into_iter().flat_map(|(_, callees)| callees.unfinished).collect();
+        unfinished.dedup();
+        subject.note_unfinished(&unfinished);
     }
     Ok(if is_empty { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -220,7 +267,7 @@ fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
 
 /// What is not sure of a call.
 fn doubt(tree: &Tree, site: &CallSite) -> String {
-    match (site.is_certain, site.definitions.as_slice()) {
+    match (site.is_certain, &site.definitions[..]) {
         (true, _) | (_, []) => String::new(),
         (false, [_]) => "  (by its name alone)".to_owned(),
         (false, units) => {
@@ -259,7 +306,7 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
             let _ = writeln!(text, "  {}", shown(&tree.shown(&hit)));
             file = Some(hit.path.clone());
         }
-        let more = match callee.definitions.as_slice() {
+        let more = match &callee.definitions[..] {
             [_] if callee.is_certain => String::new(),
             [_] => "  (by its name alone)".to_owned(),
             units if callee.is_certain => format!("  ({} of that name there)", units.len()),

@@ -79,19 +79,22 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
 
 /// `FILE:LINE`; a column after it, as compilers print it, is left out.
 pub fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
-    let mut parts = text.rsplitn(3, ':');
-    let last = parts.next().map(str::parse::<u32>);
-    let before: Vec<&str> = parts.collect();
-    let (file, line) = match (before.as_slice(), last) {
-        ([line, file], Some(Ok(_))) if line.parse::<u32>().is_ok() => ((*file).to_owned(), line.parse()?),
-        ([name, directory], Some(Ok(line))) => (format!("{directory}:{name}"), line),
-        ([file], Some(Ok(line))) => ((*file).to_owned(), line),
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (file, line) = match text.rsplit_once(':') {
+        Some((before, last)) if is_number(last) => match before.rsplit_once(':') {
+            Some((file, line)) if is_number(line) => (file, line),
+            _ => (before, last),
+        },
         _ => bail!("expected FILE:LINE, such as src/main.rs:12"),
     };
-    if line == 0 {
-        bail!("lines are counted from 1");
+    if file.is_empty() {
+        bail!("expected FILE:LINE, such as src/main.rs:12");
     }
-    Ok((PathBuf::from(file), line))
+    // No file has more lines than fit.
+    match line.parse().unwrap_or(u32::MAX) {
+        0 => bail!("lines are counted from 1"),
+        line => Ok((PathBuf::from(file), line)),
+    }
 }
 
 /// Which of the paths contains the file, the innermost of several, and the file's path relative to it.
@@ -136,7 +139,8 @@ mod tests {
         assert_eq!(position("a/b.rs:12").unwrap(), (PathBuf::from("a/b.rs"), 12));
         assert_eq!(position("a/b.rs:12:5").unwrap(), (PathBuf::from("a/b.rs"), 12));
         assert_eq!(position("C:x.rs:5").unwrap(), (PathBuf::from("C:x.rs"), 5));
-        for wrong in ["a/b.rs", "a:b", "a:0", "12", ""] {
+        assert_eq!(position("a/b.rs:99999999999").unwrap().1, u32::MAX);
+        for wrong in ["a/b.rs", "a:b", "a:0", "12", ":12", ":1:2", ""] {
             assert!(position(wrong).is_err(), "{wrong}");
         }
     }

@@ -46,6 +46,28 @@ fn finds_the_socket(fixture: &Fixture) {
 }
 
 #[test]
+fn what_no_definition_can_be_called_is_refused() {
+    let fixture = Fixture::new();
+    let refused = |subject: &str, words: &str| {
+        for command in ["callers", "callees"] {
+            let output = run(&fixture, &[command, subject]);
+            assert_eq!(output.status.code(), Some(2), "{command} {subject:?}: {}", stdout(&output));
+            assert!(stderr(&output).contains(words), "{command} {subject:?}: {}", stderr(&output));
+        }
+    };
+    for nothing in ["", ".", "::", "/", " "] {
+        refused(nothing, "expected a name");
+    }
+    refused("net.py:0", "lines are counted from 1");
+    refused("net.py:99999999999", "no function, method or type is indexed there");
+    refused("none.py:3", "cannot find none.py");
+    refused("net.py", "net.py is a file; name a line of a definition in it, such as net.py:12");
+    let output = run(&fixture, &["callers", "a\nb\u{1b}[31m"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no call of `a\\nb\\u{1b}[31m` found"), "{}", stderr(&output));
+}
+
+#[test]
 fn odd_files_are_left_out_and_named() {
     let fixture = Fixture::new();
     let tree = fixture.path("tree");

@@ -4,16 +4,18 @@
 //! tell: so that indexing takes no longer, and what is found is what the files hold now. What a call means is decided by
 //! names, scopes and imports ([`resolve`]); where these leave several definitions, all of them are named.
 
+mod file;
 mod resolve;
 
-use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use quarry_source::{Call, Language, References, language_named, references_in};
+use quarry_source::{Language, language_named};
 use quarry_text::lexical_terms;
 use rayon::prelude::*;
 
-use self::resolve::{Candidate, Site, name_of, resolve};
+use self::file::{CalledFile, holds_word};
+use self::resolve::{Candidate, Candidates};
 use crate::rules::{is_definition, last_part};
 use crate::{Error, Filter, Hit, Index};
 
@@ -26,7 +28,8 @@ pub struct CallSite {
     pub path: String,
     /// 1-based.
     pub line: u32,
-    /// The text of the line, without the white space around it.
+    /// The text of the line, without the white space around it; of a long line what is around the call, with `…` for the
+    /// rest.
     pub text: String,
     /// What it is in; none outside of units.
     pub caller: Option<Hit>,
@@ -37,7 +40,7 @@ pub struct CallSite {
     /// Both together, as they are written there.
     pub qualified: String,
     /// Numbers of the units that it may call, ascending; empty where that is nothing in the tree.
-    pub definitions: Vec<usize>,
+    pub definitions: Arc<[usize]>,
     /// Whether scopes or imports say which it is. Otherwise only the name does: it may be any of `definitions`, or
     /// something outside of the tree.
     pub is_certain: bool,
@@ -51,24 +54,35 @@ pub struct Callee {
     /// Where, 1-based, ascending.
     pub lines: Vec<u32>,
     /// As [`CallSite::definitions`].
-    pub definitions: Vec<usize>,
+    pub definitions: Arc<[usize]>,
     /// As [`CallSite::is_certain`].
     pub is_certain: bool,
 }
 
-/// A file with what it calls.
-struct CalledFile<'a> {
-    row: usize,
-    root: usize,
-    path: &'a str,
-    language: Language,
-    /// Bytes that are not UTF-8 are replaced, by as many.
-    source: String,
-    references: References,
+/// What is found about calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Calls<T> {
+    /// What was found.
+    pub found: Vec<T>,
+    /// The files in which more may be: a limit kept them from being read to their end.
+    pub unfinished: Vec<UnfinishedFile>,
+}
+
+/// A file whose calls are not all known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnfinishedFile {
+    /// As [`CallSite::root`].
+    pub root: usize,
+    /// As [`CallSite::path`].
+    pub path: String,
+    /// The line from which on calls are missing, 1-based.
+    pub line: u32,
+    /// Which limit it was.
+    pub reason: String,
 }
 
 /// What is defined under each of some names.
-type Definitions<'a> = HashMap<&'a str, Vec<Candidate<'a>>>;
+type Definitions<'a> = HashMap<&'a str, Candidates<'a>>;
 
 impl Index {
     /// The functions, methods and types that have a name: `open`, or qualified as `Index.open`, `Index::open` or
@@ -78,7 +92,7 @@ impl Index {
     #[must_use]
     pub fn definitions_of(&self, name: &str, filter: &Filter) -> Vec<Hit> {
         let allowed = self.allowed(filter);
-        let parts: Vec<&str> = name.split(['.', ':', '#', '/']).filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = name.split(SEPARATORS).filter(|part| !part.is_empty()).collect();
         let Some(own) = parts.last() else { return Vec::new() };
         let of = |is_same: fn(&str, &str) -> bool| -> Vec<Hit> {
             let is_named = |unit: &usize| {
@@ -121,75 +135,78 @@ impl Index {
     ///
     /// # Errors
     /// When the index cannot be read. Files that cannot be read are left out.
-    pub fn callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Vec<CallSite>, Error> {
-        let wanted: BTreeSet<usize> = targets.iter().map(|hit| hit.unit).collect();
-        let mut names: BTreeSet<&str> = targets.iter().map(|hit| last_part(&hit.name)).collect();
-        if targets.is_empty() {
-            names.extend(name.rsplit(['.', ':', '#', '/']).next());
-        }
-        // A constructor is called by the name of its type.
-        let mut constructed: HashMap<&str, BTreeSet<usize>> = HashMap::new();
-        for hit in targets {
-            let language = language_named(&hit.language);
-            let own = last_part(&hit.name);
-            let is_constructor =
-                language.is_some_and(|language| language.constructors().iter().any(|name| name == own));
-            if let Some((owner, _)) = hit.name.rsplit_once('.').filter(|_| is_constructor) {
-                names.insert(last_part(owner));
-                constructed.entry(last_part(owner)).or_default().insert(hit.unit);
-            }
-        }
-        let mut rows: BTreeSet<usize> = BTreeSet::new();
-        for name in &names {
-            rows.extend(self.files_with(name, filter)?);
-        }
-        let definitions = self.definitions_named(&names);
+    pub fn callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
+        let wanted = Wanted::new(name, targets);
         let allowed = self.allowed(filter);
-        let is_allowed = |site: &CallSite| {
-            allowed.as_ref().is_none_or(|allowed| site.caller.as_ref().is_some_and(|hit| allowed[hit.unit]))
+        let is_allowed = |unit: usize| allowed.as_ref().is_none_or(|allowed| allowed[unit]);
+        let mut rows: BTreeSet<usize> = BTreeSet::new();
+        for name in &wanted.names {
+            let units = self.units_with(name)?.into_iter().filter(|unit| is_allowed(*unit));
+            rows.extend(units.map(|unit| self.table.units[unit].file as usize));
+        }
+        let definitions = self.definitions_named(&wanted.names);
+        // Languages of other families do not call the definitions. Markup and notebooks may hold any language.
+        let families: HashSet<&str> =
+            targets.iter().filter_map(|hit| language_named(&hit.language)).map(Language::family).collect();
+        let may_call = |row: &usize| {
+            let language = language_named(self.table.text(self.table.files[*row].language));
+            language.is_some_and(|language| {
+                targets.is_empty() || language.grammar().is_none() || families.contains(language.family())
+            })
         };
-        let of_file = |row: usize| -> Vec<CallSite> {
-            let has_name = |text: &[u8]| names.iter().any(|name| holds(text, name));
-            let Some(mut file) = self.called_file(row, |_, text| has_name(text)) else { return Vec::new() };
-            let imported = file.references.imports.iter().flat_map(|import| &import.names);
-            let aliases: Vec<String> = imported
-                .filter(|name| names.contains(name.name.as_str()))
-                .filter_map(|name| name.alias.clone())
-                .collect();
-            if !aliases.is_empty() {
-                // It is called by other names, too.
-                let has_alias = |text: &[u8]| aliases.iter().any(|alias| holds(text, alias));
-                match self.called_file(row, |_, text| has_name(text) || has_alias(text)) {
-                    Some(whole) => file = whole,
-                    None => return Vec::new(),
-                }
+        let rows: Vec<usize> = rows.into_iter().filter(may_call).collect();
+        let of_file = |row: usize| {
+            let Some(file) = self.file_calling(row, &wanted.names) else { return (Vec::new(), None) };
+            let mut sites = file.sites(|call| wanted.names.contains(call), &definitions);
+            if !targets.is_empty() {
+                sites.retain_mut(|(called, site)| self.calls_one_of(&wanted, called, site));
             }
-            let found = file.references.calls.iter().filter_map(|call| {
-                let called = name_of(call, &file.references.imports);
-                if !names.contains(called) {
-                    return None;
-                }
-                let mut site = self.call_site(&file, call, &definitions);
-                if targets.is_empty() {
-                    return Some(site);
-                }
-                // A type stands for its constructors.
-                if let Some(constructors) = constructed.get(called) {
-                    let types: BTreeSet<&str> =
-                        site.definitions.iter().map(|unit| self.name_of_unit(*unit)).collect();
-                    let is_of = |unit: &&usize| {
-                        let name = self.name_of_unit(**unit);
-                        name.rsplit_once('.').is_some_and(|(owner, _)| types.contains(owner))
-                    };
-                    site.definitions = constructors.iter().filter(is_of).copied().collect();
-                }
-                site.definitions.iter().any(|unit| wanted.contains(unit)).then_some(site)
-            });
-            found.collect()
+            let sites = sites.into_iter().map(|(_, site)| site);
+            let is_found = |site: &CallSite| {
+                allowed.is_none() || site.caller.as_ref().is_some_and(|hit| is_allowed(hit.unit))
+            };
+            (sites.filter(is_found).collect(), file.unfinished())
         };
-        let mut sites: Vec<CallSite> = rows.into_par_iter().flat_map_iter(of_file).collect();
-        sites.retain(is_allowed);
-        Ok(sites)
+        let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
+        // Files differ in length: one at a time keeps all threads busy.
+        let files: Vec<(Vec<CallSite>, _)> = rows.into_par_iter().with_max_len(1).map(of_file).collect();
+        for (sites, unfinished) in files {
+            calls.found.extend(sites);
+            calls.unfinished.extend(unfinished);
+        }
+        Ok(calls)
+    }
+
+    /// A file with the calls of some names in it, if it may have any.
+    fn file_calling(&self, row: usize, names: &BTreeSet<&str>) -> Option<CalledFile<'_>> {
+        let has_name = |text: &[u8]| names.iter().any(|name| holds_word(text, name));
+        let file = self.called_file(row, |_, text| has_name(text))?;
+        let aliases = file.aliases(names);
+        if aliases.is_empty() {
+            return Some(file);
+        }
+        // It is called by other names, too.
+        let has_alias = |text: &[u8]| aliases.iter().any(|alias| holds_word(text, alias));
+        self.called_file(row, |_, text| has_name(text) || has_alias(text))
+    }
+
+    /// Whether a call of a name is one of a wanted definition; a type stands for its constructors.
+    fn calls_one_of(&self, wanted: &Wanted, called: &str, site: &mut CallSite) -> bool {
+        if let Some(constructors) = wanted.constructed.get(called) {
+            let types: BTreeSet<&str> =
+                site.definitions.iter().map(|unit| self.name_of_unit(*unit)).collect();
+            let is_of = |unit: &&usize| {
+                let name = self.name_of_unit(**unit);
+                name.rsplit_once('.').is_some_and(|(owner, _)| types.contains(owner))
+            };
+            site.definitions = constructors.iter().filter(is_of).copied().collect();
+        }
+        let definitions = &site.definitions;
+        // Either may be many.
+        match wanted.units.len() < definitions.len() {
+            true => wanted.units.iter().any(|unit| definitions.binary_search(unit).is_ok()),
+            false => definitions.iter().any(|unit| wanted.units.contains(unit)),
+        }
     }
 
     /// What a definition calls, in the order of the first call; what is called in functions that it holds is part of it.
@@ -197,14 +214,23 @@ impl Index {
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub fn callees(&self, target: &Hit) -> Result<Vec<Callee>, Error> {
-        let mut callees: Vec<Callee> = Vec::new();
-        for site in self.calls_in(target)? {
-            let is_same = |callee: &&mut Callee| {
-                callee.definitions == site.definitions
-                    && (!site.definitions.is_empty() || callee.name == site.qualified)
-            };
-            match callees.iter_mut().find(is_same) {
+    pub fn callees(&self, target: &Hit) -> Result<Calls<Callee>, Error> {
+        let row = self.table.units[target.unit].file as usize;
+        // What goes wrong in reading is told, as nothing else is asked for.
+        self.text(target)?;
+        let units = self.parts_of(target.unit);
+        let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
+        let Some(file) = self.called_file(row, |unit, _| units.contains(&unit)) else {
+            return Ok(calls);
+        };
+        let names = file.names_in(&units);
+        let definitions = self.definitions_named(&names);
+        let callees: &mut Vec<Callee> = &mut calls.found;
+        let mut numbers: HashMap<(Arc<[usize]>, String), usize> = HashMap::new();
+        for (_, site) in file.sites_in(&units, &definitions) {
+            let name = if site.definitions.is_empty() { site.qualified.clone() } else { String::new() };
+            let number = *numbers.entry((site.definitions.clone(), name)).or_insert(callees.len());
+            match callees.get_mut(number) {
                 Some(callee) => {
                     callee.is_certain |= site.is_certain;
                     if callee.lines.last() != Some(&site.line) {
@@ -219,152 +245,41 @@ impl Index {
                 }),
             }
         }
-        Ok(callees)
+        calls.unfinished.extend(file.unfinished());
+        Ok(calls)
     }
 
-    /// The calls in a definition, in the order of the source.
-    fn calls_in(&self, target: &Hit) -> Result<Vec<CallSite>, Error> {
-        let row = self.table.units[target.unit].file as usize;
-        // What goes wrong in reading is told, as nothing else is asked for.
-        self.text(target)?;
-        let units = self.parts_of(target.unit);
-        let Some(file) = self.called_file(row, |unit, _| units.contains(&unit)) else {
-            return Ok(Vec::new());
-        };
-        let is_inside =
-            |call: &&Call| self.unit_around(row, call.byte).is_some_and(|unit| units.contains(&unit));
-        let calls: Vec<&Call> = file.references.calls.iter().filter(is_inside).collect();
-        let names: BTreeSet<&str> =
-            calls.iter().map(|call| name_of(call, &file.references.imports)).collect();
-        let definitions = self.definitions_named(&names);
-        Ok(calls.into_iter().map(|call| self.call_site(&file, call, &definitions)).collect())
-    }
-
-    /// The call of a file with what it may mean.
-    fn call_site(&self, file: &CalledFile, call: &Call, definitions: &Definitions) -> CallSite {
-        let source = file.source.as_str();
-        let caller = self.unit_around(file.row, call.byte);
-        let bytes = caller
-            .map(|unit| self.table.units[unit].start_byte as usize..self.table.units[unit].end_byte as usize);
-        let site = Site {
-            path: file.path,
-            language: caller
-                .and_then(|unit| language_named(self.table.text(self.table.units[unit].language)))
-                .unwrap_or(file.language),
-            name: caller.map_or("", |unit| self.name_of_unit(unit)),
-            imports: &file.references.imports,
-            texts: [bytes.and_then(|bytes| source.get(bytes)).unwrap_or_default(), source],
-        };
-        let called = name_of(call, &file.references.imports);
-        let candidates = definitions.get(called).map(Vec::as_slice).unwrap_or_default();
-        let resolution = resolve(call, &site, candidates);
-        let mut definitions = resolution.units;
-        definitions.sort_unstable();
-        CallSite {
-            root: file.root,
-            path: file.path.to_owned(),
-            line: call.line,
-            text: line_around(source, call.byte).to_owned(),
-            caller: caller.map(|unit| self.unit(unit)),
-            callee: call.callee.clone(),
-            receiver: call.receiver.clone(),
-            qualified: match &call.receiver {
-                Some(receiver) => format!("{receiver}{}{}", separator_before(source, call.byte), call.callee),
-                None => call.callee.clone(),
-            },
-            definitions,
-            is_certain: resolution.is_certain,
-        }
-    }
-
-    /// Reads a file and what is called in those of its units whose text `is_wanted`, if it is found, in a language whose
-    /// calls are known, and has such a unit.
-    fn called_file(&self, row: usize, is_wanted: impl Fn(usize, &[u8]) -> bool) -> Option<CalledFile<'_>> {
-        let (root, path) = self.root_of(row)?;
-        let language = language_named(self.table.text(self.table.files[row].language))?;
-        if language.is_notebook() {
-            return None;
-        }
-        let bytes = self.text_in(root.number, path).ok()?.into_bytes();
-        // Imports are between definitions, or in them.
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        let mut has_wanted = false;
-        for unit in self.units_of_files[row].clone() {
-            let record = &self.table.units[unit];
-            let range = record.start_byte as usize..record.end_byte as usize;
-            let Some(text) = bytes.get(range.clone()) else { continue };
-            let is_wanted = is_wanted(unit, text);
-            has_wanted |= is_wanted;
-            if !is_wanted && is_definition(record.kind()) {
-                continue;
-            }
-            match ranges.last_mut() {
-                Some(last) if bytes[last.end..range.start].trim_ascii().is_empty() => last.end = range.end,
-                _ => ranges.push(range),
-            }
-        }
-        if !has_wanted {
-            return None;
-        }
-        let references = references_in(language, &bytes, &ranges);
-        let source = match String::from_utf8(bytes) {
-            Ok(source) => source,
-            Err(error) => {
-                let mut source = String::new();
-                for chunk in error.as_bytes().utf8_chunks() {
-                    source.push_str(chunk.valid());
-                    source.extend(chunk.invalid().iter().map(|_| '?'));
-                }
-                source
-            }
-        };
-        Some(CalledFile { row, root: root.number, path, language, source, references })
-    }
-
-    /// Rows of the files that may hold a name.
-    fn files_with(&self, name: &str, filter: &Filter) -> Result<BTreeSet<usize>, Error> {
-        let allowed = self.allowed(filter);
-        let is_allowed = |unit: &usize| allowed.as_ref().is_none_or(|allowed| allowed[*unit]);
+    /// The units that may hold a name, ascending.
+    fn units_with(&self, name: &str) -> Result<Vec<usize>, Error> {
         // The last term of a name is the most telling one: the whole of it, where it has several words.
         let mut term = None;
         lexical_terms(name, |found, _| term = Some(found.to_owned()));
-        let units = match term {
-            Some(term) => self.lexical.texts_with(&term)?,
-            None => (0..self.n_units()).collect(),
-        };
-        Ok(units.into_iter().filter(is_allowed).map(|unit| self.table.units[unit].file as usize).collect())
+        match term {
+            Some(term) => self.lexical.texts_with(&term),
+            None => Ok((0..self.n_units()).collect()),
+        }
     }
 
     /// All definitions that have one of some names.
     fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Definitions<'a> {
-        let mut definitions: Definitions = HashMap::new();
+        let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for (unit, record) in self.table.units.iter().enumerate() {
+            if !is_definition(record.kind()) {
+                continue;
+            }
             let name = self.table.text(record.name);
             let own = last_part(name);
-            if !is_definition(record.kind()) || !names.contains(own) || !self.is_first_part(unit) {
+            if !names.contains(own) || !self.is_first_part(unit) {
                 continue;
             }
             let Some(language) = language_named(self.table.text(record.language)) else { continue };
             let row = record.file as usize;
             let found = self.root_of(row).or_else(|| self.roots_around(row).next());
             let path = found.map_or_else(|| self.table.text(self.table.files[row].path), |(_, path)| path);
-            definitions.entry(own).or_default().push(Candidate {
-                unit,
-                path,
-                name,
-                kind: record.kind(),
-                language,
-            });
+            let candidate = Candidate { unit, path, name, kind: record.kind(), language };
+            definitions.entry(own).or_default().push(candidate);
         }
-        definitions
-    }
-
-    /// The unit of a file that a byte of its text lies in.
-    fn unit_around(&self, row: usize, byte: usize) -> Option<usize> {
-        let units = self.units_of_files[row].clone();
-        let is_before = |unit: &usize| self.table.units[*unit].start_byte as usize <= byte;
-        let last = units.take_while(is_before).last()?;
-        (byte < self.table.units[last].end_byte as usize).then_some(last)
+        definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect()
     }
 
     /// The units of a definition: its own, and those of what it holds.
@@ -392,27 +307,38 @@ impl Index {
     }
 }
 
-/// What stands between the name at a byte and what it is looked up in: `.`, `::`, `->`.
-fn separator_before(source: &str, byte: usize) -> &str {
-    let before = source.get(..byte).unwrap_or_default().trim_end();
-    let start = before.trim_end_matches(['.', ':', '-', '>', '?', '!', '#', '$']).len();
-    match &before[start..] {
-        "" => " ",
-        separator => separator,
+/// What callers are looked for.
+struct Wanted<'a> {
+    /// The definitions; without any, whatever has one of the names.
+    units: HashSet<usize>,
+    names: BTreeSet<&'a str>,
+    /// A constructor is called by the name of its type: those of the definitions that are one, by that name.
+    constructed: BTreeMap<&'a str, BTreeSet<usize>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(name: &'a str, targets: &'a [Hit]) -> Self {
+        let mut names: BTreeSet<&str> = targets.iter().map(|hit| last_part(&hit.name)).collect();
+        if targets.is_empty() {
+            names.extend(name.rsplit(SEPARATORS).find(|part| !part.is_empty()));
+        }
+        let mut constructed: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+        for hit in targets {
+            let language = language_named(&hit.language);
+            let own = last_part(&hit.name);
+            let is_constructor =
+                language.is_some_and(|language| language.constructors().iter().any(|name| name == own));
+            if let Some((owner, _)) = hit.name.rsplit_once('.').filter(|_| is_constructor) {
+                names.insert(last_part(owner));
+                constructed.entry(last_part(owner)).or_default().insert(hit.unit);
+            }
+        }
+        Self { units: targets.iter().map(|hit| hit.unit).collect(), names, constructed }
     }
 }
 
-/// The line that a byte is on, without the white space around it.
-fn line_around(source: &str, byte: usize) -> &str {
-    let start = memchr::memrchr(b'\n', &source.as_bytes()[..byte]).map_or(0, |newline| newline + 1);
-    let end =
-        memchr::memchr(b'\n', &source.as_bytes()[byte..]).map_or(source.len(), |newline| byte + newline);
-    source[start..end].trim()
-}
-
-fn holds(text: &[u8], name: &str) -> bool {
-    memchr::memmem::find(text, name.as_bytes()).is_some()
-}
+/// What may stand between the parts of a qualified name.
+const SEPARATORS: [char; 4] = ['.', ':', '#', '/'];
 
 /// Whether a qualified name in a file ends with all of `parts`, the file's name and directories coming before it.
 fn is_qualified(name: &str, path: &str, parts: &[&str], is_same: fn(&str, &str) -> bool) -> bool {

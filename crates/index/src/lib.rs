@@ -43,7 +43,7 @@ mod update;
 pub mod vectors;
 
 pub use build::embedding_text;
-pub use calls::{CallSite, Callee};
+pub use calls::{CallSite, Callee, Calls, UnfinishedFile};
 pub use changes::Changes;
 pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::{Error, expected_bytes};

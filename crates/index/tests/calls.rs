@@ -5,6 +5,7 @@
 use std::fs;
 
 use quarry_index::{CallSite, Filter, Hit, Index, OpenOptions, UserDirectories};
+use quarry_walk::WalkChoice;
 
 /// A tree of files, each given as its path and its content.
 struct Tree {
@@ -25,7 +26,12 @@ impl Tree {
     }
 
     fn index(&self) -> Index {
+        self.index_with(WalkChoice::default())
+    }
+
+    fn index_with(&self, walk: WalkChoice) -> Index {
         let options = OpenOptions {
+            walk,
             user: UserDirectories::below(&self.directory.path().join("user")),
             ..OpenOptions::default()
         };
@@ -37,7 +43,7 @@ impl Tree {
     fn check_callers(&self, name: &str, expected: &[&str]) {
         let index = self.index();
         let definitions = index.definitions_of(name, &Filter::default());
-        let sites = index.callers(name, &definitions, &Filter::default()).unwrap();
+        let sites = index.callers(name, &definitions, &Filter::default()).unwrap().found;
         assert_eq!(sites.iter().map(shown).collect::<Vec<_>>(), expected, "{sites:#?}");
     }
 
@@ -47,7 +53,7 @@ impl Tree {
         let index = self.index();
         let definitions = index.definitions_of(name, &Filter::default());
         assert_eq!(definitions.len(), 1, "{definitions:?}");
-        let callees = index.callees(&definitions[0]).unwrap();
+        let callees = index.callees(&definitions[0]).unwrap().found;
         let shown = callees.iter().map(|callee| {
             let places: Vec<String> =
                 callee.definitions.iter().map(|unit| place(&index.unit(*unit))).collect();
@@ -202,6 +208,85 @@ fn java() {
     tree.check_callers("Sums.total", &["src/com/app/Main.java:10"]);
     tree.check_callers("Cart.add", &["src/com/shop/Cart.java:7"]);
     tree.check_callers("Sums.add", &[]);
+}
+
+#[test]
+fn notebooks() {
+    let notebook = r##"{
+ "cells": [
+  {"cell_type": "markdown", "source": ["# Sums"]},
+  {"cell_type": "code", "source": [
+   "%matplotlib inline\n",
+   "from shop import total\n",
+   "def double(x):\n",
+   "    return twice(total(x))"
+  ]},
+  {"cell_type": "code", "source": ["def twice(x): return 2 * x"]},
+  {"cell_type": "code", "source": ["%%bash\n", "twice 3"]},
+  {"cell_type": "code", "source": ["twice(3)"]}
+ ],
+ "metadata": {}, "nbformat": 4
+}"##;
+    let shop = "def total(x):\n    return x\n";
+    let tree = Tree::new(&[("sums.ipynb", notebook), ("shop.py", shop)]);
+    tree.check_callers("twice", &["sums.ipynb:8", "sums.ipynb:12"]);
+    tree.check_callers("total", &["sums.ipynb:8"]);
+    tree.check_callees("double", &["twice sums.ipynb:10", "total shop.py:1"]);
+}
+
+#[test]
+fn code_in_markup() {
+    let vue = "<template>\n  <p>{{ total() }}</p>\n</template>\n<script setup lang=\"ts\">\nimport { add } from './sum';\n\nfunction total() {\n  return add(1);\n}\n</script>\n";
+    let markdown = "# Use\n\n> ```ts\n> function quoted() {\n>   return other();\n> }\n> ```\n\nOr:\n\n```ts\nother();\n```\n";
+    let tree = Tree::new(&[
+        ("a.vue", vue),
+        ("sum.ts", "export function add(n) { return n; }\n"),
+        ("a.md", markdown),
+    ]);
+    tree.check_callers("add", &["a.vue:8"]);
+    tree.check_callees("total", &["add sum.ts:1"]);
+    tree.check_callers("other", &["a.md:5?", "a.md:12?"]);
+    tree.check_callees("quoted", &["other -"]);
+}
+
+#[test]
+fn a_long_line_is_not_told_with_each_of_its_calls() {
+    let chain = format!("function g(a) {{ a{}; }}\n", ".f()".repeat(5_000));
+    let tree = Tree::new(&[("a.js", &chain)]);
+    let calls = tree.index().callers("f", &[], &Filter::default()).unwrap();
+    assert_eq!((calls.found.len(), calls.unfinished), (5_000, vec![]));
+    assert!(calls.found.iter().all(|site| site.text.len() < 500 && site.text.contains(".f()")));
+}
+
+#[test]
+fn what_no_call_can_be_read_from_is_said() {
+    // Larger than what is parsed.
+    let text = format!("f();\n{}", "// nothing\n".repeat(3 << 20));
+    let tree = Tree::new(&[("a.js", &text), ("b.js", "f();\n")]);
+    let index = tree.index_with(WalkChoice { max_bytes: Some(64 << 20), ..WalkChoice::default() });
+    let calls = index.callers("f", &[], &Filter::default()).unwrap();
+    assert_eq!(calls.found.iter().map(shown).collect::<Vec<_>>(), ["b.js:1?"]);
+    let unfinished: Vec<(&str, u32)> =
+        calls.unfinished.iter().map(|file| (file.path.as_str(), file.line)).collect();
+    assert_eq!(unfinished, [("a.js", 1)]);
+    assert!(calls.unfinished[0].reason.contains("limit"), "{}", calls.unfinished[0].reason);
+}
+
+#[test]
+fn functions_that_are_not_parsed_change_nothing() {
+    // Around the calls are functions without the name, of which some are all that a class has.
+    let python = "class A:\n    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n\n\nclass B:\n    def use(self):\n        return wanted(3)\n\n    def other(self):\n        def inner():\n            return wanted(4)\n\n        return inner\n\n\nclass C:\n    def three(self):\n        return [\n            1,\n            2,\n            3,\n        ]\n\n\nwanted(5)\n";
+    let script = "const a = {\n  one() { return [1, 2, 3]; },\n  two() { return [1, 2, 3, 4]; },\n  use() { return wanted(); },\n};\n";
+    let tree = Tree::new(&[("a.py", python), ("b.js", script)]);
+    let calls = tree.index().callers("wanted", &[], &Filter::default()).unwrap().found;
+    let shown: Vec<String> = calls
+        .iter()
+        .map(|site| {
+            let caller = site.caller.as_ref().map_or("", |hit| hit.name.as_str());
+            format!("{}:{} {caller}", site.path, site.line)
+        })
+        .collect();
+    assert_eq!(shown, ["a.py:11 B.use", "a.py:15 B.other", "a.py:29 ", "b.js:4 a.use"]);
 }
 
 #[test]

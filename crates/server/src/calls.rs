@@ -1,6 +1,6 @@
 //! Callers and callees as text.
 
-use quarry_index::{CallSite, Callee, Hit, Index};
+use quarry_index::{CallSite, Callee, Calls, Hit, Index, UnfinishedFile};
 use quarry_text::counted;
 
 use crate::results::what;
@@ -12,15 +12,16 @@ pub(crate) fn callers_text(
     index: &Index,
     name: &str,
     definitions: &[Hit],
-    sites: &[CallSite],
+    calls: &Calls<CallSite>,
     size: Size,
 ) -> String {
     let of = of(name, definitions);
+    let (sites, unfinished) = (&calls.found, unfinished_text(&calls.unfinished));
     if sites.is_empty() {
-        return format!("No calls of {of} found.\n");
+        return format!("No calls of {of} found.\n{unfinished}");
     }
-    let mut text =
-        BudgetedText::new(&format!("{} of {of}:\n", counted(sites.len(), "call")), size.max_tokens);
+    let head = format!("{} of {of}:\n{unfinished}", counted(sites.len(), "call"));
+    let mut text = BudgetedText::new(&head, size.max_tokens);
     let line = |site: &CallSite| {
         let caller = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
         let caller = caller.map(|hit| format!(" in {}", what(hit.kind, &hit.name))).unwrap_or_default();
@@ -32,13 +33,14 @@ pub(crate) fn callers_text(
 }
 
 /// What each of some definitions calls.
-pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Vec<Callee>)], size: Size) -> String {
+pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Callee>)], size: Size) -> String {
     if found.is_empty() {
         return format!("Nothing in the tree defines {name}.\n");
     }
     let mut text = BudgetedText::new("", size.max_tokens);
     let (mut n_left, mut n_left_out) = (size.k, 0);
-    for (hit, callees) in found {
+    for (hit, Calls { found: callees, unfinished }) in found {
+        text.push(&unfinished_text(unfinished));
         let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
             callees.iter().partition(|callee| callee.definitions.is_empty());
         let is_head_shown = text.push(&format!("{} calls:\n", place(hit)));
@@ -66,6 +68,24 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Vec<Callee>
         }
     }
     text.finish(&ending(n_left_out))
+}
+
+/// In which files more calls may be.
+fn unfinished_text(files: &[UnfinishedFile]) -> String {
+    const N_SHOWN: usize = 3;
+    let place = |file: &UnfinishedFile| format!("{}:{} ({})", file.path, file.line, file.reason);
+    let places: Vec<String> = files.iter().take(N_SHOWN).map(place).collect();
+    match files.len() {
+        0 => String::new(),
+        n if n > N_SHOWN => {
+            format!(
+                "Calls may be missing from {} on, and in {} more files.\n",
+                places.join(", "),
+                n - N_SHOWN
+            )
+        }
+        _ => format!("Calls may be missing from {} on.\n", places.join(", ")),
+    }
 }
 
 fn of(name: &str, definitions: &[Hit]) -> String {

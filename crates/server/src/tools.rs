@@ -195,12 +195,17 @@ pub struct Calls {
 impl Calls {
     fn check(&self) -> Result<(), ToolError> {
         match (&self.name, &self.path, &self.line) {
-            (Some(_), None, None) => {}
+            (Some(name), None, None) if has_part(name) => {}
             (None, Some(_), Some(line)) => within("line", line, &LINES)?,
             _ => return Err(ToolError::NameOrPlace),
         }
         self.size.check()
     }
+}
+
+/// Whether a qualified name has a part.
+fn has_part(name: &str) -> bool {
+    name.contains(|c: char| !c.is_whitespace() && !matches!(c, '.' | ':' | '#' | '/'))
 }
 
 /// How long a list of results may be.
@@ -501,7 +506,13 @@ mod tests {
         check_refused("similar", json!({"path": "a", "line": 0}), "line: expected 1 to");
         check_refused("read_unit", json!({"path": "a"}), "either line or name");
         check_refused("read_unit", json!({"path": "a", "line": 1, "name": "b"}), "either line or name");
-        for wrong in [json!({}), json!({"path": "a"}), json!({"name": "a", "path": "a", "line": 1})] {
+        for wrong in [
+            json!({}),
+            json!({"path": "a"}),
+            json!({"name": "a", "path": "a", "line": 1}),
+            json!({"name": ""}),
+            json!({"name": " ."}),
+        ] {
             check_refused("callers", wrong, "either name, or path and line");
         }
         check_refused("callees", json!({"path": "a", "line": 0}), "line: expected 1 to");

@@ -9,70 +9,207 @@ use crate::magic;
 use crate::markdown::{Headings, find_fences};
 use crate::parse::{self, Part};
 use crate::rules::Embedded;
-use crate::size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
+use crate::size::{MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind};
 
 /// A block of code in a different language than its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// Span of the block with its delimiters (tags or fences).
+    /// All of it, with the marks at its ends: tags, fences.
     pub bytes: Range<usize>,
-    /// Span of the code without delimiters.
+    /// What is between the marks: of fences whole lines.
     pub code: Range<usize>,
+    /// What stands before the code on its lines, such as the `>` of a quotation: ascending and disjoint.
+    pub gutters: Vec<Range<usize>>,
     pub language: Language,
+    /// Whether the code has units of its own, rather than being part of the text around it.
+    pub has_units: bool,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Splits a file in `language` into units: the text between blocks by the rules of that language, each block by those of
-/// its own. The time limit of a file applies to all of them together.
+/// Cuts a file in `language` into units: what lies between the blocks, with their marks, by the rules of that language,
+/// the code of each block by those of its own. All of them together have the time that the limits give a file.
 pub(crate) fn extract(
     language: Language,
     source: &[u8],
     limits: &Limits,
-    mut references: Option<&mut References>,
+    references: Option<&mut References>,
 ) -> Extraction {
     let begun = Instant::now();
-    let mut headings = Headings::default();
-    let blocks = blocks(language, source, limits);
-    if blocks.is_empty() {
-        return parse::read(Part::whole(language, source), limits, references, &mut headings);
+    let mut blocks = blocks(language, source, limits, &begun);
+    if references.is_none() {
+        blocks.retain(|block| block.has_units);
     }
-    let lines = Lines::new(source);
-    let mut all = Extraction::default();
-    let mut position = 0;
-    let ends = blocks.into_iter().map(Some).chain([None]);
-    for block in ends {
-        let start = block.as_ref().map_or(source.len(), |block| block.bytes.start);
-        let between = Block { bytes: position..start, code: position..start, language };
-        position = block.as_ref().map_or(source.len(), |block| block.bytes.end);
-        for Block { bytes, code, language } in [Some(between), block].into_iter().flatten() {
-            let limits = Limits { parse_time: limits.parse_time.saturating_sub(begun.elapsed()), ..*limits };
-            let inner = code.start - bytes.start..code.end - bytes.start;
-            let part = &source[bytes.clone()];
-            let masked = without_marks(part, &inner);
-            let part = Part { language, source: part, code: &masked };
-            let mut found_references = references.is_some().then(References::default);
-            let section = headings.name();
-            let mut found = parse::read(part, &limits, found_references.as_mut(), &mut headings);
-            // Text above the first heading continues the section before the block.
-            let rest = found.units.iter_mut().take_while(|unit| unit.name.is_empty());
-            rest.filter(|unit| unit.kind == UnitKind::Section)
-                .for_each(|unit| unit.name.clone_from(&section));
-            join_marks(&mut found.units, part.source, &inner);
-            let rows = line_number(lines.row(bytes.start)) - 1;
-            add(&mut all, found, bytes.start, rows);
-            if let (Some(references), Some(found)) = (references.as_mut(), found_references) {
-                add_references(references, found, bytes.start, rows);
-            }
+    let mut reader = EmbeddedReader {
+        source,
+        lines: Lines::new(source),
+        limits,
+        begun,
+        headings: Headings::default(),
+        all: Extraction::default(),
+        references,
+    };
+    // The text around blocks, without their marks.
+    let mut text = source.to_vec();
+    for block in blocks.iter().filter(|block| block.has_units) {
+        for mark in [block.bytes.start..block.code.start, block.code.end..block.bytes.end] {
+            magic::blank(&mut text[mark], b' ');
         }
     }
-    all
+    let mut position = 0;
+    for block in &blocks {
+        if !block.has_units {
+            reader.read_references(block);
+            continue;
+        }
+        let marks = reader.read_between(language, &text, position..block.code.start);
+        let found = reader.cut(block.language, block.code.clone(), &code_of(source, block));
+        if let Some(marks) = marks {
+            reader.add_marks(language, &text, marks, found);
+        } else {
+            reader.add(found);
+        }
+        position = block.code.end;
+    }
+    if let Some(marks) = reader.read_between(language, &text, position..source.len()) {
+        reader.read(language, marks.clone(), &text[marks]);
+    }
+    reader.all
+}
+
+/// The code of a block with spaces in the place of what is not code.
+fn code_of(source: &[u8], block: &Block) -> Vec<u8> {
+    let mut code = source[block.code.clone()].to_vec();
+    for gutter in &block.gutters {
+        magic::blank(&mut code[gutter.start - block.code.start..gutter.end - block.code.start], b' ');
+    }
+    code
+}
+
+/// What a part of a file was cut into, in terms of that part.
+struct CutPart {
+    /// Where the part begins, and after how many lines.
+    start: usize,
+    rows: u32,
+    extraction: Extraction,
+    references: Option<References>,
+}
+
+/// Reads the parts of a file one after the other.
+struct EmbeddedReader<'a> {
+    source: &'a [u8],
+    lines: Lines<'a>,
+    limits: &'a Limits,
+    begun: Instant,
+    headings: Headings,
+    all: Extraction,
+    references: Option<&'a mut References>,
+}
+
+impl EmbeddedReader<'_> {
+    /// What is left of the time.
+    fn limits(&self) -> Limits {
+        Limits { parse_time: self.limits.parse_time.saturating_sub(self.begun.elapsed()), ..*self.limits }
+    }
+
+    fn line(&self, byte: usize) -> u32 {
+        line_number(self.lines.row(byte))
+    }
+
+    /// Cuts a part into units by what `code` has in its place.
+    fn cut(&mut self, language: Language, bytes: Range<usize>, code: &[u8]) -> CutPart {
+        let part = Part { language, source: &self.source[bytes.clone()], code };
+        let mut references = self.references.is_some().then(References::default);
+        let section = self.headings.name();
+        let mut extraction = parse::read(part, &self.limits(), references.as_mut(), &mut self.headings);
+        // What is above the first heading goes on with the section before the block.
+        let rest = extraction.units.iter_mut().take_while(|unit| unit.name.is_empty());
+        rest.filter(|unit| unit.kind == UnitKind::Section).for_each(|unit| unit.name.clone_from(&section));
+        CutPart { start: bytes.start, rows: self.line(bytes.start) - 1, extraction, references }
+    }
+
+    fn add(&mut self, part: CutPart) {
+        let CutPart { start, rows, extraction, references } = part;
+        let first = self.all.units.len();
+        for mut unit in extraction.units {
+            for span in std::iter::once(&mut unit.bytes).chain(&mut unit.doc_bytes) {
+                *span = span.start + start..span.end + start;
+            }
+            unit.parent = unit.parent.map(|parent| parent + first);
+            unit.start_line += rows;
+            unit.end_line += rows;
+            self.all.units.push(unit);
+        }
+        for mut diagnostic in extraction.diagnostics {
+            diagnostic.line += rows;
+            if self.all.diagnostics.len() < MAX_SYNTAX_DIAGNOSTICS {
+                self.all.diagnostics.push(diagnostic);
+            }
+        }
+        if let (Some(all), Some(found)) = (self.references.as_mut(), references) {
+            all.append(found, start, |line| line + rows);
+        }
+    }
+
+    fn read(&mut self, language: Language, bytes: Range<usize>, code: &[u8]) {
+        let part = self.cut(language, bytes, code);
+        self.add(part);
+    }
+
+    /// Cuts what lies around blocks into units; `text` is the file without their marks. Marks alone go on with the unit
+    /// before them, if that is not a definition; otherwise they are returned.
+    fn read_between(&mut self, language: Language, text: &[u8], bytes: Range<usize>) -> Option<Range<usize>> {
+        if !text[bytes.clone()].trim_ascii().is_empty() {
+            self.read(language, bytes.clone(), &text[bytes]);
+            return None;
+        }
+        let marks = self.source[bytes.clone()].trim_ascii();
+        let start = bytes.end - self.source[bytes.clone()].trim_ascii_start().len();
+        let marks = start..start + marks.len();
+        let end_line = self.line(marks.end.saturating_sub(1));
+        match self.all.units.last_mut() {
+            _ if marks.is_empty() => None,
+            Some(last) if may_span(last, last.bytes.start..marks.end, last.start_line, end_line) => {
+                (last.bytes.end, last.end_line) = (marks.end, end_line);
+                None
+            }
+            _ => Some(bytes),
+        }
+    }
+
+    /// Adds what a block was cut into, with the marks before it: as lines of its first unit, if that is not a definition.
+    fn add_marks(&mut self, language: Language, text: &[u8], marks: Range<usize>, found: CutPart) {
+        let start = marks.end - self.source[marks.clone()].trim_ascii_start().len();
+        let start_line = self.line(start);
+        let holds_marks = found.extraction.units.first().is_some_and(|first| {
+            may_span(first, start..first.bytes.end + found.start, start_line, first.end_line + found.rows)
+        });
+        if !holds_marks {
+            self.read(language, marks.clone(), &text[marks]);
+            return self.add(found);
+        }
+        let first = self.all.units.len();
+        self.add(found);
+        if let Some(unit) = self.all.units.get_mut(first) {
+            (unit.bytes.start, unit.start_line) = (start, start_line);
+        }
+    }
+
+    /// Finds the calls of a block whose code is part of the text around it.
+    fn read_references(&mut self, block: &Block) {
+        let code = code_of(self.source, block);
+        let (_, found) = parse::extract_with_references(block.language, &code, &self.limits());
+        let rows = self.line(block.code.start) - 1;
+        if let Some(all) = self.references.as_mut() {
+            all.append(found, block.code.start, |line| line + rows);
+        }
+    }
 }
 
 /// The blocks of a file, ascending and disjoint.
-fn blocks(language: Language, source: &[u8], limits: &Limits) -> Vec<Block> {
-    // A byte order mark within the file would, at the beginning of a part, be taken for that of a file.
+fn blocks(language: Language, source: &[u8], limits: &Limits, begun: &Instant) -> Vec<Block> {
+    // A mark in the middle would be taken for that of a file at the beginning of a part.
     let is_odd = memchr::memmem::rfind(source, BYTE_ORDER_MARK).is_some_and(|at| at > 0);
     if is_odd || source.len() > limits.parse_bytes {
         return Vec::new();
@@ -80,8 +217,12 @@ fn blocks(language: Language, source: &[u8], limits: &Limits) -> Vec<Block> {
     match language.reader() {
         Reader::Markup => find_tagged(source, language.embedded()),
         Reader::Markdown => {
-            let fences = find_fences(source, limits.parse_time);
-            fences.into_iter().filter(|block| has_definition(source, block, limits)).collect()
+            let mut fences = find_fences(source, limits.parse_time);
+            for fence in &mut fences {
+                let parse_time = limits.parse_time.saturating_sub(begun.elapsed());
+                fence.has_units = has_definition(source, fence, &Limits { parse_time, ..*limits });
+            }
+            fences
         }
         _ => Vec::new(),
     }
@@ -91,79 +232,14 @@ fn blocks(language: Language, source: &[u8], limits: &Limits) -> Vec<Block> {
 fn has_definition(source: &[u8], block: &Block, limits: &Limits) -> bool {
     let is_definition =
         |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type);
-    parse::extract(block.language, &source[block.code.clone()], limits).units.iter().any(is_definition)
+    parse::extract(block.language, &code_of(source, block), limits).units.iter().any(is_definition)
 }
 
-/// `part` with everything outside of `code` replaced by spaces, except line ends.
-fn without_marks(part: &[u8], code: &Range<usize>) -> Vec<u8> {
-    let mut masked = part.to_vec();
-    magic::blank(&mut masked[..code.start], b' ');
-    magic::blank(&mut masked[code.end..], b' ');
-    masked
-}
-
-/// Merges units that contain only a delimiter into the unit beside them, unless that becomes too long.
-fn join_marks(units: &mut Vec<Unit>, source: &[u8], code: &Range<usize>) {
-    let is_mark = |unit: &Unit| {
-        let inside = unit.bytes.start.max(code.start)..unit.bytes.end.min(code.end);
-        source.get(inside).unwrap_or_default().trim_ascii().is_empty()
-    };
-    if let [mark, first, ..] = units.as_mut_slice()
-        && is_mark(mark)
-        && may_span(first, mark.bytes.start..first.bytes.end, mark.start_line, first.end_line)
-    {
-        (first.bytes.start, first.start_line) = (mark.bytes.start, mark.start_line);
-        units.remove(0);
-        let parents = units.iter_mut().filter_map(|unit| unit.parent.as_mut());
-        parents.for_each(|parent| *parent = parent.saturating_sub(1));
-    }
-    if let [.., last, mark] = units.as_mut_slice()
-        && is_mark(mark)
-        && may_span(last, last.bytes.start..mark.bytes.end, last.start_line, mark.end_line)
-    {
-        (last.bytes.end, last.end_line) = (mark.bytes.end, mark.end_line);
-        units.pop();
-    }
-}
-
+/// Whether a unit may also have lines that are not code.
 fn may_span(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) -> bool {
-    let max_lines = match unit.kind {
-        UnitKind::Function | UnitKind::Method | UnitKind::Type => MAX_DEFINITION_LINES,
-        UnitKind::Module | UnitKind::Section => MAX_WINDOW_LINES,
-    };
-    bytes.len() <= MAX_UNIT_BYTES && ((end_line - start_line) as usize) < max_lines
-}
-
-/// Adds the units of a part of the file that begins at this byte, after this number of lines.
-fn add(all: &mut Extraction, found: Extraction, start: usize, rows: u32) {
-    let first = all.units.len();
-    for mut unit in found.units {
-        for span in std::iter::once(&mut unit.bytes).chain(&mut unit.doc_bytes) {
-            *span = span.start + start..span.end + start;
-        }
-        unit.parent = unit.parent.map(|parent| parent + first);
-        unit.start_line += rows;
-        unit.end_line += rows;
-        all.units.push(unit);
-    }
-    for mut diagnostic in found.diagnostics {
-        diagnostic.line += rows;
-        if all.diagnostics.len() < MAX_SYNTAX_DIAGNOSTICS {
-            all.diagnostics.push(diagnostic);
-        }
-    }
-}
-
-fn add_references(all: &mut References, found: References, start: usize, rows: u32) {
-    all.calls.extend(found.calls.into_iter().map(|mut call| {
-        call.byte += start;
-        call.line += rows;
-        call
-    }));
-    all.imports.extend(found.imports.into_iter().map(|mut import| {
-        import.line += rows;
-        import
-    }));
+    matches!(unit.kind, UnitKind::Module | UnitKind::Section)
+        && bytes.len() <= MAX_UNIT_BYTES
+        && ((end_line - start_line) as usize) < MAX_WINDOW_LINES
 }
 
 /// The blocks between tags, such as `<script lang="ts">` and `</script>`, outside of comments.
@@ -196,7 +272,8 @@ fn find_tagged(source: &[u8], embedded: &[Embedded]) -> Vec<Block> {
         let end = memchr::memchr(b'>', &source[code.end..]).map_or(source.len(), |at| code.end + at + 1);
         position = end;
         if let Some(language) = block_language(&tag, rule) {
-            blocks.push(Block { bytes: start..end, code, language });
+            let gutters = Vec::new();
+            blocks.push(Block { bytes: start..end, code, gutters, language, has_units: true });
         }
     }
     blocks
@@ -290,7 +367,7 @@ mod tests {
     #[track_caller]
     fn check(source: &str, expected: &[(&str, &str)]) {
         let html = language_named("html").unwrap();
-        let found = blocks(html, source.as_bytes(), &Limits::default());
+        let found = blocks(html, source.as_bytes(), &Limits::default(), &Instant::now());
         let found: Vec<_> =
             found.iter().map(|block| (block.language.name(), &source[block.code.clone()])).collect();
         assert_eq!(found, expected, "{source}");

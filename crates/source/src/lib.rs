@@ -85,12 +85,6 @@ pub fn extract_with_references(
     parse::extract_with_references(language, source, limits)
 }
 
-/// The calls and imports in some byte ranges of `source` (ascending and disjoint), and some beside them, within the
-/// default [`Limits`]. Units are not looked for, so that no [`Call`] has one.
-pub fn references_in(language: Language, source: &[u8], ranges: &[std::ops::Range<usize>]) -> References {
-    parse::references_in(language, source, ranges, &Limits::default())
-}
-
 /// The functions and methods of `source` with their bodies, within the default [`Limits`], in ascending order of their
 /// beginnings; nested ones follow the function around them. None without a syntax tree.
 pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {

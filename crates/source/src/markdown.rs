@@ -7,7 +7,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 
 use crate::definition::{Definition, Structure};
 use crate::embedded::Block;
-use crate::language::language_called;
+use crate::language::{Language, language_called};
 use crate::line::Lines;
 use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 
@@ -79,8 +79,15 @@ fn options() -> Options {
     Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
 }
 
-/// The fenced code of a Markdown text that is in a language with a grammar and stands at the left margin, ascending;
-/// without what is not found within `time`.
+/// A fence whose code is being read.
+struct OpenFence {
+    language: Language,
+    code: Option<Range<usize>>,
+    gutters: Vec<Range<usize>>,
+}
+
+/// The fenced code of a Markdown text that is in a language with a grammar, ascending; without what is not found within
+/// `time`.
 pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
     let mut fences = Vec::new();
     if [b"```", b"~~~"].iter().all(|fence| memchr::memmem::find(source, *fence).is_none()) {
@@ -89,7 +96,7 @@ pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
     let begun = Instant::now();
     let text = as_text(source);
     let text_start = Lines::new(source).start(0);
-    let mut open = None;
+    let mut open: Option<OpenFence> = None;
     for (event, bytes) in Parser::new_ext(&text[text_start..], options()).into_offset_iter() {
         if begun.elapsed() > time {
             break;
@@ -99,27 +106,26 @@ pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                 let name = info.split([' ', ',', '{', '\t']).next().unwrap_or_default();
                 let language = language_called(name).filter(|language| language.grammar().is_some());
-                let at_margin = bytes.start == text_start || source[bytes.start - 1] == b'\n';
-                open = language.filter(|_| at_margin).map(|language| (language, None::<Range<usize>>));
+                open = language.map(|language| OpenFence { language, code: None, gutters: Vec::new() });
             }
             Event::Text(_) => {
-                // Code in a quotation or a list comes in pieces, between which other things stand.
-                open = match open {
-                    Some((language, None)) => Some((language, Some(bytes))),
-                    // Line ends of two characters are not part of the text.
-                    Some((language, Some(code)))
-                        if source
-                            .get(code.end..bytes.start)
-                            .is_some_and(|gap| matches!(gap, b"" | b"\r")) =>
-                    {
-                        Some((language, Some(code.start..bytes.end)))
-                    }
-                    _ => None,
-                };
+                // Code in a quotation or a list comes in pieces, between which stand their marks and indents.
+                let Some(fence) = &mut open else { continue };
+                let end = fence.code.as_ref().map(|code| code.end);
+                let line_start =
+                    memchr::memrchr(b'\n', &source[..bytes.start]).map_or(text_start, |at| at + 1);
+                let gutter = end.unwrap_or(line_start).min(bytes.start)..bytes.start;
+                // Line ends of two characters are not part of the text.
+                if !source[gutter.clone()].trim_ascii().is_empty() || gutter.len() > 1 {
+                    fence.gutters.push(gutter.clone());
+                }
+                let start = fence.code.as_ref().map_or(gutter.start, |code| code.start);
+                fence.code = Some(start..bytes.end.max(start));
             }
             Event::End(TagEnd::CodeBlock) => {
-                if let Some((language, Some(code))) = open.take() {
-                    fences.push(Block { bytes, code, language });
+                if let Some(OpenFence { language, code: Some(code), gutters }) = open.take() {
+                    let bytes = bytes.start.min(code.start)..bytes.end.max(code.end);
+                    fences.push(Block { bytes, code, gutters, language, has_units: false });
                 }
             }
             _ => {}

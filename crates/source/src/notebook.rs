@@ -15,7 +15,7 @@ use crate::language::{Language, language_called, language_named};
 use crate::magic::CellMagic;
 use crate::markdown::Headings;
 use crate::parse::{self, Part};
-use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, UnitKind};
+use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
 
 /// Why a notebook cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -138,8 +138,13 @@ impl Notebook {
     }
 
     /// Splits the cells of `text` into units, each separately, so that a broken one does not affect the others. All of
-    /// them together have the time limit of one file.
-    pub fn extract(&self, text: &[u8], limits: &Limits) -> Extraction {
+    /// them together have the time limit of one file. Fills `references`, if any; no call has its unit.
+    pub fn extract(
+        &self,
+        text: &[u8],
+        limits: &Limits,
+        mut references: Option<&mut References>,
+    ) -> Extraction {
         let begun = Instant::now();
         let mut all = Extraction::default();
         let mut headings = Headings::default();
@@ -151,7 +156,8 @@ impl Notebook {
             let code = parse::without_line_magics(*language, code, &limits);
             let part = Part { language: *language, source, code: &code };
             let section = headings.name();
-            let mut found = parse::read(part, &limits, None, &mut headings);
+            let mut found_references = references.is_some().then(References::default);
+            let mut found = parse::read(part, &limits, found_references.as_mut(), &mut headings);
             if found.units.len() > 1 && found.units[0].bytes.end <= *magic_bytes {
                 // A kernel command alone is not worth finding.
                 found.units.remove(0);
@@ -159,6 +165,10 @@ impl Notebook {
                 parents.for_each(|parent| *parent = parent.saturating_sub(1));
             }
             let (first_line, first_unit) = (self.line_index(bytes.start), all.units.len());
+            if let (Some(references), Some(found)) = (references.as_deref_mut(), found_references) {
+                let line = |line: u32| self.line_number(first_line + line as usize - 1);
+                references.append(found, bytes.start, line);
+            }
             // Text above the first heading of a cell belongs to the section of the cells before it.
             let rest = found.units.iter_mut().take_while(|unit| unit.name.is_empty());
             rest.filter(|unit| unit.kind == UnitKind::Section)

@@ -18,7 +18,6 @@ use crate::line::{Lines, line_number};
 use crate::magic;
 use crate::markdown::{Headings, find_sections};
 use crate::reference::{find_references, place_calls};
-use crate::rules::Rules;
 use crate::shape::{FunctionShape, find_shapes};
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
@@ -46,15 +45,14 @@ impl Workspace {
 /// Why a file has no syntax tree.
 #[derive(Debug, thiserror::Error)]
 enum ParseError {
-    #[error("{bytes} bytes exceed the limit of {limit} for parsing; split into line windows")]
+    #[error("{bytes} bytes exceed the limit of {limit} for parsing")]
     TooLarge { bytes: usize, limit: usize },
-    #[error("parsing took longer than {} s; split into line windows", .0.as_secs_f64())]
+    // What is left of a file's time is no round number.
+    #[error("parsing took longer than {} s", (.0.as_secs_f64() * 10.0).ceil() / 10.0)]
     TooSlow(Duration),
-    #[error("the grammar cannot be used; split into line windows")]
+    #[error("the grammar cannot be used")]
     Grammar(#[from] LanguageError),
-    #[error(
-        "this build has no grammar of {language}, build with the feature {feature}; split into line windows"
-    )]
+    #[error("this build has no grammar of {language}, build with the feature {feature}")]
     Lacking { language: &'static str, feature: &'static str },
 }
 
@@ -87,26 +85,87 @@ fn read_file(
 }
 
 /// The calls and imports in some byte ranges of a file, and some beside them; no call has its unit.
+///
+/// `unneeded` are definitions that are not to be parsed, as that takes most of the time: a file without some of its
+/// functions is a file, too. Where that leads to a syntax error, all of it is parsed.
 pub(crate) fn references_in(
     language: Language,
     source: &[u8],
     ranges: &[Range<usize>],
+    unneeded: &[Range<usize>],
     limits: &Limits,
 ) -> References {
     let Reader::Syntax(grammar) = language.reader() else {
         return extract_with_references(language, source, limits).1;
     };
-    let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
-    let Ok(tree) = tree else { return References::default() };
-    let rules = language.reference_rules(grammar);
-    find_references(&tree, rules, &Lines::new(source), ranges, limits.parse_time).0
+    let begun = Instant::now();
+    // Compiling the rules for definitions would take longer than many a file.
+    let tree_grammar = grammar.into();
+    let parse = |code: &[u8]| {
+        let limits = Limits { parse_time: limits.parse_time.saturating_sub(begun.elapsed()), ..*limits };
+        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &tree_grammar, code, &limits))
+    };
+    let n_unneeded: usize = unneeded.iter().map(Range::len).sum();
+    let rest = (n_unneeded >= source.len() / MIN_UNNEEDED_SHARE).then(|| {
+        let mut rest = source.to_vec();
+        unneeded.iter().for_each(|bytes| magic::blank(&mut rest[bytes.clone()], b' '));
+        rest
+    });
+    let tree_of_rest = rest.as_deref().and_then(|rest| {
+        let tree = parse(rest).ok()?;
+        (!has_error_beside(&tree, rest, unneeded)).then_some(tree)
+    });
+    let tree = match tree_of_rest {
+        Some(tree) => Ok(tree),
+        None => parse(source),
+    };
+    match tree {
+        Ok(tree) => {
+            let rules = language.reference_rules(grammar);
+            find_references(&tree, language, rules, &Lines::new(source), ranges, limits.parse_time)
+        }
+        Err(error) => References { missing: Some(missing(&error)), ..References::default() },
+    }
+}
+
+/// Whether a syntax error has something of `removed` (ascending, and blank in `source`) in it or next to it.
+fn has_error_beside(tree: &Tree, source: &[u8], removed: &[Range<usize>]) -> bool {
+    let is_blank = |bytes: Range<usize>| source[bytes].iter().all(u8::is_ascii_whitespace);
+    let mut cursor = tree.walk();
+    loop {
+        let node = cursor.node();
+        if node.is_error() || node.is_missing() {
+            let next = removed.partition_point(|bytes| bytes.end <= node.start_byte());
+            let is_after = removed.get(next).is_some_and(|bytes| {
+                bytes.start <= node.end_byte() || is_blank(node.end_byte()..bytes.start)
+            });
+            let before = next.checked_sub(1).map(|before| &removed[before]);
+            if is_after || before.is_some_and(|bytes| is_blank(bytes.end..node.start_byte())) {
+                return true;
+            }
+        } else if node.has_error() && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return false;
+            }
+        }
+    }
+}
+
+/// The share of a file that is worth leaving out, as a divisor.
+const MIN_UNNEEDED_SHARE: usize = 4;
+
+fn missing(error: &ParseError) -> Diagnostic {
+    Diagnostic { line: 1, message: error.to_string() }
 }
 
 pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> Vec<Function> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    let tree =
+        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits));
     tree.map_or_else(|_| Vec::new(), |tree| find_functions(&tree, rules, source))
 }
 
@@ -131,15 +190,17 @@ pub(crate) fn function_shapes(
         return None;
     }
     let rules = language.rules(grammar);
-    let tree =
-        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits)).ok()?;
+    let tree = WORKSPACE
+        .with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits))
+        .ok()?;
     Some(find_shapes(&tree, rules, language.shape_rules(grammar), source))
 }
 
 pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<Check> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    let tree =
+        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits));
     tree.map_or_else(|_| Vec::new(), |tree| find_checks(&tree, language.check_rules(grammar), source))
 }
 
@@ -169,7 +230,8 @@ pub(crate) fn without_line_magics<'a>(
     let Reader::Syntax(grammar) = language.reader() else { return code };
     let Some(masked) = magic::without_line_magics(&code) else { return code };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, &code, limits));
+    let tree =
+        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, &code, limits));
     if tree.is_ok_and(|tree| tree.root_node().has_error()) { Cow::Owned(masked) } else { code }
 }
 
@@ -177,7 +239,7 @@ pub(crate) fn without_line_magics<'a>(
 pub(crate) fn read(
     part: Part,
     limits: &Limits,
-    references: Option<&mut References>,
+    mut references: Option<&mut References>,
     headings: &mut Headings,
 ) -> Extraction {
     let Part { language, source, code } = part;
@@ -187,26 +249,20 @@ pub(crate) fn read(
         Reader::Syntax(grammar) => {
             let rules = language.rules(grammar);
             let result = WORKSPACE.with_borrow_mut(|workspace| {
-                let tree = parse(&mut workspace.parser, rules, code, limits)?;
+                let tree = parse(&mut workspace.parser, &rules.grammar, code, limits)?;
                 diagnostics.extend(syntax_diagnostics(&tree, &lines));
-                if let Some(references) = references {
+                if let Some(references) = references.as_deref_mut() {
+                    let whole = 0..code.len();
                     let rules = language.reference_rules(grammar);
-                    let (found, stopped_at) = find_references(
+                    *references = find_references(
                         &tree,
+                        language,
                         rules,
                         &lines,
-                        std::slice::from_ref(&(0..code.len())),
+                        std::slice::from_ref(&whole),
                         limits.parse_time,
                     );
-                    *references = found;
-                    diagnostics.extend(stopped_at.map(|byte| {
-                        Diagnostic {
-                            line: line_number(lines.row(byte)),
-                            message:
-                                "finding references took too long; calls and imports are missing from here on"
-                                    .into(),
-                        }
-                    }));
+                    diagnostics.extend(references.missing.clone());
                 }
                 Ok(find_definitions(&tree, rules, &lines, &mut workspace.query_cursor))
             });
@@ -222,7 +278,11 @@ pub(crate) fn read(
         }
     };
     let structure = result.unwrap_or_else(|error| {
-        diagnostics.push(Diagnostic { line: 1, message: error.to_string() });
+        let message = format!("{error}; split into line windows");
+        diagnostics.push(Diagnostic { line: 1, message });
+        if let Some(references) = references {
+            references.missing = Some(missing(&error));
+        }
         Structure::default()
     });
     diagnostics.sort_by_key(|diagnostic| diagnostic.line);
@@ -248,9 +308,14 @@ fn parse_markdown(lines: &Lines, limits: &Limits, headings: &mut Headings) -> Re
     find_sections(lines, limits.parse_time, headings).ok_or(ParseError::TooSlow(limits.parse_time))
 }
 
-fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> Result<Tree, ParseError> {
+fn parse(
+    parser: &mut Parser,
+    grammar: &tree_sitter::Language,
+    source: &[u8],
+    limits: &Limits,
+) -> Result<Tree, ParseError> {
     check_size(source, limits)?;
-    parser.set_language(&rules.grammar)?;
+    parser.set_language(grammar)?;
     let start = Instant::now();
     let mut watch = |_: &ParseState| match start.elapsed() > limits.parse_time {
         true => ControlFlow::Break(()),

@@ -1,81 +1,84 @@
 //! Finds calls and imports in a syntax tree.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
-use tree_sitter::{QueryCursor, QueryCursorOptions, QueryCursorState, StreamingIterator, Tree};
+use tree_sitter::{Node, QueryCursor, QueryCursorOptions, QueryCursorState, StreamingIterator, Tree};
 
+use crate::language::Language;
 use crate::line::{Lines, line_number};
 use crate::local::{Names, Role};
 use crate::rules::{ReferenceCapture, ReferenceRules};
-use crate::unit::{Call, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
+use crate::unit::{Call, Diagnostic, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
 
-/// The calls and imports in some byte ranges of `tree` (and some beside them), in ascending order of bytes, and the byte
-/// that was reached if `time` ran out.
+/// Nodes that are visited between two looks at the clock.
+const NODES_PER_LOOK: usize = 256;
+
+/// The calls and imports in some byte ranges of `tree` (and some beside them; ascending and disjoint), in ascending order
+/// of bytes, as far as `time` allows.
+///
+/// Patterns are tried at one node at a time: a query over the whole tree would keep every call of a long chain
+/// `a.f().f()` open until the chain ends, and look at all of them at every node.
 pub(crate) fn find_references(
     tree: &Tree,
+    language: Language,
     rules: &ReferenceRules,
     lines: &Lines,
     ranges: &[Range<usize>],
     time: Duration,
-) -> (References, Option<usize>) {
+) -> References {
     let start = Instant::now();
-    let stopped_at = Cell::new(None);
-    let mut watch = |state: &QueryCursorState| match start.elapsed() > time {
-        true => {
-            stopped_at.set(Some(state.current_byte_offset()));
-            ControlFlow::Break(())
-        }
-        false => ControlFlow::Continue(()),
+    let mut finder = Finder {
+        language,
+        rules,
+        lines,
+        calls: BTreeMap::new(),
+        imports: BTreeMap::new(),
+        groups: BTreeMap::new(),
+        names: Names::default(),
+        excluded: Vec::new(),
     };
-    let mut finder =
-        Finder { rules, lines, calls: BTreeMap::new(), imports: BTreeMap::new(), groups: BTreeMap::new() };
-    let mut names = Names::default();
-    let mut excluded = Vec::new();
-    let mut cursor = QueryCursor::new();
-    for range in ranges {
-        let options = QueryCursorOptions::new().progress_callback(&mut watch);
-        cursor.set_byte_range(range.clone());
-        let mut matches =
-            cursor.matches_with_options(&rules.query, tree.root_node(), lines.source(), options);
-        while let Some(query_match) = matches.next() {
-            let mut captured = Captured::default();
-            for capture in query_match.captures() {
-                let Some(meaning) = rules.captures[capture.index as usize] else { continue };
-                let bytes = capture.node.byte_range();
-                match meaning {
-                    ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
-                    ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
-                    ReferenceCapture::Import => widen(&mut captured.import, bytes),
-                    ReferenceCapture::Group => widen(&mut captured.group, bytes),
-                    ReferenceCapture::Module => widen(&mut captured.module, bytes),
-                    ReferenceCapture::Name => widen(&mut captured.name, bytes),
-                    ReferenceCapture::Default => widen(&mut captured.default, bytes),
-                    ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
-                    ReferenceCapture::Excluded => excluded.push(bytes),
-                    ReferenceCapture::Bare => names.add(Role::Bare, bytes),
-                    ReferenceCapture::Local => names.add(Role::Local, bytes),
-                    ReferenceCapture::Frame => names.add(Role::Frame, bytes),
-                    ReferenceCapture::Block => names.add(Role::Block, bytes),
-                }
-            }
-            finder.take(captured);
-        }
-        if stopped_at.get().is_some() {
+    let mut query_cursor = QueryCursor::new();
+    query_cursor.set_max_start_depth(Some(0));
+    let mut stopped_at = None;
+    let (mut ranges, mut n_visited) = (ranges.iter().peekable(), 0);
+    let mut cursor = tree.walk();
+    'walk: loop {
+        let node = cursor.node();
+        // Nodes come in the order of their starts.
+        while ranges.next_if(|range| range.end <= node.start_byte()).is_some() {}
+        let Some(range) = ranges.peek() else { break };
+        n_visited += 1;
+        if n_visited % NODES_PER_LOOK == 0 && start.elapsed() > time {
+            stopped_at = Some(node.start_byte());
             break;
         }
+        let is_inside = node.end_byte() > range.start;
+        if is_inside && rules.may_match(node.kind_id()) {
+            let is_whole = finder.match_node(node, &mut query_cursor, || start.elapsed() > time);
+            if !is_whole {
+                stopped_at = Some(node.start_byte());
+                break;
+            }
+        }
+        if is_inside && cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                break 'walk;
+            }
+        }
     }
-    for name in names.free(lines.source()) {
-        finder.take(Captured { callee: Some(name), ..Captured::default() });
-    }
-    for bytes in excluded {
-        let calls: Vec<usize> = finder.calls.range(bytes).map(|(byte, _)| *byte).collect();
-        calls.iter().for_each(|byte| drop(finder.calls.remove(byte)));
-    }
-    let references = References { imports: finder.imports(), calls: finder.calls.into_values().collect() };
-    (references, stopped_at.get())
+    let missing = stopped_at.map(|byte| Diagnostic {
+        line: line_number(lines.row(byte)),
+        message: format!(
+            "finding references took longer than {} s; calls and imports are missing from here on",
+            time.as_secs_f64()
+        ),
+    });
+    References { missing, ..finder.finish() }
 }
 
 /// Sets the unit of each call.
@@ -115,6 +118,7 @@ struct Statement {
 }
 
 struct Finder<'a> {
+    language: Language,
     rules: &'a ReferenceRules,
     lines: &'a Lines<'a>,
     /// By the start of the callee, in bytes.
@@ -123,15 +127,67 @@ struct Finder<'a> {
     imports: BTreeMap<usize, Statement>,
     /// By the start of the module, in bytes: its end, and that of the group.
     groups: BTreeMap<usize, (usize, usize)>,
+    names: Names,
+    /// Code without calls.
+    excluded: Vec<Range<usize>>,
 }
 
 impl Finder<'_> {
+    /// Takes the matches at one node; returns whether these were all, as they are unless `is_over` says that time is up.
+    fn match_node(&mut self, node: Node, query_cursor: &mut QueryCursor, is_over: impl Fn() -> bool) -> bool {
+        let mut is_whole = true;
+        let mut watch = |_: &QueryCursorState| {
+            is_whole = !is_over();
+            if is_whole { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let options = QueryCursorOptions::new().progress_callback(&mut watch);
+        let mut matches =
+            query_cursor.matches_with_options(&self.rules.query, node, self.lines.source(), options);
+        while let Some(query_match) = matches.next() {
+            let mut captured = Captured::default();
+            for capture in query_match.captures() {
+                let Some(meaning) = self.rules.captures[capture.index as usize] else { continue };
+                let bytes = capture.node.byte_range();
+                match meaning {
+                    ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
+                    ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
+                    ReferenceCapture::Import => widen(&mut captured.import, bytes),
+                    ReferenceCapture::Group => widen(&mut captured.group, bytes),
+                    ReferenceCapture::Module => widen(&mut captured.module, bytes),
+                    ReferenceCapture::Name => widen(&mut captured.name, bytes),
+                    ReferenceCapture::Default => widen(&mut captured.default, bytes),
+                    ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
+                    ReferenceCapture::Excluded => self.excluded.push(bytes),
+                    ReferenceCapture::Bare => self.names.add(Role::Bare, bytes),
+                    ReferenceCapture::Local => self.names.add(Role::Local, bytes),
+                    ReferenceCapture::Frame => self.names.add(Role::Frame, bytes),
+                    ReferenceCapture::Block => self.names.add(Role::Block, bytes),
+                }
+            }
+            self.take(captured);
+        }
+        drop(matches);
+        is_whole
+    }
+
+    fn finish(mut self) -> References {
+        for name in std::mem::take(&mut self.names).free(self.lines.source()) {
+            self.take(Captured { callee: Some(name), ..Captured::default() });
+        }
+        for bytes in std::mem::take(&mut self.excluded) {
+            let calls: Vec<usize> = self.calls.range(bytes).map(|(byte, _)| *byte).collect();
+            calls.iter().for_each(|byte| drop(self.calls.remove(byte)));
+        }
+        References { imports: self.imports(), calls: self.calls.into_values().collect(), missing: None }
+    }
+
     fn take(&mut self, captured: Captured) {
         if let Some((callee, name)) = self.named(captured.callee) {
             let receiver = captured.receiver.map(|bytes| self.text(bytes));
             let call = self.calls.entry(callee.start).or_insert_with(|| Call {
                 callee: name,
                 receiver: None,
+                language: self.language,
                 byte: callee.start,
                 line: line_number(self.lines.row(callee.start)),
                 unit: None,

@@ -334,14 +334,91 @@ pub(crate) struct ReferenceRules {
     pub(crate) captures: Vec<Option<ReferenceCapture>>,
     /// Separator between the module of a group and those in it.
     pub(crate) separator: String,
+    /// By id of node kind, whether a pattern may match there.
+    roots: Vec<bool>,
 }
 
 impl ReferenceRules {
     pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
         let (query, captures) = compile(file, grammar, &file.references)?;
         let separator = file.name_separators.first().cloned().unwrap_or_else(|| ".".to_owned());
-        Ok(Self { query, captures, separator })
+        let language = || file.name.clone();
+        let mut roots = vec![false; grammar.node_kind_count()];
+        for index in 0..query.pattern_count() {
+            let pattern =
+                &file.references[query.start_byte_for_pattern(index)..query.end_byte_for_pattern(index)];
+            let unrooted = || RuleError::UnrootedPattern { language: language(), pattern: pattern.into() };
+            for kind in root_kinds(pattern).ok_or_else(unrooted)? {
+                match grammar.id_for_node_kind(kind, true) {
+                    0 => return Err(RuleError::UnknownKind { language: language(), kind: kind.into() }),
+                    // No node is of such a kind.
+                    id if grammar.node_kind_is_supertype(id) => return Err(unrooted()),
+                    id => roots[usize::from(id)] = true,
+                }
+            }
+        }
+        Ok(Self { query, captures, separator, roots })
     }
+
+    /// Whether a pattern may match at a node of this kind.
+    pub(crate) fn may_match(&self, kind_id: u16) -> bool {
+        self.roots.get(usize::from(kind_id)).copied().unwrap_or_default()
+    }
+}
+
+/// The kinds of nodes that a pattern may match at: of `(kind ...)` that one, and of `[...]` and `(... (#predicate))`
+/// those of what they enclose.
+fn root_kinds(pattern: &str) -> Option<Vec<&str>> {
+    let (mut kinds, mut depth, mut rest) = (Vec::new(), 0, pattern);
+    loop {
+        rest = rest.trim_start();
+        let is_kind = |c: char| c.is_alphanumeric() || c == '_';
+        if let Some(inner) = rest.strip_prefix('[') {
+            (depth, rest) = (depth + 1, inner);
+        } else if let Some(inner) = rest.strip_prefix('(') {
+            let inner = inner.trim_start();
+            if inner.starts_with(['[', '(']) {
+                (depth, rest) = (depth + 1, inner);
+                continue;
+            }
+            if !inner.starts_with('#') {
+                let kind = &inner[..inner.find(|c| !is_kind(c)).unwrap_or(inner.len())];
+                if kind.is_empty() || kind == "_" {
+                    return None;
+                }
+                kinds.push(kind);
+            }
+            rest = after_bracket(inner)?;
+        } else if let Some(after) = rest.strip_prefix([']', ')']) {
+            (depth, rest) = (depth - 1, after);
+        } else if let Some(capture) = rest.strip_prefix('@') {
+            rest = capture.trim_start_matches(|c| is_kind(c) || c == '.' || c == '-');
+        } else {
+            return None;
+        }
+        if depth == 0 {
+            return (!kinds.is_empty()).then_some(kinds);
+        }
+    }
+}
+
+/// What follows the bracket that closes the one before `text`.
+fn after_bracket(text: &str) -> Option<&str> {
+    let (mut depth, mut is_quoted, mut is_escaped) = (1, false, false);
+    for (at, character) in text.char_indices() {
+        match character {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            '(' if !is_quoted => depth += 1,
+            ')' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(&text[at + 1..]);
+        }
+    }
+    None
 }
 
 /// The `checks` of a rule file, compiled for one grammar.
@@ -442,5 +519,24 @@ impl Rules {
     pub(crate) fn role(&self, kind_id: u16) -> Role {
         // The kind of an ERROR node has the largest id there is.
         self.roles.get(usize::from(kind_id)).copied().unwrap_or(Role::NAMED)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_may_match_at_its_roots() {
+        for (pattern, expected) in [
+            ("(call function: (name) @callee) @import", Some(vec!["call"])),
+            ("[(a (b)) (c \")\" @x)] @excluded", Some(vec!["a", "c"])),
+            ("([\n  (a) (b)\n] (#match? @a \"\\\"(\"))", Some(vec!["a", "b"])),
+            ("((a) @bare (#any-of? @bare \"x\"))", Some(vec!["a"])),
+            ("(_ (a))", None),
+            ("\"+\" @callee", None),
+        ] {
+            assert_eq!(root_kinds(pattern), expected, "{pattern}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::language::{Language, Reader, language_for};
 use crate::notebook::{Notebook, NotebookError};
 use crate::parse;
-use crate::unit::{Extraction, Limits};
+use crate::unit::{Extraction, Limits, References};
 
 /// The text of a file, for units, patterns and people alike. For most files that is their content; for a Jupyter
 /// notebook it is the source of its code and Markdown cells, without JSON, with an empty line between two cells. Spans
@@ -95,9 +95,27 @@ impl SourceText {
     pub fn extract(&self, language: Language) -> Extraction {
         let limits = Limits::default();
         match &self.notebook {
-            Some(notebook) => notebook.extract(&self.bytes, &limits),
+            Some(notebook) => notebook.extract(&self.bytes, &limits, None),
             None => parse::extract(language, &self.bytes, &limits),
         }
+    }
+
+    /// The calls and imports in some byte ranges of it (ascending and disjoint), and some beside them, within the default
+    /// [`Limits`]; none of the calls has its unit. What lies in `unneeded`, whole definitions of a file in `language`,
+    /// may be left out, which saves time.
+    pub fn references(
+        &self,
+        language: Language,
+        ranges: &[Range<usize>],
+        unneeded: &[Range<usize>],
+    ) -> References {
+        let limits = Limits::default();
+        let Some(notebook) = &self.notebook else {
+            return parse::references_in(language, &self.bytes, ranges, unneeded, &limits);
+        };
+        let mut references = References::default();
+        notebook.extract(&self.bytes, &limits, Some(&mut references));
+        references
     }
 }
 

@@ -152,6 +152,23 @@ pub struct References {
     pub calls: Vec<Call>,
     /// In ascending order of the bytes of their modules.
     pub imports: Vec<Import>,
+    /// Why some of them are missing, and the line from which on, if a limit was reached.
+    pub missing: Option<Diagnostic>,
+}
+
+impl References {
+    /// Adds those of a part of the file that begins at `start`; `line` is the line of the file for one of the part.
+    pub(crate) fn append(&mut self, part: Self, start: usize, line: impl Fn(u32) -> u32) {
+        let Self { calls, imports, missing } = part;
+        self.calls.extend(calls.into_iter().map(|call| Call {
+            byte: call.byte + start,
+            line: line(call.line),
+            ..call
+        }));
+        self.imports.extend(imports.into_iter().map(|import| Import { line: line(import.line), ..import }));
+        let missing = missing.map(|missing| Diagnostic { line: line(missing.line), ..missing });
+        self.missing = self.missing.take().or(missing);
+    }
 }
 
 /// A call, or a construction by calling a constructor. Texts have at most [`MAX_NAME_BYTES`].
@@ -161,6 +178,8 @@ pub struct Call {
     pub callee: String,
     /// Receiver or module as written, line breaks removed: `self`, `client.session`, `std::mem`.
     pub receiver: Option<String>,
+    /// Language that it is written in: that of its file, of its cell in a notebook, or of its block in markup.
+    pub language: Language,
     /// Offset of the callee's name in the file.
     pub byte: usize,
     /// Line of the callee's name, 1-based.

@@ -1,6 +1,8 @@
 //! Which definitions a call may mean, by names, scopes and imports alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
 
 use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
@@ -18,6 +20,66 @@ pub(crate) struct Candidate<'a> {
     pub language: Language,
 }
 
+/// All definitions of one name.
+#[derive(Default)]
+pub(crate) struct Candidates<'a> {
+    families: HashMap<&'static str, Family<'a>>,
+}
+
+/// Definitions of one name in languages that call each other.
+#[derive(Default)]
+struct Family<'a> {
+    all: Vec<Candidate<'a>>,
+    /// Those that are at the top of a file.
+    free: Vec<Candidate<'a>>,
+    /// Those that are in something.
+    methods: Vec<Candidate<'a>>,
+    /// Those by the last part of the name of what they are in.
+    owners: HashMap<&'a str, Vec<Candidate<'a>>>,
+    /// The units of `methods`, shared by all calls that may mean any of them.
+    any_method: Arc<[usize]>,
+}
+
+impl<'a> Candidates<'a> {
+    pub fn new(definitions: impl IntoIterator<Item = Candidate<'a>>) -> Self {
+        let mut families: HashMap<&'static str, Family> = HashMap::new();
+        for candidate in definitions {
+            let family = families.entry(candidate.language.family()).or_default();
+            family.all.push(candidate);
+            let container = container(candidate.name);
+            if container.is_empty() {
+                family.free.push(candidate);
+            }
+            if candidate.kind == UnitKind::Method || !container.is_empty() {
+                family.methods.push(candidate);
+                if !container.is_empty() {
+                    family.owners.entry(last_part(container)).or_default().push(candidate);
+                }
+            }
+        }
+        for family in families.values_mut() {
+            family.any_method = family.methods.iter().map(|candidate| candidate.unit).collect();
+        }
+        Self { families }
+    }
+}
+
+impl<'a> Family<'a> {
+    /// Those of a type, by the last part of its name.
+    fn of_type(&self, name: &str) -> &[Candidate<'a>] {
+        self.owners.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Those of the type that a qualified name ends with.
+    fn of_same_type(&self, name: &str) -> &[Candidate<'a>] {
+        if name.is_empty() { &[] } else { self.of_type(last_part(name)) }
+    }
+
+    fn possible(&self) -> Resolution {
+        Resolution { units: self.any_method.clone(), is_certain: false }
+    }
+}
+
 /// Where a call is.
 pub(crate) struct Site<'a> {
     pub path: &'a str,
@@ -25,15 +87,45 @@ pub(crate) struct Site<'a> {
     /// Qualified name of the unit that the call is in; empty outside of definitions.
     pub name: &'a str,
     pub imports: &'a [Import],
-    /// The unit's text, then the file's: where the type of a variable may be declared.
-    pub texts: [&'a str; 2],
+    /// The text of the file, where the type of a variable may be declared.
+    pub text: &'a str,
+    /// The words of that text.
+    pub words: &'a Words<'a>,
+    /// The unit that the call is in: what it declares comes first.
+    pub unit_bytes: Range<usize>,
+}
+
+/// Where each word of a text is, ascending.
+#[derive(Default)]
+pub(crate) struct Words<'a>(std::cell::OnceCell<HashMap<&'a str, Vec<usize>>>);
+
+impl<'a> Words<'a> {
+    /// The starts of a word in `text`, which is always the same.
+    fn positions(&self, text: &'a str, word: &str) -> &[usize] {
+        let words = self.0.get_or_init(|| {
+            let mut words: HashMap<&str, Vec<usize>> = HashMap::new();
+            let mut start = None;
+            for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+                match (start, is_word_part(c)) {
+                    (None, true) => start = Some(at),
+                    (Some(begin), false) => {
+                        words.entry(&text[begin..at]).or_default().push(begin);
+                        start = None;
+                    }
+                    _ => {}
+                }
+            }
+            words
+        });
+        words.get(word).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// What a call may mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Resolution {
-    /// Units, in the order of the candidates.
-    pub units: Vec<usize>,
+    /// Units, ascending.
+    pub units: Arc<[usize]>,
     /// Whether scopes or imports say so; else only the name does, and it may be something outside of the tree.
     pub is_certain: bool,
 }
@@ -63,16 +155,11 @@ pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
 
 /// Which of `candidates`, all definitions of the called name, a call means. None of them where it calls something outside
 /// of the tree, as far as can be said.
-pub(crate) fn resolve(call: &Call, site: &Site, candidates: &[Candidate]) -> Resolution {
-    let family = site.language.family();
-    let known: Vec<Candidate> =
-        candidates.iter().filter(|candidate| candidate.language.family() == family).copied().collect();
-    if known.is_empty() {
-        return Resolution::default();
-    }
+pub(crate) fn resolve(call: &Call, site: &Site, candidates: &Candidates) -> Resolution {
+    let Some(family) = candidates.families.get(site.language.family()) else { return Resolution::default() };
     match &call.receiver {
-        None => resolve_bare(&call.callee, site, &known),
-        Some(receiver) => resolve_member(receiver, site, &known),
+        None => resolve_bare(&call.callee, site, &family.all),
+        Some(receiver) => resolve_member(receiver, site, family),
     }
 }
 
@@ -142,71 +229,59 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
 }
 
 /// A call of a name that is looked up in something.
-fn resolve_member(receiver: &str, site: &Site, known: &[Candidate]) -> Resolution {
-    let methods: Vec<Candidate> = known
-        .iter()
-        .filter(|candidate| candidate.kind == UnitKind::Method || !container(candidate.name).is_empty())
-        .copied()
-        .collect();
-    let around = enclosing_type(site, &methods);
+fn resolve_member(receiver: &str, site: &Site, family: &Family) -> Resolution {
+    let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
-        let own = methods.iter().filter(|candidate| same_type(container(candidate.name), around));
-        let own: Vec<Candidate> = own.copied().collect();
-        let found = nearest(site, &own, true);
-        return if found.units.is_empty() { possible(&methods) } else { found };
+        let found = nearest(site, family.of_same_type(around), true);
+        return if found.units.is_empty() { family.possible() } else { found };
     }
     if BASE_NAMES.contains(&receiver) {
-        let others = methods.iter().filter(|candidate| !same_type(container(candidate.name), around));
-        return possible(&others.copied().collect::<Vec<_>>());
+        let others = family.methods.iter().filter(|candidate| !same_type(container(candidate.name), around));
+        return Resolution { units: others.map(|candidate| candidate.unit).collect(), is_certain: false };
     }
     let words = path_words(receiver);
-    let (Some(first), Some(last)) = (words.first(), words.last()) else { return possible(&methods) };
-    // A type by its name.
-    let of_type = |name: &str| -> Vec<Candidate> {
-        let is_of_type = |candidate: &&Candidate| last_part(container(candidate.name)) == name;
-        methods.iter().filter(is_of_type).copied().collect()
-    };
+    let (Some(first), Some(last)) = (words.first(), words.last()) else { return family.possible() };
     if let Some((module, name)) = imported(first, site.imports) {
         let mut module = Module::new(module, site);
         module.parts.extend(name.filter(|name| *name != "default").map(str::to_owned));
         module.parts.extend(words[1..].iter().map(|word| (*word).to_owned()));
-        let found = in_module(&module, site, known);
+        let found = in_module(&module, site, &family.all);
         if !found.units.is_empty() {
             return found;
         }
         let real_name = name.unwrap_or(first);
-        if words.len() == 1 && !of_type(real_name).is_empty() {
-            return nearest(site, &of_type(real_name), true);
+        if words.len() == 1 && !family.of_type(real_name).is_empty() {
+            return nearest(site, family.of_type(real_name), true);
         }
         // An object of the module may be of any type; what is written like a path is outside of the tree.
         let is_value = words.len() > 1 || name.is_some_and(|name| name.starts_with(char::is_lowercase));
         return if is_value && !receiver.contains("::") {
-            declared(last, site, &methods)
-                .map_or_else(Resolution::default, |owner| certain(of_type(owner).into_iter()))
+            declared(last, site, family)
+                .map_or_else(Resolution::default, |owner| certain(family.of_type(owner).iter().copied()))
         } else {
             Resolution::default()
         };
     }
-    if !of_type(last).is_empty() {
-        return nearest(site, &of_type(last), true);
+    if !family.of_type(last).is_empty() {
+        return nearest(site, family.of_type(last), true);
     }
     let is_path = receiver.contains("::") || matches!(*first, "crate" | "super");
     if is_path {
-        return in_module(&Module::new(receiver, site), site, known);
+        return in_module(&Module::new(receiver, site), site, &family.all);
     }
-    if let Some(owner) = declared(last, site, &methods).filter(|_| !receiver.ends_with([')', ']'])) {
-        return nearest(site, &of_type(owner), true);
+    if !receiver.ends_with([')', ']'])
+        && let Some(owner) = declared(last, site, family)
+    {
+        return nearest(site, family.of_type(owner), true);
     }
     // A module may be named without an import, as in Rust and Erlang, and so may a variable.
     let named = Module { parts: vec![(*last).to_owned()], is_whole: false, is_own: false };
-    let free: Vec<Candidate> = known
-        .iter()
-        .filter(|candidate| {
-            container(candidate.name).is_empty() && words.len() == 1 && named.level(candidate) == 3
-        })
-        .copied()
-        .collect();
-    if free.is_empty() { possible(&methods) } else { possible(&free) }
+    let is_named = |candidate: &&Candidate| named.level(candidate) == 3;
+    let free: Arc<[usize]> = match words.len() {
+        1 => family.free.iter().filter(is_named).map(|candidate| candidate.unit).collect(),
+        _ => Arc::default(),
+    };
+    if free.is_empty() { family.possible() } else { Resolution { units: free, is_certain: false } }
 }
 
 /// Candidates in a module, of those that fit it best.
@@ -238,10 +313,6 @@ fn certain<'a>(candidates: impl Iterator<Item = Candidate<'a>>) -> Resolution {
     let found: Vec<Candidate> = candidates.collect();
     let is_certain = n_definitions(&found) == 1;
     Resolution { units: found.iter().map(|candidate| candidate.unit).collect(), is_certain }
-}
-
-fn possible(candidates: &[Candidate]) -> Resolution {
-    Resolution { units: candidates.iter().map(|candidate| candidate.unit).collect(), is_certain: false }
 }
 
 /// Number of different definitions: those that share a name in a file are overloads, clauses or parts of one.
@@ -367,21 +438,28 @@ impl Module {
     }
 }
 
-/// The type of a variable, of those that have one of `methods`, if one of them is declared beside its name.
-fn declared<'a>(variable: &str, site: &Site, methods: &[Candidate<'a>]) -> Option<&'a str> {
-    let owners: BTreeSet<&'a str> =
-        methods.iter().map(|candidate| last_part(container(candidate.name))).collect();
-    site.texts.iter().find_map(|text| {
-        text.match_indices(variable).find_map(|(at, _)| {
-            let (before, after) = (&text[..at], &text[at + variable.len()..]);
-            let is_word = !before.ends_with(is_word_part) && !after.starts_with(is_word_part);
-            is_word.then(|| type_after(after, &owners).or_else(|| type_before(before, &owners)))?
-        })
-    })
+/// The type of a variable, of those that have one of the methods, if one of them is declared beside its name.
+fn declared<'a>(variable: &str, site: &Site, family: &Family<'a>) -> Option<&'a str> {
+    let text = site.text;
+    let positions = site.words.positions(text, variable);
+    let begin = positions.partition_point(|at| *at < site.unit_bytes.start);
+    let end = positions.partition_point(|at| *at < site.unit_bytes.end);
+    let owner = |at: &usize| {
+        // More of the text says nothing about the variable.
+        let before = &text[text.ceil_char_boundary(at.saturating_sub(MAX_DECLARATION_BYTES))..*at];
+        let after =
+            &text[at + variable.len()..text.floor_char_boundary(at + variable.len() + MAX_DECLARATION_BYTES)];
+        type_after(after, family).or_else(|| type_before(before, family))
+    };
+    positions[begin..end].iter().chain(positions).find_map(owner)
 }
 
+/// Bytes beside a variable in which its type is looked for.
+const MAX_DECLARATION_BYTES: usize = 256;
+
 /// A type as in `x: &mut Cart`, `x := shop.Cart{`, `x = Cart::new()`, `x *Cart`.
-fn type_after<'a>(text: &str, owners: &BTreeSet<&'a str>) -> Option<&'a str> {
+fn type_after<'a>(text: &str, family: &Family<'a>) -> Option<&'a str> {
+    let owner = |word: &str| family.owners.get_key_value(word).map(|(owner, _)| *owner);
     let mut rest = text;
     for _ in 0..6 {
         let next = rest.trim_start_matches([' ', '\t', ':', '=', '&', '*', '?', '!', '<', '[', ']']);
@@ -389,14 +467,14 @@ fn type_after<'a>(text: &str, owners: &BTreeSet<&'a str>) -> Option<&'a str> {
             return None;
         }
         let (word, after) = next.split_at(next.find(|c| !is_word_part(c)).unwrap_or(next.len()));
-        if let Some(owner) = owners.get(word) {
+        if let Some(owner) = owner(word) {
             return Some(owner);
         }
         rest = match after.strip_prefix("::").or_else(|| after.strip_prefix('.')) {
             // Of a path, any part may be the type.
             Some(path) => {
                 let word = path.split(|c| !is_word_part(c)).next().unwrap_or_default();
-                return owners.get(word).copied();
+                return owner(word);
             }
             None if TYPE_WORDS.contains(&word) => after,
             None => return None,
@@ -406,7 +484,7 @@ fn type_after<'a>(text: &str, owners: &BTreeSet<&'a str>) -> Option<&'a str> {
 }
 
 /// A type as in `Cart x`, `Cart<Item> x`, `Cart *x`.
-fn type_before<'a>(text: &str, owners: &BTreeSet<&'a str>) -> Option<&'a str> {
+fn type_before<'a>(text: &str, family: &Family<'a>) -> Option<&'a str> {
     let before = text.trim_end_matches([' ', '\t', '*', '&', '?', '$']);
     if before.len() == text.len() {
         return None;
@@ -418,7 +496,7 @@ fn type_before<'a>(text: &str, owners: &BTreeSet<&'a str>) -> Option<&'a str> {
     let start = before
         .rfind(|c| !is_word_part(c))
         .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-    owners.get(&before[start..]).copied()
+    family.owners.get_key_value(&before[start..]).map(|(owner, _)| *owner)
 }
 
 fn is_word_part(c: char) -> bool {
@@ -452,13 +530,13 @@ fn container(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(container, _)| container)
 }
 
-/// The qualified name of the type that a call is in: of what is around it, the innermost that has one of `methods`, else
+/// The qualified name of the type that a call is in: of what is around it, the innermost that has one of the methods, else
 /// the next one around it.
-fn enclosing_type<'a>(site: &Site<'a>, methods: &[Candidate]) -> &'a str {
+fn enclosing_type<'a>(site: &Site<'a>, family: &Family) -> &'a str {
     let mut around = container(site.name);
     let innermost = around;
     while !around.is_empty() {
-        if methods.iter().any(|method| same_type(container(method.name), around)) {
+        if !family.of_same_type(around).is_empty() {
             return around;
         }
         around = container(around);

@@ -129,7 +129,8 @@ impl<'a> File<'a> {
 
     fn check_references(&self, references: &References, units: &[Unit]) {
         let is_text = |text: &String| text.len() <= MAX_NAME_BYTES && !text.contains('\n');
-        let References { calls, imports } = references;
+        let References { calls, imports, missing } = references;
+        assert!(missing.iter().all(|missing| self.has_line(missing.line)), "{missing:?}");
         assert!(calls.windows(2).all(|pair| pair[0].byte < pair[1].byte), "{calls:?}");
         for call in calls {
             assert!(call.byte < self.source.len() && self.is_border[call.byte], "{call:?}");

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use quarry_source::{ImportedName, Language, Limits, extract_with_references, language_named};
+use quarry_source::{ImportedName, Language, Limits, SourceText, extract_with_references, language_named};
 
 use crate::fixtures::check_fixtures;
 
@@ -34,6 +34,83 @@ fn describe(language: Language, source: &str) -> String {
         writeln!(text, "line {}: {}", diagnostic.line, diagnostic.message).unwrap();
     }
     text
+}
+
+/// Chains that took time quadratic in their length; in 5 s these would not be read to their end.
+#[test]
+fn long_chains_are_read_to_their_end() {
+    const LENGTH: usize = 12_000;
+    let chain = ".f()".repeat(LENGTH);
+    for (language, source) in [
+        ("csharp", format!("class C {{ void g(A a) {{ a{chain}; }} }}\n")),
+        ("java", format!("class C {{ void g(A a) {{ a{chain}; }} }}\n")),
+        ("javascript", format!("function g(a) {{ a{chain}; }}\n")),
+        ("kotlin", format!("fun g(a: A) {{ a{chain} }}\n")),
+        ("php", format!("<?php function g($a) {{ $a{}; }}\n", "->f()".repeat(LENGTH))),
+        ("ruby", format!("def g(a)\n  a{chain}\nend\n")),
+        ("rust", format!("fn g(a: A) {{ a{chain}; }}\n")),
+        ("swift", format!("func g(a: A) {{ a{chain} }}\n")),
+    ] {
+        let language = language_named(language).unwrap();
+        if language.grammar().is_none() {
+            continue;
+        }
+        let (_, references) = extract_with_references(language, source.as_bytes(), &Limits::default());
+        assert_eq!((references.calls.len(), references.missing), (LENGTH, None), "{language:?}");
+    }
+}
+
+/// What is left out may be all that a class has, or stand in broken code.
+#[test]
+fn what_is_not_parsed_changes_no_other_call() {
+    for (language, source, removed) in [
+        (
+            "python",
+            "class A:\n    def f(self):\n        return g(1) + g(2)\n\n\nclass B:\n    x = g(3)\n",
+            "def f(self):\n        return g(1) + g(2)",
+        ),
+        (
+            "javascript",
+            "const a = {\n  f() { return [g(1), g(2)]; },\n  h() { return g(3); },\n};\n",
+            "f() { return [g(1), g(2)]; }",
+        ),
+        (
+            "javascript",
+            "if (x) {\n  function f() { return [g(1), g(2)]; }\n  g(3;\n}\ng(4);\n",
+            "function f() { return [g(1), g(2)]; }",
+        ),
+        (
+            "go",
+            "package a\n\nfunc f() { g(1); g(2); g(1); g(2) }\n\nfunc h() { g(3) }\n",
+            "func f() { g(1); g(2); g(1); g(2) }",
+        ),
+    ] {
+        let language_of_file = language_named(language).unwrap();
+        let at = source.find(removed).unwrap();
+        let removed = at..at + removed.len();
+        let text = SourceText::read("a".as_ref(), source.into()).unwrap();
+        let whole = 0..source.len();
+        let mut all = text.references(language_of_file, std::slice::from_ref(&whole), &[]).calls;
+        let mut rest = text
+            .references(language_of_file, std::slice::from_ref(&whole), std::slice::from_ref(&removed))
+            .calls;
+        all.retain(|call| !removed.contains(&call.byte));
+        rest.retain(|call| !removed.contains(&call.byte));
+        assert!(!all.is_empty(), "{language}");
+        assert_eq!(rest, all, "{language}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let javascript = language_named("javascript").unwrap();
+    let limits = Limits { parse_time: Duration::ZERO, ..Limits::default() };
+    let (_, references) = extract_with_references(javascript, b"f();\n".repeat(9_000).as_slice(), &limits);
+    assert!(
+        references.missing.is_some_and(|missing| missing.line == 1 && missing.message.contains("longer"))
+    );
+    let (_, references) = extract_with_references(javascript, b"f();\n", &Limits::default());
+    assert_eq!((references.calls.len(), references.missing), (1, None));
 }
 
 #[test]

@@ -133,12 +133,13 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
     let html = gate.run(move || {
         let tree = current.tree.tree();
         let definitions = asked.definitions(&tree)?;
-        let sites = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
+        let calls = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
+        let sites = &calls.found;
         let params = Params::default();
         let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
         let mut called = Vec::new();
         for definition in &definitions {
-            for callee in tree.index.callees(definition)? {
+            for callee in tree.index.callees(definition)?.found {
                 if let Some(first) = callee.definitions.first() {
                     called.push((tree.index.unit(*first), callee.name));
                 }
@@ -157,6 +158,9 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
                     }
                     h2 { "Called in " (counted(sites.len(), "place")) }
                     ul .sites { @for site in sites.iter().take(asked.limit()) { (page.site(site)) } }
+                    @for file in &calls.unfinished {
+                        p { (file.path) ":" (file.line) ": calls from here on may be missing: " (file.reason) }
+                    }
                     h2 { "Calls " (counted(called.len(), "definition")) }
                     ul .sites { @for (hit, name) in &called { li { code { (name) } " – " (page.unit_link(hit)) } } }
                 }

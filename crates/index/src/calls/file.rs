@@ -1,0 +1,302 @@
+//! What one file calls.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+
+use quarry_source::{Call, References, UnitKind, language_named};
+
+use super::resolve::{Resolution, Site, Words, name_of, resolve};
+use super::{CallSite, Definitions, UnfinishedFile};
+use crate::Index;
+use crate::rules::is_definition;
+
+/// Bytes of a line that are told on each side of a call.
+const MAX_LINE_BYTES: usize = 160;
+
+/// A file with what it calls, in those of its units that were asked for.
+pub(super) struct CalledFile<'a> {
+    index: &'a Index,
+    row: usize,
+    root: usize,
+    path: &'a str,
+    /// Bytes that are not UTF-8 are replaced, by as many.
+    source: String,
+    references: References,
+}
+
+/// What tells calls of one name apart: the unit that they are in, the name, and the receiver.
+type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
+
+impl Index {
+    /// Reads a file and what is called in those of its units whose number and text `is_wanted`, if it is found and has
+    /// such a unit.
+    pub(super) fn called_file(
+        &self,
+        row: usize,
+        is_wanted: impl Fn(usize, &[u8]) -> bool,
+    ) -> Option<CalledFile<'_>> {
+        let (root, path) = self.root_of(row)?;
+        let language = language_named(self.table.text(self.table.files[row].language))?;
+        let text = self.text_in(root.number, path).ok()?;
+        let bytes = text.bytes();
+        // Imports are between definitions, or in them.
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut wanted: HashSet<usize> = HashSet::new();
+        for unit in self.units_of_files[row].clone() {
+            let record = &self.table.units[unit];
+            let range = record.start_byte as usize..record.end_byte as usize;
+            let Some(text) = bytes.get(range.clone()) else { continue };
+            if is_wanted(unit, text) {
+                wanted.insert(unit);
+            } else if is_definition(record.kind()) {
+                continue;
+            }
+            match ranges.last_mut() {
+                Some(last) if bytes[last.end..range.start].trim_ascii().is_empty() => last.end = range.end,
+                _ => ranges.push(range),
+            }
+        }
+        if wanted.is_empty() {
+            return None;
+        }
+        let unneeded: Vec<Range<usize>> = self
+            .unneeded(row, &wanted)
+            .map(|unit| &self.table.units[unit])
+            .map(|record| record.start_byte as usize..record.end_byte as usize)
+            .filter(|range| range.end <= bytes.len())
+            .collect();
+        let references = text.references(language, &ranges, &unneeded);
+        let source = match String::from_utf8(text.into_bytes()) {
+            Ok(source) => source,
+            Err(error) => {
+                let mut source = String::new();
+                for chunk in error.as_bytes().utf8_chunks() {
+                    source.push_str(chunk.valid());
+                    source.extend(chunk.invalid().iter().map(|_| '?'));
+                }
+                source
+            }
+        };
+        Some(CalledFile { index: self, row, root: root.number, path, source, references })
+    }
+
+    /// The functions of a file that neither are wanted nor hold a unit that is. Of the members of each definition one is
+    /// kept, as some languages need one.
+    fn unneeded(&self, row: usize, wanted: &HashSet<usize>) -> impl Iterator<Item = usize> {
+        let is_function =
+            |unit: usize| matches!(self.table.units[unit].kind(), UnitKind::Function | UnitKind::Method);
+        let mut needed: HashSet<&str> = HashSet::new();
+        for unit in wanted {
+            let mut name = self.name_of_unit(*unit);
+            while needed.insert(name)
+                && let Some((container, _)) = name.rsplit_once('.')
+            {
+                name = container;
+            }
+        }
+        // The shortest member of each definition, none if one is needed anyway.
+        let mut shortest: HashMap<&str, Option<usize>> = HashMap::new();
+        let length = |unit: usize| self.table.units[unit].end_byte - self.table.units[unit].start_byte;
+        for unit in self.units_of_files[row].clone() {
+            let name = self.name_of_unit(unit);
+            let Some((container, _)) = name.rsplit_once('.') else { continue };
+            let is_needed = !is_function(unit) || needed.contains(name);
+            let known = shortest.entry(container).or_insert(Some(unit));
+            *known = known.filter(|_| !is_needed).map(|other| match length(unit) < length(other) {
+                true => unit,
+                false => other,
+            });
+        }
+        needed.extend(shortest.into_values().flatten().map(|unit| self.name_of_unit(unit)));
+        let units = self.units_of_files[row].clone();
+        units.filter(move |unit| is_function(*unit) && !needed.contains(self.name_of_unit(*unit)))
+    }
+
+    /// The unit of a file that a byte of its text lies in.
+    fn unit_around(&self, row: usize, byte: usize) -> Option<usize> {
+        let units = self.units_of_files[row].clone();
+        let records = &self.table.units[units.clone()];
+        let next = records.partition_point(|record| record.start_byte as usize <= byte);
+        let last = next.checked_sub(1)?;
+        (byte < records[last].end_byte as usize).then_some(units.start + last)
+    }
+}
+
+impl CalledFile<'_> {
+    /// Other names that its imports give to some names.
+    pub fn aliases(&self, names: &BTreeSet<&str>) -> Vec<String> {
+        let imported = self.references.imports.iter().flat_map(|import| &import.names);
+        imported
+            .filter(|name| names.contains(name.name.as_str()))
+            .filter_map(|name| name.alias.clone())
+            .collect()
+    }
+
+    /// Why calls are missing, if any are.
+    pub fn unfinished(&self) -> Option<UnfinishedFile> {
+        let missing = self.references.missing.as_ref()?;
+        Some(UnfinishedFile {
+            root: self.root,
+            path: self.path.to_owned(),
+            line: missing.line,
+            reason: missing.message.clone(),
+        })
+    }
+
+    /// The names that some of its units call.
+    pub fn names_in(&self, units: &BTreeSet<usize>) -> BTreeSet<&str> {
+        self.calls_in(units).map(|(_, call)| name_of(call, &self.references.imports)).collect()
+    }
+
+    /// The calls in some of its units, with what they may mean.
+    pub fn sites_in(&self, units: &BTreeSet<usize>, definitions: &Definitions) -> Vec<(&str, CallSite)> {
+        self.resolved(self.calls_in(units), definitions)
+    }
+
+    /// The calls of names that are wanted, with what they may mean.
+    pub fn sites(
+        &self,
+        is_wanted: impl Fn(&str) -> bool,
+        definitions: &Definitions,
+    ) -> Vec<(&str, CallSite)> {
+        let calls = self.calls().filter(|(_, call)| is_wanted(name_of(call, &self.references.imports)));
+        self.resolved(calls, definitions)
+    }
+
+    /// The calls with the units that they are in.
+    fn calls(&self) -> impl Iterator<Item = (Option<usize>, &Call)> {
+        self.references.calls.iter().map(|call| (self.index.unit_around(self.row, call.byte), call))
+    }
+
+    fn calls_in(&self, units: &BTreeSet<usize>) -> impl Iterator<Item = (Option<usize>, &Call)> {
+        self.calls().filter(|(unit, _)| unit.is_some_and(|unit| units.contains(&unit)))
+    }
+
+    /// Calls by the names of what they call, with what they may mean: the same for all that look the same in a unit.
+    fn resolved<'a>(
+        &'a self,
+        calls: impl Iterator<Item = (Option<usize>, &'a Call)>,
+        definitions: &Definitions,
+    ) -> Vec<(&'a str, CallSite)> {
+        let words = Words::default();
+        let known: RefCell<HashMap<CallKey, Resolution>> = RefCell::default();
+        let resolution = |caller: Option<usize>, call: &'a Call, called: &str| {
+            let key = (caller, call.callee.as_str(), call.receiver.as_deref());
+            if let Some(known) = known.borrow().get(&key) {
+                return known.clone();
+            }
+            let record = caller.map(|unit| &self.index.table.units[unit]);
+            let site = Site {
+                path: self.path,
+                language: call.language,
+                name: caller.map_or("", |unit| self.index.name_of_unit(unit)),
+                imports: &self.references.imports,
+                text: &self.source,
+                words: &words,
+                unit_bytes: record.map_or(0..0, |unit| unit.start_byte as usize..unit.end_byte as usize),
+            };
+            let found = definitions
+                .get(called)
+                .map(|candidates| resolve(call, &site, candidates))
+                .unwrap_or_default();
+            known.borrow_mut().insert(key, found.clone());
+            found
+        };
+        let site = |(caller, call): (Option<usize>, &'a Call)| {
+            let called = name_of(call, &self.references.imports);
+            let Resolution { units, is_certain } = resolution(caller, call, called);
+            let site = CallSite {
+                root: self.root,
+                path: self.path.to_owned(),
+                line: call.line,
+                text: line_around(&self.source, call.byte),
+                caller: caller.map(|unit| self.index.unit(unit)),
+                callee: call.callee.clone(),
+                receiver: call.receiver.clone(),
+                qualified: match &call.receiver {
+                    Some(receiver) => {
+                        format!("{receiver}{}{}", separator_before(&self.source, call.byte), call.callee)
+                    }
+                    None => call.callee.clone(),
+                },
+                definitions: units,
+                is_certain,
+            };
+            (called, site)
+        };
+        calls.map(site).collect()
+    }
+}
+
+/// What stands between the name at a byte and what it is looked up in: `.`, `::`, `->`.
+fn separator_before(source: &str, byte: usize) -> &str {
+    let before = source.get(..byte).unwrap_or_default().trim_end();
+    let start = before.trim_end_matches(['.', ':', '-', '>', '?', '!', '#', '$']).len();
+    match &before[start..] {
+        "" => " ",
+        separator => separator,
+    }
+}
+
+/// The line that a byte is on, or what is around that byte, without the white space around it.
+fn line_around(source: &str, byte: usize) -> String {
+    let byte = source.floor_char_boundary(byte);
+    let first = source.ceil_char_boundary(byte.saturating_sub(MAX_LINE_BYTES));
+    let last = source.floor_char_boundary(byte + MAX_LINE_BYTES);
+    let newline = memchr::memrchr(b'\n', &source.as_bytes()[first..byte]);
+    let (start, is_cut_before) = match newline {
+        Some(newline) => (first + newline + 1, false),
+        None => (first, first > 0 && source.as_bytes()[first - 1] != b'\n'),
+    };
+    let newline = memchr::memchr(b'\n', &source.as_bytes()[byte..last]);
+    let (end, is_cut_after) = match newline {
+        Some(newline) => (byte + newline, false),
+        None => (last, last < source.len() && source.as_bytes()[last] != b'\n'),
+    };
+    let mark = |is_cut: bool| if is_cut { "…" } else { "" };
+    [mark(is_cut_before), source[start..end].trim(), mark(is_cut_after)].concat()
+}
+
+/// Whether a text has a name that is not part of a longer one.
+pub(super) fn holds_word(text: &[u8], name: &str) -> bool {
+    let is_word_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let goes_on = |inside: Option<&u8>, beside: Option<&u8>| {
+        inside.is_some_and(is_word_part) && beside.is_some_and(is_word_part)
+    };
+    let (first, last) = (name.as_bytes().first(), name.as_bytes().last());
+    memchr::memmem::find_iter(text, name.as_bytes()).any(|at| {
+        let before = at.checked_sub(1).and_then(|at| text.get(at));
+        !goes_on(first, before) && !goes_on(last, text.get(at + name.len()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_whole_words() {
+        for (text, expected) in [
+            ("a.get()", true),
+            ("get", true),
+            ("getter target", false),
+            ("_get get_", false),
+            ("target.get", true),
+        ] {
+            assert_eq!(holds_word(text.as_bytes(), "get"), expected, "{text}");
+        }
+        assert!(holds_word(b"a.save!(b)", "save!"));
+        assert!(!holds_word(b"unsave!", "save!"));
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_call() {
+        assert_eq!(line_around("a\n  f(x)  \nb", 4), "f(x)");
+        assert_eq!(line_around("f", 0), "f");
+        let source = format!("{}f(){}\n", "é".repeat(1000), "ü".repeat(1000));
+        let text = line_around(&source, 2000);
+        assert!(text.len() < 3 * MAX_LINE_BYTES, "{text}");
+        assert!(text.starts_with("…é") && text.contains("éf()ü") && text.ends_with("ü…"), "{text}");
+    }
+}

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_answer::{Tree, UnitsRequest};
+use quarry_answer::UnitsRequest;
 use quarry_index::{Filter, Hit, RankingWeights, Update};
 use quarry_walk as walk;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quarry_index::{Error, Explanation, Filter, Hit, RankingWeights, SearchRequest};
+use quarry_index::{Error, Explanation, Filter, Hit, RankedUnits, RankingWeights, SearchRequest};
 use quarry_text::query_terms;
 use serde::Serialize;
 
@@ -64,26 +64,31 @@ pub struct Found {
     pub answer: Answer<SearchQuestion>,
     /// The units behind its results.
     pub hits: Vec<Hit>,
-    /// How the results would be spread if there were no maximum.
-    pub facets: Facets,
     /// The query as it was interpreted, if that differs from the text.
     pub read_as: Option<String>,
+    ranked: RankedUnits,
 }
 
-/// The units that answer a query; the facets are below `directory`, which the filter of the request is narrowed to.
+impl Found {
+    /// How the results would be spread if there were no maximum, below `directory`, which the search was narrowed to.
+    #[must_use]
+    pub fn facets(&self, tree: &Tree, directory: &str) -> Facets {
+        let units: Vec<Hit> = self.ranked.units().map(|unit| tree.index.unit(unit)).collect();
+        Facets::of(&units, directory)
+    }
+}
+
+/// The units that answer a query.
 ///
 /// # Errors
 /// When the query has no word, the model fails, or the index cannot be read.
-pub fn search(tree: &Tree, query: &str, request: &UnitsRequest, directory: &str) -> Result<Found, Error> {
+pub fn search(tree: &Tree, query: &str, request: &UnitsRequest) -> Result<Found, Error> {
     let start = Instant::now();
     let UnitsRequest { filter, limit, .. } = *request;
     let ranking = request.ranking.clone();
     let ranked = tree.index.rank(&SearchRequest { query, limit, ranking, filter })?;
-    let response = tree.index.response(&ranked, usize::MAX);
-    let confidence = tree.index.evidence(&ranked, limit).1;
-    let facets = Facets::of(&response.hits, directory);
-    let mut hits = response.hits;
-    hits.truncate(limit);
+    let response = tree.index.response(&ranked, limit);
+    let (hits, confidence) = (response.hits, response.confidence);
     let mut explanations =
         if request.explain { tree.index.explain(&ranked, &hits)? } else { Vec::new() }.into_iter();
     let terms = query_terms(query);
@@ -103,7 +108,7 @@ pub fn search(tree: &Tree, query: &str, request: &UnitsRequest, directory: &str)
         took_ms: milliseconds(start.elapsed()),
         open_ms: 0.0,
     };
-    Ok(Found { answer, hits, facets, read_as: response.read_as })
+    Ok(Found { answer, hits, read_as: response.read_as, ranked })
 }
 
 /// The units most like `given`. `select` chooses from all hits those that are shown.

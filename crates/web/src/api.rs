@@ -47,8 +47,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Answered<A
     let metrics = app.metrics.clone();
     let answer = app.gate.run(move || {
         let start = Instant::now();
-        let found =
-            quarry_answer::search(&current.tree.tree(), &text, &question.request(), &question.directory)?;
+        let found = quarry_answer::search(&current.tree.tree(), &text, &question.request())?;
         metrics.time(Stage::Search, start.elapsed());
         Ok(found.answer)
     });

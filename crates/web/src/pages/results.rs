@@ -58,7 +58,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     let gate = app.gate.clone();
     let html = gate.run(move || {
         let (start, tree) = (Instant::now(), current.tree.tree());
-        let found = quarry_answer::search(&tree, &text, &question.request(), &question.directory)?;
+        let found = quarry_answer::search(&tree, &text, &question.request())?;
         let searched = start.elapsed();
         app.metrics.time(Stage::Search, searched);
         let terms = query_terms(&text);
@@ -75,7 +75,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
             }
         };
         let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };
-        let facets = shown.facets(&found.facets);
+        let facets = shown.facets(&found.facets(&tree, &question.directory));
         let results = shown.results(&found.answer.results, &found.hits);
         let body = html! {
             div .columns {

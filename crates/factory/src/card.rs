@@ -13,7 +13,7 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
         card.push_str(text);
         card.push('\n');
     };
-    let file = plan.path.file_name().unwrap_or_default().to_string_lossy();
+    let file = harmless(&plan.path.file_name().unwrap_or_default().to_string_lossy());
     line(&format!("# {}\n", plan.title));
     line("Built by Quarry, by this command:\n");
     line(&format!("```sh\nquarry data build {file}\n```\n"));
@@ -194,9 +194,23 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "no method".to_owned() } else { names.join(", ") }
 }
 
+/// A text of others on one line, without what terminals obey: paths and names in it may come from anybody.
+fn harmless(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_odd = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match c {
+            '\n' | '\r' => line.push(' '),
+            _ if is_odd => line.extend(c.escape_default()),
+            _ => line.push(c),
+        }
+    }
+    line
+}
+
 /// A table in Markdown.
 fn table<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
+    let cell = |text: &str| harmless(text).replace('|', "\\|");
     let mut table = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(table, "| {} |", header.join(" | "));
@@ -205,4 +219,15 @@ fn table<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> String {
         let _ = writeln!(table, "| {} |", row.each_ref().map(|text| cell(text)).join(" | "));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_stay_in_their_cells() {
+        let rows = [["a|b\nc\u{1b}[2J\u{202e}d".to_owned()]];
+        assert_eq!(table(&["x"], &rows), "| x |\n| --- |\n| a\\|b c\\u{1b}[2J\\u{202e}d |\n");
+    }
 }

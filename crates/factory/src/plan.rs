@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quarry_annotate::AuthorPlan;
-use quarry_corpus::dataset::split::Part;
+use quarry_corpus::dataset::split::{Part, WEIGHTS};
 use quarry_corpus::pairs::Extent;
 use quarry_eval::method::Method;
 use quarry_files::{member, read_regular_text};
@@ -463,6 +463,10 @@ impl PlanFile {
                 return Err(wrong([], format!("expected [[{table}]], {what}, found none; add one")));
             }
         }
+        if self.title.contains(char::is_control) {
+            let problem = "expected a title of one line without control characters; write it anew";
+            return Err(wrong([At::Key("title")], problem));
+        }
         let sources = self.sources.iter().map(|source| source.name.as_str());
         names("sources", sources)?;
         for (number, source) in self.sources.iter().enumerate() {
@@ -619,9 +623,11 @@ impl PlanFile {
         for (name, size) in &self.splits.parts {
             let is_name =
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-            if !is_name || *size <= 0.0 || !size.is_finite() {
+            if !is_name || !WEIGHTS.contains(size) {
                 let problem = format!(
-                    "expected parts as NAME = SIZE, of letters, digits, - and _, with a size over 0, found {name} = {size}"
+                    "expected parts as NAME = SIZE, of letters, digits, - and _, with a size from {} to {}, found {name} = {size}",
+                    WEIGHTS.start(),
+                    WEIGHTS.end()
                 );
                 return Err(wrong([At::Key("splits"), At::Key("parts")], problem));
             }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use quarry_corpus::dataset;
-use quarry_corpus::formats::Record;
+use quarry_corpus::formats::source::Source;
+use quarry_corpus::formats::{Record, RecordKind};
 use quarry_corpus::pairs::question;
-use quarry_files::read_regular_text;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -54,7 +54,9 @@ struct Excluded<'q> {
 /// When the file of queries cannot be read.
 pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, FactoryError> {
     let content = match &plan.path {
-        Some(path) => Some(content_hash(path)?),
+        Some(path) => {
+            Some(content_hash(path)?)
+        }
         None => None,
     };
     let rules = rules_of(plan);
@@ -207,14 +209,54 @@ impl Found {
     }
 }
 
+/// Looks at the file of queries, where a plan names one.
+///
+/// # Errors
+/// When it cannot be read, or holds no queries.
+pub(crate) fn check(plan: &QueryPlan) -> Result<(), FactoryError> {
+    plan.path.as_deref().map_or(Ok(()), check_file)
+}
+
+/// Whether a file can hold queries, as far as its first record tells; of text, all of it.
+fn check_file(path: &Path) -> Result<(), FactoryError> {
+    if is_text(path) {
+        read_text(path)?;
+        return Ok(());
+    }
+    let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+    let holds = |source: &Source| matches!(source.format.holds, RecordKind::Queries | RecordKind::Pairs);
+    if sources.iter().any(holds) {
+        return Ok(());
+    }
+    let formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
+    let problem = format!(
+        "expected a file of queries or pairs, found {}; name another, or write a query a line into a .txt",
+        formats.join(", ")
+    );
+    Err(FactoryError::Line { path: path.to_owned(), line: 1, problem })
+}
+
+fn is_text(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "txt")
+}
+
+fn read_text(path: &Path) -> Result<String, FactoryError> {
+    let bytes = quarry_files::read_regular(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let problem = "expected text in UTF-8, found other bytes; convert the file".to_owned();
+        FactoryError::Line { path: path.to_owned(), line, problem }
+    })
+}
+
 /// The queries of a file, in their order: of text (`.txt`) a line each, else what a format of data sets holds.
 ///
 /// # Errors
 /// When it cannot be read, or is in no format of queries or pairs.
 pub fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryError> {
-    if path.extension().is_some_and(|ending| ending == "txt") {
-        let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
-        text.lines().for_each(each);
+    if is_text(path) {
+        read_text(path)?.lines().for_each(each);
         return Ok(());
     }
     let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;

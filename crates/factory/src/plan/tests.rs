@@ -108,7 +108,16 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("kind = \"pairing\"", "kind = \"pairing\"\npath = \"x\"", 12, &["remove it"]);
     check("kind = \"pairing\"", "kind = \"pairing\"\ngenerate = true", 12, &["remove it"]);
     check("[[labels]]", "[[labels]]\nkind = \"negative\"\n[[labels]]", 11, &["expected it as the last"]);
-    check("[[exports]]", "[splits.parts]\ntrain = 0\n[[exports]]", 12, &["with a size over 0"]);
+    check(
+        "[[exports]]",
+        "[splits.parts]\ntrain = 0\n[[exports]]",
+        12,
+        &["with a size from 0.000000001 to 1000000000"],
+    );
+    check("[[exports]]", "[splits.parts]\ntrain = 1e308\ndev = 1e308\n[[exports]]", 12, &["found dev = 1"]);
+    check("title = \"Small\"", "title = \"a\\u001b[2Jb\"", 2, &["a title of one line"]);
+    check("title = \"Small\"", "title = \"a\\nb\"", 2, &["a title of one line"]);
+    check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
     check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean \"test\"?"]);
 }
 

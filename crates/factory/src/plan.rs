@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
 use crate::filter;
+use crate::license;
 use crate::written::{self, Extract};
 use locate::{At, line_of};
 
@@ -51,6 +52,8 @@ pub struct Plan {
 struct PlanFile {
     #[serde(default)]
     title: String,
+    #[serde(default)]
+    shared: bool,
     #[serde(default = "default_seed")]
     seed: u64,
     #[serde(default)]
@@ -147,6 +150,12 @@ pub(crate) struct PoolPlan {
     pub(crate) tests: bool,
     /// Whether code is kept that is there twice.
     pub(crate) keep_duplicates: bool,
+    /// Similarity from which code counts as there already; without it only the same text does.
+    pub(crate) near_duplicates: Option<f64>,
+    /// Whether secrets and personal data are masked.
+    pub(crate) mask: bool,
+    /// Licenses under which code is taken, as SPDX identifiers or `permissive`; any without any.
+    pub(crate) licenses: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,7 +228,7 @@ fn keyword() -> Vec<String> {
 }
 
 /// Filters that queries can go through.
-pub(crate) const QUERY_FILTERS: [&str; 1] = ["intent"];
+pub(crate) const QUERY_FILTERS: [&str; 3] = ["english", "intent", "mask"];
 
 /// Which codes may answer a query.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -364,9 +373,10 @@ impl Plan {
         let directory = path.parent().unwrap_or(Path::new(""));
         let PlanFile {
             title,
+            shared,
             seed,
             mut sources,
-            pool,
+            mut pool,
             author,
             mut annotation,
             mut queries,
@@ -378,6 +388,9 @@ impl Plan {
         if let Some(path) = &mut annotation.documentation {
             *path = member(directory, path)
                 .map_err(|problem| wrong([At::Key("annotation"), At::Key("documentation")], problem))?;
+        }
+        if shared && pool.licenses.is_empty() {
+            pool.licenses.push(license::PERMISSIVE.to_owned());
         }
         let resolve = |at: [At; 3], path: &mut PathBuf| {
             *path = member(directory, path).map_err(|problem| wrong(at, problem))?;
@@ -470,6 +483,14 @@ impl PlanFile {
         let sources = self.sources.iter().map(|source| source.name.as_str());
         names("sources", sources)?;
         for (number, source) in self.sources.iter().enumerate() {
+            if let Some(Err(problem)) = source.license.as_deref().map(license::check_expression) {
+                let problem = format!(
+                    "expected an SPDX expression such as MIT OR Apache-2.0 as `license`, found {:?}: {problem}; leave it \
+                     out to have it detected",
+                    source.license.as_deref().unwrap_or_default()
+                );
+                return Err(wrong([At::Key("sources"), At::Item(number), At::Key("license")], problem));
+            }
             if source.revision.is_some() && source.kind != SourceKind::Git {
                 let problem = "`revision` is for `kind = \"git\"`; remove it, or change the kind";
                 return Err(wrong([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
@@ -487,9 +508,28 @@ impl PlanFile {
     }
 
     fn validate_pool(&self) -> Result<(), Wrong> {
+        for (number, name) in self.pool.licenses.iter().enumerate() {
+            if !license::is_known(name) {
+                let at = [At::Key("pool"), At::Key("licenses"), At::Item(number)];
+                let problem =
+                    format!("expected an SPDX identifier such as MIT, or permissive, found {name:?}");
+                return Err(wrong(at, problem));
+            }
+        }
         let filters: Vec<&str> = filter::filters().map(|(name, _)| name).collect();
         for (number, name) in self.pool.filters.iter().enumerate() {
             known(vec![At::Key("pool"), At::Key("filters"), At::Item(number)], "a filter", name, &filters)?;
+        }
+        if let Some(similarity) = self.pool.near_duplicates
+            && !(0.5..=1.0).contains(&similarity)
+        {
+            let problem =
+                format!("expected a similarity from 0.5 to 1 as `near_duplicates`, found {similarity}");
+            return Err(wrong([At::Key("pool"), At::Key("near_duplicates")], problem));
+        }
+        if self.pool.near_duplicates.is_some() && self.pool.keep_duplicates {
+            let problem = "`keep_duplicates` keeps what `near_duplicates` removes; remove one of them";
+            return Err(wrong([At::Key("pool"), At::Key("near_duplicates")], problem));
         }
         for (number, name) in self.pool.languages.iter().enumerate() {
             if quarry_source::language_called(name).is_none() {

@@ -5,6 +5,7 @@ mod data_set;
 mod directory;
 mod files;
 mod git;
+mod licenses;
 mod stack_exchange;
 
 use std::collections::BTreeMap;

@@ -33,6 +33,15 @@ fn a_plan_has_defaults_and_paths_from_its_directory() {
     assert_eq!(plan.splits.parts.len(), 3);
 }
 
+#[test]
+fn what_is_shared_is_permissive_unless_the_plan_says_otherwise() {
+    assert_eq!(open(PLAN).unwrap().pool.licenses, [""; 0]);
+    let shared = format!("shared = true\n{PLAN}");
+    assert_eq!(open(&shared).unwrap().pool.licenses, ["permissive"]);
+    let own = format!("{shared}[pool]\nlicenses = [\"MPL-2.0\"]\n");
+    assert_eq!(open(&own).unwrap().pool.licenses, ["MPL-2.0"]);
+}
+
 /// A plan with one text in the place of another is refused at a line, with these words.
 #[track_caller]
 fn check(from: &str, to: &str, line: usize, expected: &[&str]) {
@@ -68,6 +77,20 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "[pool]\nlanguages = [\"pyton\"]\n[[queries]]",
         8,
         &["expected a language, found \"pyton\""],
+    );
+    check(
+        "path = \"src\"",
+        "path = \"src\"\nlicense = \"free\"",
+        7,
+        &["an SPDX expression", "found \"free\""],
+    );
+    check("[[queries]]", "[pool]\nlicenses = [\"MIT\",\n\"free\"]\n[[queries]]", 9, &["found \"free\""]);
+    check("[[queries]]", "[pool]\nnear_duplicates = 0.1\n[[queries]]", 8, &["from 0.5 to 1", "found 0.1"]);
+    check(
+        "[[queries]]",
+        "[pool]\nnear_duplicates = 0.9\nkeep_duplicates = true\n[[queries]]",
+        8,
+        &["remove one of them"],
     );
     check("kind = \"docstrings\"", "kind = \"file\"", 9, &["needs `path`"]);
     check("kind = \"docstrings\"", "kind = \"docstrings\"\npath = \"x\"", 10, &["remove it"]);

@@ -469,7 +469,7 @@ mod tests {
         let plan = PoolPlan { mask: true, ..PoolPlan::default() };
         let (kept, counts, _) = sieved(&plan, &[(0, function("one", code))]);
         assert_eq!(kept[0].documentation, "Ask <EMAIL>.");
-        assert_eq!(kept[0].code, "def mail():\n    return '<EMAIL>'");
+        assert_eq!(kept[0].code, "def mail():\n    \n    return '<EMAIL>'");
         assert_eq!(counts, [("e-mail address".into(), 2)].into());
         let python = quarry_source::language_named("python").unwrap();
         let snippet = |text: &str| (0, snippet_record(&Origin::default(), python, text));

@@ -106,7 +106,7 @@ fn check_file(path: &Path) -> Result<(), FactoryError> {
     }
     let formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
     let problem = format!(
-        "expected labelled pairs, with the texts of query and code, found {}; name another file, or convert it",
+        "expected labeled pairs, with the texts of query and code, found {}; name another file, or convert it",
         formats.join(", ")
     );
     Err(FactoryError::Line { path: path.to_owned(), line: 1, problem })

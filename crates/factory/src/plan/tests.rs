@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::{filter, written};
 
 const PLAN: &str = r#"
 title = "Small"

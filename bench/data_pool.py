@@ -1,7 +1,8 @@
 """Measures how fast `quarry data build` turns source trees into a pool, and how much memory that takes.
 
 Builds until the pool is there, once for each directory and for all together, and then stops: what follows depends on the
-methods of a plan. Bytes are those of the files that were read; seconds include listing and hashing. `--processors` limits
+methods of a plan. Bytes are those of the files that were read; seconds include listing and hashing; the rate is that of
+the processors' time, which other programs disturb less. `--processors` limits
 the process to as many. With `--functions N` there are no directories: N functions in the form of CodeSearchNet are written,
 a tenth of them nearly the same as another one, and near duplicates are folded.
 
@@ -41,7 +42,7 @@ def plan(sources, near):
 
 
 def measure(quarry, directory, sources, near, processors):
-    """Seconds, maximum memory in MiB, and counts of sources and pool, until the pool is there."""
+    """Seconds, seconds of processors, maximum memory in MiB, and counts of sources and pool, until the pool is there."""
     path = directory / "plan.toml"
     path.write_text(plan(sources, near))
     limit = (lambda: os.sched_setaffinity(0, range(processors))) if processors else None
@@ -61,11 +62,13 @@ def measure(quarry, directory, sources, near, processors):
                 counts[key] = counts.get(key, 0) + int(count)
             if match[1] == "pool":
                 seconds = time.monotonic() - start
+                fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+                processor = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
                 status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
                 memory = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
                 process.kill()
                 process.wait()
-                return seconds, memory, counts
+                return seconds, processor, memory, counts
         raise SystemExit("".join(said))
 
 
@@ -113,11 +116,11 @@ def main():
             all_sources = [("directory", f"{number}") for number in range(len(arguments.directories))]
             rounds = [(source.name, [of]) for source, of in zip(arguments.directories, all_sources)]
             rounds += [("all", all_sources)] if len(all_sources) > 1 else []
-        print("| source | MB | functions | kept | seconds | MB a minute | memory, MiB |\n|---|---|---|---|---|---|---|")
+        print("| source | MB | functions | kept | seconds | of processors | MB a minute of a processor | memory, MiB |\n|---|---|---|---|---|---|---|---|")
         for name, sources in rounds:
-            seconds, memory, counts = measure(quarry, directory, sources, arguments.near, arguments.processors)
+            seconds, processor, memory, counts = measure(quarry, directory, sources, arguments.near, arguments.processors)
             size = counts["bytes"] / 1e6
-            row = [name, f"{size:.1f}", counts["functions"], counts["pool kept"], f"{seconds:.1f}", f"{size / seconds * 60:.0f}",
+            row = [name, f"{size:.1f}", counts["functions"], counts["pool kept"], f"{seconds:.1f}", f"{processor:.2f}", f"{size / processor * 60:.0f}",
                    f"{memory:.0f}"]
             print("|", " | ".join(map(str, row)), "|", flush=True)
 

@@ -221,6 +221,68 @@ fn two_builds_are_compared() {
 }
 
 #[test]
+fn exports_that_were_altered_are_noticed_and_built_again() {
+    let (fixture, directory) = example();
+    let plan = directory.join("plan.toml");
+    let out = fixture.path("out");
+    build(&fixture, &plan, &out);
+    let before = files(&out.join("exports"));
+    let [plan_path, out_path] = [&plan, &out].map(|path| path.to_str().unwrap());
+    let status = || stdout(&fixture.run(&["data", "status", plan_path, "--out", out_path]));
+    assert!(!status().contains("since the last build"), "{}", status());
+    fs::remove_file(out.join("exports/beir/corpus.jsonl")).unwrap();
+    fs::write(out.join("exports/training-pairs/train.jsonl"), "{}\n").unwrap();
+    fs::write(out.join("exports/beir/other.txt"), "").unwrap();
+    let said = status();
+    for expected in [
+        "exports/beir/corpus.jsonl is missing since the last build",
+        "exports/beir/other.txt was not built since the last build",
+        "exports/training-pairs/train.jsonl was altered since the last build",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let difference = fixture.json(&["data", "diff", out_path, out_path, "--json"]);
+    assert_eq!(difference["damaged"][1].as_array().unwrap().len(), 3, "{difference}");
+    build(&fixture, &plan, &out);
+    assert!(before == files(&out.join("exports")) && !status().contains("since the last build"));
+}
+
+#[test]
+fn all_that_a_plan_names_is_looked_at_before_anything_is_done() {
+    let (fixture, directory) = example();
+    let plan = directory.join("plan.toml");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(directory.join("table.csv"), "a,b\n1,2\n").unwrap();
+    fs::write(directory.join("latin.txt"), b"first\nsecond \xe9\n").unwrap();
+    let out = fixture.path("out");
+    for (from, to, expected) in [
+        ("\"queries.txt\"", "\"latin.txt\"", "latin.txt:2: expected text in UTF-8"),
+        ("\"queries.txt\"", "\"table.csv\"", "table.csv: expected a file of a known format"),
+        ("\"judge.toml\"", "\"none.toml\"", "none.toml"),
+        ("path = \"sources/files\"", "path = \"sources/none\"", "sources/none: no such file or directory"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        fs::write(&plan, text.replace(from, to)).unwrap();
+        let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(expected), "{expected}: {said}");
+        assert_eq!(fs::read_dir(out.join("steps")).unwrap().count(), 0, "{said}");
+    }
+    #[cfg(unix)]
+    {
+        let output = fixture.run(&["data", "intent", "/dev/zero"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("/dev/zero"), "{}", stderr(&output));
+    }
+    let empty = fixture.path("empty.txt");
+    fs::write(&empty, "\n").unwrap();
+    let output = fixture.run(&["data", "intent", empty.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("empty.txt: expected queries, found none"), "{}", stderr(&output));
+}
+
+#[test]
 fn queries_that_look_for_something_else_are_explained() {
     let (fixture, directory) = example();
     let queries = directory.join("queries.txt");

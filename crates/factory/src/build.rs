@@ -119,10 +119,17 @@ impl Build<'_> {
     /// are only looked for need no output of the ones before.
     fn all(&mut self, plan: &Plan) -> Result<(Key, Vec<(String, Key)>), FactoryError> {
         let Tools { load, prepare_judging, stop } = *self.tools;
+        // All that the plan names is looked at before anything is done.
+        let opened: Result<Vec<Opened<'_>>, FactoryError> =
+            plan.sources.iter().map(|source| Opened::open(source, plan.pool.tests)).collect();
+        let opened = opened?;
+        plan.queries.iter().try_for_each(query::check)?;
+        let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
+        labels::check(&plan.labels, self.root)?;
+
         let mut sources = Vec::new();
-        for source in &plan.sources {
-            let opened = Opened::open(source, plan.pool.tests)?;
-            sources.push(self.run(opened.step(), |step, _| opened.write(step))?);
+        for source in opened {
+            sources.push(self.run(source.step(), |step, _| source.write(step))?);
         }
         let records: Vec<PathBuf> = sources.iter().map(|source| self.at(source).join(RECORDS)).collect();
         let step = pool::step(&plan.pool, &sources.iter().collect::<Vec<_>>());
@@ -163,7 +170,6 @@ impl Build<'_> {
         let queries = self.run(step, |step, _| query::merge(&of_sources, step))?;
         let at_queries = self.at(&queries);
 
-        let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
         let candidates = self.run(methods.step(&plan.candidates, &pool, &queries), |step, workspace| {
             let inputs = (&*at_pool, &*at_queries);
             candidates::write(&plan.candidates, &methods, load, inputs, (step, workspace), stop)

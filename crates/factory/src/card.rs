@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::plan::{Documentation, LabelKind, Plan, QueryKind};
-use crate::pool::{Removed, Shares};
+use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::step::Step;
 
 /// The card in Markdown.
@@ -13,7 +13,7 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
         card.push_str(text);
         card.push('\n');
     };
-    let file = plan.path.file_name().unwrap_or_default().to_string_lossy();
+    let file = harmless(&plan.path.file_name().unwrap_or_default().to_string_lossy());
     line(&format!("# {}\n", plan.title));
     line("Built by Quarry, by this command:\n");
     line(&format!("```sh\nquarry data build {file}\n```\n"));
@@ -47,7 +47,8 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
                 let said = step.and_then(|step| step.parameters.get(name)).and_then(|value| value.as_str());
                 said.unwrap_or("unknown").to_owned()
             };
-            [source.name.clone(), said("commit"), said("license"), number("files"), number("functions")]
+            let license = source.license.clone().unwrap_or_else(|| "detected".to_owned());
+            [source.name.clone(), said("commit"), license, number("files"), number("functions")]
         })
         .collect();
     line(&table(&["source", "commit", "license", "files", "functions"], &rows));
@@ -57,6 +58,16 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
         let rows: Vec<[String; 2]> =
             shares.iter().map(|(name, count)| [name.clone(), count.to_string()]).collect();
         line(&table(&[title, "codes kept"], &rows));
+    }
+
+    if !shares.forks.is_empty() {
+        line("Sources most of whose code another source has too, and what was found in both:\n");
+        let rows: Vec<[String; 4]> = (shares.forks.iter())
+            .map(|Fork { source, of, shared, codes }| {
+                [source.clone(), of.clone(), shared.to_string(), codes.to_string()]
+            })
+            .collect();
+        line(&table(&["fork", "of", "codes in both", "codes"], &rows));
     }
 
     line("## Filters\n");
@@ -78,6 +89,24 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
         })
         .collect();
     line(&table(&["filter", "keeps", "removed", "such as"], &rows));
+
+    let kinds: Vec<[String; 2]> = find("pool").map_or_else(Vec::new, |step| {
+        let kinds = step.counts.iter().filter_map(|(name, count)| {
+            Some([name.strip_prefix("snippets removed: ")?.to_owned(), count.to_string()])
+        });
+        kinds.collect()
+    });
+    if !kinds.is_empty() {
+        line(&table(&["snippets that were", "removed"], &kinds));
+    }
+    if plan.pool.mask {
+        line(
+            "Secrets and personal data are masked, in code and documentation, by rules; what no rule knows is not.\n",
+        );
+        let rows: Vec<[String; 2]> =
+            shares.masked.iter().map(|(rule, count)| [rule.clone(), count.to_string()]).collect();
+        line(&table(&["masked", "number"], &rows));
+    }
 
     line("## Queries\n");
     let rows: Vec<[String; 4]> = (plan.queries.iter())
@@ -151,7 +180,7 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
     line(&table(&["format", "file", "records"], &rows));
 
     line("## Known limits\n");
-    for limit in limits(plan, count("labels", "unlabelled")) {
+    for limit in limits(plan, shares, count("labels", "unlabelled")) {
         line(&format!("- {limit}"));
     }
     line("");
@@ -165,7 +194,7 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
 }
 
 /// What whoever uses the data set has to know.
-fn limits(plan: &Plan, unlabelled: u64) -> Vec<String> {
+fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
     let mut limits = Vec::new();
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
         limits.push(
@@ -184,8 +213,15 @@ fn limits(plan: &Plan, unlabelled: u64) -> Vec<String> {
          methods that found the candidates."
             .to_owned(),
     );
+    if shares.licenses.contains_key(UNKNOWN_LICENSE) {
+        limits.push("The license of some code is unknown: do not share that code.".to_owned());
+    }
     if plan.sources.iter().any(|source| source.license.is_none()) {
-        limits.push("The license of some sources is unknown: do not share their code.".to_owned());
+        limits.push(
+            "Licenses that the plan does not name were detected by the texts of license files, the nearest directory's for \
+             each file, and by SPDX-License-Identifier in files; of several texts in a directory all are taken to hold."
+                .to_owned(),
+        );
     }
     limits
 }
@@ -194,9 +230,23 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "no method".to_owned() } else { names.join(", ") }
 }
 
+/// A text of others on one line, without what terminals obey: paths and names in it may come from anybody.
+fn harmless(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_odd = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match c {
+            '\n' | '\r' => line.push(' '),
+            _ if is_odd => line.extend(c.escape_default()),
+            _ => line.push(c),
+        }
+    }
+    line
+}
+
 /// A table in Markdown.
 fn table<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> String {
-    let cell = |text: &str| text.replace('|', "\\|").replace(['\n', '\r'], " ");
+    let cell = |text: &str| harmless(text).replace('|', "\\|");
     let mut table = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(table, "| {} |", header.join(" | "));
@@ -205,4 +255,15 @@ fn table<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> String {
         let _ = writeln!(table, "| {} |", row.each_ref().map(|text| cell(text)).join(" | "));
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_stay_in_their_cells() {
+        let rows = [["a|b\nc\u{1b}[2J\u{202e}d".to_owned()]];
+        assert_eq!(table(&["x"], &rows), "| x |\n| --- |\n| a\\|b c\\u{1b}[2J\\u{202e}d |\n");
+    }
 }

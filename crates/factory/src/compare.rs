@@ -10,7 +10,7 @@ use crate::error::FactoryError;
 use crate::jsonl;
 use crate::labels::PAIRS_FILE;
 use crate::record::LabelledPair;
-use crate::step::{Step, directory_of};
+use crate::step::{OutputFile, Step, directory_of, files_of};
 
 /// A step that two builds did otherwise, or one of them alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,6 +36,89 @@ pub struct Comparison {
     pub pairs_added: usize,
     /// Pairs of both that are labelled otherwise.
     pub pairs_relabelled: usize,
+    /// Files of exports that differ, or that one of the builds lacks, as they were built.
+    pub files_changed: Vec<String>,
+    /// Files of exports of either build that are no longer as they were built.
+    pub damaged: [Vec<Damage>; 2],
+}
+
+/// A file of an export that is no longer as it was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// Path in the directory of the build, `/` between parts.
+    pub path: String,
+    /// What became of it.
+    pub kind: DamageKind,
+}
+
+/// What became of a file of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DamageKind {
+    /// It is gone.
+    Missing,
+    /// It says something else.
+    Altered,
+    /// It was not built.
+    Foreign,
+}
+
+impl std::fmt::Display for DamageKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Missing => "is missing",
+            Self::Altered => "was altered",
+            Self::Foreign => "was not built",
+        })
+    }
+}
+
+/// The files of exports that are no longer as the last build left them, by their contents; none where nothing was built.
+///
+/// # Errors
+/// When something that is there cannot be read.
+pub fn damaged_exports(root: &Path) -> Result<Vec<Damage>, FactoryError> {
+    if !root.join(BUILD).exists() {
+        return Ok(Vec::new());
+    }
+    damage(root, &read(root)?)
+}
+
+fn damage(root: &Path, steps: &[Step]) -> Result<Vec<Damage>, FactoryError> {
+    let mut damaged = Vec::new();
+    for (format, step) in exports(steps) {
+        let directory = root.join("exports").join(format);
+        let found = if directory.is_dir() { files_of(&directory)? } else { BTreeMap::new() };
+        let names: BTreeSet<&String> = step.files.keys().chain(found.keys()).collect();
+        for name in names {
+            let kind = match (step.files.get(name), found.get(name)) {
+                (Some(built), Some(found)) if built == found => continue,
+                (Some(_), Some(_)) => DamageKind::Altered,
+                (Some(_), None) => DamageKind::Missing,
+                (None, _) => DamageKind::Foreign,
+            };
+            damaged.push(Damage { path: format!("exports/{format}/{name}"), kind });
+        }
+    }
+    Ok(damaged)
+}
+
+/// The exports among steps, with their formats.
+fn exports(steps: &[Step]) -> impl Iterator<Item = (&str, &Step)> {
+    steps.iter().filter_map(|step| Some((step.name.strip_prefix("export ")?, step)))
+}
+
+/// The files of exports that differ.
+fn changed_files(first: &[Step], second: &[Step]) -> Vec<String> {
+    let files = |steps: &[Step]| -> BTreeMap<String, OutputFile> {
+        let of_step = |(format, step): (&str, &Step)| -> Vec<(String, OutputFile)> {
+            step.files.iter().map(|(name, file)| (format!("exports/{format}/{name}"), file.clone())).collect()
+        };
+        exports(steps).flat_map(of_step).collect()
+    };
+    let [first, second] = [files(first), files(second)];
+    let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
+    names.into_iter().filter(|name| first.get(*name) != second.get(*name)).cloned().collect()
 }
 
 /// Compares what was built last in two directories: steps by what they depend on, labelled pairs by query and code.
@@ -53,6 +136,8 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, FactoryError> 
         }
     }
     comparison.pairs_added = labels[1].keys().filter(|pair| !labels[0].contains_key(*pair)).count();
+    comparison.files_changed = changed_files(&steps[0], &steps[1]);
+    comparison.damaged = [damage(first, &steps[0])?, damage(second, &steps[1])?];
     Ok(comparison)
 }
 

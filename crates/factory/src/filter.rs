@@ -1,8 +1,11 @@
 //! Which code is kept: the filters of the papers, as functions of a record.
 
+use quarry_source::language_named;
 use quarry_text::identifiers;
 
-use crate::record::CodeRecord;
+use crate::english::is_english;
+use crate::record::{CodeKind, CodeRecord};
+use crate::snippet::{SnippetKind, snippet_kind};
 
 /// A rule by which code is kept or not.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +45,12 @@ static FILTERS: &[Filter] = &[
     },
     Filter {
         name: "cosqa",
-        about: "CoSQA: documentation without HTML images and addresses",
-        keeps: |record| !record.documentation.trim().is_empty() && !has_special_tokens(&record.documentation),
+        about: "CoSQA: documentation in English, without HTML images and addresses",
+        keeps: |record| {
+            !record.documentation.trim().is_empty()
+                && !has_special_tokens(&record.documentation)
+                && is_english(&record.documentation)
+        },
     },
     Filter {
         name: "cosqa-plus",
@@ -53,7 +60,26 @@ static FILTERS: &[Filter] = &[
                 && record.returns_value == Some(true)
         },
     },
+    Filter {
+        name: "english",
+        about: "code whose documentation, if there is any, is in English",
+        keeps: |record| is_english(&record.documentation),
+    },
+    Filter {
+        name: SNIPPETS,
+        about: "CoSQA+: of snippets those that are code of their language, not cut off, no transcripts or output",
+        keeps: |record| kind_of_snippet(record).is_none_or(|kind| kind == SnippetKind::Code),
+    },
 ];
+
+/// The filter of which the card says what kinds it removed.
+pub(crate) const SNIPPETS: &str = "snippets";
+
+/// What a snippet is; `None` for other code.
+pub(crate) fn kind_of_snippet(record: &CodeRecord) -> Option<SnippetKind> {
+    let language = language_named(&record.language)?;
+    (record.kind == CodeKind::Snippet).then(|| snippet_kind(language, record.text()))
+}
 
 /// The filters with what they keep, by the names that plans know.
 pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -138,6 +164,10 @@ mod tests {
     #[test]
     fn each_filter_keeps_what_its_paper_keeps() {
         let all = ["documented", "codesearchnet", "advtest", "cosqa", "cosqa-plus"];
+        // Both keep all English functions.
+        let check = |language: &str, text: &str, kept: &[&str]| {
+            check(language, text, &[kept, &["english", "snippets"]].concat());
+        };
         check("python", "def f(a):\n    \"\"\"Do a thing.\"\"\"\n    b = a\n    return b\n", &all);
         check("python", "def f(a):\n    b = a\n    return b\n", &["cosqa-plus"]);
         // Two words; two lines.

@@ -9,8 +9,8 @@ use quarry_annotate::ledger::GeneratedCode;
 use quarry_annotate::{ExportRequest, Judging, export};
 use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{Grades, Target};
-use quarry_corpus::formats::Record;
 use quarry_corpus::formats::query_code::PAIRS;
+use quarry_corpus::formats::{Record, RecordKind};
 use serde::Serialize;
 
 use crate::build::PrepareJudging;
@@ -81,6 +81,35 @@ pub(crate) fn step(
         })
         .collect();
     Ok(Step::new("labels", VERSION, &identities, &[candidates, queries, pool]))
+}
+
+/// Looks at the files of labels and the judging plans that a plan names.
+///
+/// # Errors
+/// When one of them is missing or wrong.
+pub(crate) fn check(plans: &[LabelPlan], root: &Path) -> Result<(), FactoryError> {
+    for (number, plan) in plans.iter().enumerate() {
+        match (plan.kind, &plan.path) {
+            (LabelKind::File, Some(path)) => check_file(path)?,
+            (LabelKind::Judge, Some(path)) => drop(judging_plan(path, &ledger_of(root, number))?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file can hold labels, as far as its first record tells.
+fn check_file(path: &Path) -> Result<(), FactoryError> {
+    let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+    if sources.iter().any(|source| source.format.holds == RecordKind::Pairs) {
+        return Ok(());
+    }
+    let formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
+    let problem = format!(
+        "expected labeled pairs, with the texts of query and code, found {}; name another file, or convert it",
+        formats.join(", ")
+    );
+    Err(FactoryError::Line { path: path.to_owned(), line: 1, problem })
 }
 
 /// What labelling works with.

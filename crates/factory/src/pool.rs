@@ -1,25 +1,33 @@
 //! The pool: the code that is kept, with what was removed and why.
 
-use std::collections::{BTreeMap, HashSet};
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use quarry_corpus::dataset::near::NearIndex;
 use quarry_source::language_called;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
-use crate::filter::Filter;
+use crate::filter::{Filter, SNIPPETS, kind_of_snippet};
 use crate::jsonl::{self, RandomReader, Writer};
+use crate::license::is_allowed;
+use crate::mask;
 use crate::plan::{Documentation, PoolPlan};
 use crate::record::{CodeRecord, normalized_hash};
 use crate::step::{Key, Step, write_file};
 
 /// Changes when the same records and parameters give another pool.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The code that is kept.
 pub(crate) const POOL: &str = "pool.jsonl";
 const REMOVED: &str = "removed.json";
 const SHARES: &str = "shares.json";
+
+/// What stands for a license that nobody knows.
+pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
 
 /// Examples of what each filter removed.
 const EXAMPLES: usize = 3;
@@ -40,11 +48,24 @@ pub(crate) struct Shares {
     pub(crate) languages: BTreeMap<String, u64>,
     pub(crate) licenses: BTreeMap<String, u64>,
     pub(crate) sources: BTreeMap<String, u64>,
+    /// Sources most of whose code another source has.
+    pub(crate) forks: Vec<Fork>,
+    /// What was masked, by rule.
+    pub(crate) masked: BTreeMap<String, u64>,
+}
+
+/// What a pool depends on.
+#[derive(Serialize)]
+struct Identity<'p> {
+    plan: &'p PoolPlan,
+    /// The rules by which code is masked, where it is.
+    mask_rules: Option<&'p str>,
 }
 
 /// The step that makes the pool of sources.
 pub(crate) fn step(plan: &PoolPlan, sources: &[&Key]) -> Step {
-    Step::new("pool", VERSION, plan, sources)
+    let identity = Identity { plan, mask_rules: plan.mask.then_some(mask::RULES_TEXT) };
+    Step::new("pool", VERSION, &identity, sources)
 }
 
 /// Filters the records of sources, in their order, one at a time.
@@ -56,58 +77,17 @@ pub(crate) fn write(
     sources: &[PathBuf],
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let languages: Vec<&str> = plan
-        .languages
-        .iter()
-        .filter_map(|name| language_called(name))
-        .map(|language| language.name())
-        .collect();
-    let filters: Vec<&Filter> = plan.filters.iter().filter_map(|name| Filter::named(name)).collect();
-    let mut removed: Vec<Removed> = Vec::new();
-    if !languages.is_empty() {
-        removed.push(Removed::by("languages", &format!("code in {}", languages.join(", "))));
-    }
-    removed.extend(filters.iter().map(|filter| Removed::by(filter.name, filter.about)));
-    removed.push(Removed::by("empty", "code that says something"));
-    if !plan.keep_duplicates {
-        removed.push(Removed::by("duplicates", "code that is not there already, whatever its white space"));
-    }
+    let mut sieve = Sieve::new(plan);
     let mut writer = Writer::create(&step.join(POOL))?;
-    let (mut n_read, mut n_kept, mut seen, mut shares) = (0, 0, HashSet::new(), Shares::default());
-    for source in sources {
-        jsonl::for_each(source, &mut |mut record: CodeRecord, _| {
-            n_read += 1;
-            if plan.documentation == Documentation::Kept {
-                record.code = record.whole;
-            }
-            record.whole = String::new();
-            let lacks = || -> Option<&str> {
-                if !languages.is_empty() && !languages.contains(&record.language.as_str()) {
-                    return Some("languages");
-                }
-                if let Some(filter) = filters.iter().find(|filter| !filter.keeps(&record)) {
-                    return Some(filter.name);
-                }
-                if record.code.trim().is_empty() {
-                    return Some("empty");
-                }
-                (!plan.keep_duplicates && !seen.insert(normalized_hash(&record.code))).then_some("duplicates")
-            };
-            if let Some(name) = {
-                let mut lacks = lacks;
-                lacks()
-            } {
-                if let Some(removed) = removed.iter_mut().find(|removed| removed.filter == name) {
-                    removed.note(&record);
-                }
-                return Ok(());
-            }
-            n_kept += 1;
-            shares.note(&record);
-            writer.write(&record)
+    for (number, source) in sources.iter().enumerate() {
+        jsonl::for_each(source, &mut |record: CodeRecord, _| match sieve.keep(record, number) {
+            Some(record) => writer.write(&record),
+            None => Ok(()),
         })?;
     }
     writer.finish()?;
+    let Sieve { removed, n_read, n_kept, shares, by_kind, masked, forks, .. } = sieve;
+    let shares = Shares { forks: forks.found(), masked: masked.clone(), ..shares };
     write_json(&step.join(REMOVED), &removed)?;
     write_json(&step.join(SHARES), &shares)?;
     if n_kept == 0 {
@@ -122,7 +102,193 @@ pub(crate) fn write(
     let mut counts: BTreeMap<String, u64> = [("read".to_owned(), n_read), ("kept".to_owned(), n_kept)].into();
     counts
         .extend(removed.into_iter().map(|removed| (format!("removed by {}", removed.filter), removed.count)));
+    counts.extend(by_kind.into_iter().map(|(kind, count)| (format!("snippets removed: {kind}"), count)));
+    counts.extend(masked.into_iter().map(|(rule, count)| (format!("masked: {rule}"), count)));
     Ok(counts)
+}
+
+/// Decides which records are kept, and counts what is not.
+struct Sieve<'p> {
+    plan: &'p PoolPlan,
+    languages: Vec<&'static str>,
+    filters: Vec<&'static Filter>,
+    removed: Vec<Removed>,
+    n_read: u64,
+    n_kept: u64,
+    shares: Shares,
+    /// Snippets that were removed, by what they are.
+    by_kind: BTreeMap<&'static str, u64>,
+    /// What was masked, by rule.
+    masked: BTreeMap<String, u64>,
+    /// The source of the first code with each text.
+    seen: HashMap<u128, usize>,
+    near: Option<NearIndex>,
+    /// The source of each text in `near`.
+    of_near: Vec<usize>,
+    forks: Forks,
+}
+
+impl<'p> Sieve<'p> {
+    fn new(plan: &'p PoolPlan) -> Self {
+        let named = plan.languages.iter().filter_map(|name| language_called(name));
+        let languages: Vec<&str> = named.map(|language| language.name()).collect();
+        let filters: Vec<&Filter> = plan.filters.iter().filter_map(|name| Filter::named(name)).collect();
+        let mut removed: Vec<Removed> = Vec::new();
+        if !languages.is_empty() {
+            removed.push(Removed::by("languages", &format!("code in {}", languages.join(", "))));
+        }
+        if !plan.licenses.is_empty() {
+            removed.push(Removed::by("licenses", &format!("code under {}", plan.licenses.join(", "))));
+        }
+        removed.extend(filters.iter().map(|filter| Removed::by(filter.name, filter.about)));
+        removed.push(Removed::by("empty", "code that says something"));
+        if !plan.keep_duplicates {
+            removed
+                .push(Removed::by("duplicates", "code that is not there already, whatever its white space"));
+        }
+        if let Some(similarity) = plan.near_duplicates {
+            let about = format!(
+                "code that shares less than {similarity} of its runs of three identifiers with other code"
+            );
+            removed.push(Removed::by("near duplicates", &about));
+        }
+        Self {
+            plan,
+            languages,
+            filters,
+            removed,
+            n_read: 0,
+            n_kept: 0,
+            shares: Shares::default(),
+            by_kind: BTreeMap::new(),
+            masked: BTreeMap::new(),
+            seen: HashMap::new(),
+            near: plan.near_duplicates.map(NearIndex::new),
+            of_near: Vec::new(),
+            forks: Forks::default(),
+        }
+    }
+
+    /// The record as the pool has it; `None` where it is removed.
+    fn keep(&mut self, mut record: CodeRecord, source: usize) -> Option<CodeRecord> {
+        self.n_read += 1;
+        self.forks.name(source, &record.source);
+        if let Some(name) = self.removed_by(&mut record, source) {
+            if let Some(removed) = self.removed.iter_mut().find(|removed| removed.filter == name) {
+                removed.note(&record);
+            }
+            return None;
+        }
+        self.n_kept += 1;
+        self.shares.note(&record);
+        Some(record)
+    }
+
+    /// The filter that removes a record. Its code becomes that of the pool on the way.
+    fn removed_by(&mut self, record: &mut CodeRecord, source: usize) -> Option<&'static str> {
+        if !self.languages.is_empty() && !self.languages.contains(&record.language.as_str()) {
+            return Some("languages");
+        }
+        if !self.plan.licenses.is_empty() && !is_allowed(record.license.as_deref(), &self.plan.licenses) {
+            return Some("licenses");
+        }
+        if let Some(filter) = self.filters.iter().find(|filter| !filter.keeps(record)) {
+            if let Some(kind) = kind_of_snippet(record).filter(|_| filter.name == SNIPPETS) {
+                *self.by_kind.entry(kind.name()).or_default() += 1;
+            }
+            return Some(filter.name);
+        }
+        let whole = std::mem::take(&mut record.whole);
+        if self.plan.documentation == Documentation::Kept {
+            record.code = whole;
+        }
+        if self.plan.mask {
+            for text in [&mut record.code, &mut record.documentation, &mut record.signature] {
+                if let Cow::Owned(masked) = mask::masked(text, &mut self.masked) {
+                    *text = masked;
+                }
+            }
+        }
+        if record.code.trim().is_empty() {
+            return Some("empty");
+        }
+        if self.plan.keep_duplicates {
+            return None;
+        }
+        match self.seen.entry(normalized_hash(&record.code)) {
+            Entry::Occupied(first) => {
+                self.forks.note(source, Some(*first.get()));
+                return Some("duplicates");
+            }
+            Entry::Vacant(place) => place.insert(source),
+        };
+        if let Some(near) = &mut self.near {
+            if let Some(number) = near.find_or_add(&record.code) {
+                self.forks.note(source, self.of_near.get(number).copied());
+                return Some("near duplicates");
+            }
+            self.of_near.push(source);
+        }
+        self.forks.note(source, None);
+        None
+    }
+}
+
+/// Least part of the code of a fork that is another source's too.
+const FORK: f64 = 0.5;
+
+/// Finds sources most of whose code is another source's.
+#[derive(Default)]
+struct Forks {
+    names: Vec<String>,
+    /// By source: codes, and how many of them an earlier source had, by that.
+    shared: BTreeMap<usize, (u64, BTreeMap<usize, u64>)>,
+}
+
+impl Forks {
+    fn name(&mut self, source: usize, name: &str) {
+        if self.names.len() <= source {
+            self.names.resize(source + 1, String::new());
+        }
+        if self.names[source].is_empty() {
+            name.clone_into(&mut self.names[source]);
+        }
+    }
+
+    /// A code of a source, with the source that had it first.
+    fn note(&mut self, source: usize, first: Option<usize>) {
+        let (n_codes, shared) = self.shared.entry(source).or_default();
+        *n_codes += 1;
+        if let Some(first) = first.filter(|first| *first != source) {
+            *shared.entry(first).or_default() += 1;
+        }
+    }
+
+    fn found(&self) -> Vec<Fork> {
+        let mut found = Vec::new();
+        for (source, (n_codes, shared)) in &self.shared {
+            if let Some((first, n_shared)) =
+                shared.iter().max_by_key(|(first, count)| (**count, usize::MAX - **first))
+                && *n_shared as f64 >= FORK * *n_codes as f64
+            {
+                let name = |source: usize| self.names.get(source).cloned().unwrap_or_default();
+                let (source, of) = (name(*source), name(*first));
+                found.push(Fork { source, of, shared: *n_shared, codes: *n_codes });
+            }
+        }
+        found
+    }
+}
+
+/// A source most of whose code another source has too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fork {
+    pub(crate) source: String,
+    /// The other source.
+    pub(crate) of: String,
+    /// Codes of the first that the second has too, exactly or nearly.
+    pub(crate) shared: u64,
+    pub(crate) codes: u64,
 }
 
 impl Removed {
@@ -141,7 +307,7 @@ impl Removed {
 
 impl Shares {
     fn note(&mut self, record: &CodeRecord) {
-        let license = record.license.clone().unwrap_or_else(|| "unknown".to_owned());
+        let license = record.license.clone().unwrap_or_else(|| UNKNOWN_LICENSE.to_owned());
         for (shares, name) in [
             (&mut self.languages, record.language.clone()),
             (&mut self.licenses, license),
@@ -181,7 +347,7 @@ pub(crate) fn shares(step: &Path) -> Result<Shares, FactoryError> {
 /// Finds the codes of a pool by their ids, without having their texts in memory.
 pub(crate) struct PoolReader {
     /// Number, from 0, and first byte, by id.
-    places: std::collections::HashMap<u64, (u32, u64)>,
+    places: HashMap<u64, (u32, u64)>,
     file: RandomReader,
     /// Codes that are not of the pool, whose numbers follow.
     others: Vec<CodeRecord>,
@@ -196,7 +362,7 @@ impl PoolReader {
             id: String,
         }
         let path = step.join(POOL);
-        let mut places = std::collections::HashMap::new();
+        let mut places = HashMap::new();
         jsonl::for_each(&path, &mut |record: Id, at| {
             let number = u32::try_from(places.len()).unwrap_or(u32::MAX);
             places.insert(number_of(&record.id), (number, at));
@@ -234,4 +400,87 @@ impl PoolReader {
 /// The number that an id is the digits of.
 fn number_of(id: &str) -> u64 {
     u64::from_str_radix(id, 16).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::function::{Origin, record_of_text, snippet_record};
+
+    fn function(source: &str, code: &str) -> CodeRecord {
+        let origin = Origin { source: source.into(), path: "a.py".into(), ..Origin::default() };
+        record_of_text(&origin, quarry_source::language_named("python").unwrap(), code)
+    }
+
+    /// Names of the codes that a plan keeps of records of sources, and what removed the others.
+    fn sieved(
+        plan: &PoolPlan,
+        records: &[(usize, CodeRecord)],
+    ) -> (Vec<CodeRecord>, BTreeMap<String, u64>, Vec<Fork>) {
+        let mut sieve = Sieve::new(plan);
+        let kept =
+            records.iter().filter_map(|(source, record)| sieve.keep(record.clone(), *source)).collect();
+        let removed = sieve.removed.iter().filter(|removed| removed.count > 0);
+        let mut removed: BTreeMap<String, u64> =
+            removed.map(|removed| (removed.filter.clone(), removed.count)).collect();
+        removed.extend(sieve.by_kind.iter().map(|(kind, count)| ((*kind).to_owned(), *count)));
+        removed.extend(sieve.masked);
+        (kept, removed, sieve.forks.found())
+    }
+
+    /// A function with many words, the last of which is given.
+    fn long(name: &str, last: &str) -> String {
+        let lines: String =
+            (0..30).map(|n| format!("    value_{n} = compute_{n}(value_{n}, other_{n})\n")).collect();
+        format!("def {name}(value):\n{lines}    return {last}\n")
+    }
+
+    #[test]
+    fn near_duplicates_are_folded_and_forks_are_recognized() {
+        let mut records = vec![
+            (0, function("one", &long("first", "a"))),
+            (0, function("one", "def small(x):\n    return x\n")),
+            (1, function("two", &long("first", "b"))),
+            (1, function("two", "def small(x):\n    return  x\n")),
+            (1, function("two", "def own(x):\n    return g(x) * 2\n")),
+            (2, function("three", "def other(y):\n    return y + 3\n")),
+        ];
+        let fork = Fork { source: "two".into(), of: "one".into(), shared: 2, codes: 3 };
+        let plan = PoolPlan { near_duplicates: Some(0.8), ..PoolPlan::default() };
+        let (kept, removed, forks) = sieved(&plan, &records);
+        assert_eq!(kept.len(), 4);
+        assert_eq!(removed, [("duplicates".into(), 1), ("near duplicates".into(), 1)].into());
+        assert_eq!(forks, [fork]);
+        // Without it only equal texts are duplicates, and a third is no fork.
+        let (kept, removed, forks) = sieved(&PoolPlan::default(), &records);
+        assert_eq!((kept.len(), removed, forks), (5, [("duplicates".into(), 1)].into(), vec![]));
+        records.iter_mut().for_each(|(_, record)| record.language = "go".into());
+        let plan = PoolPlan { languages: vec!["python".into()], ..PoolPlan::default() };
+        assert_eq!(sieved(&plan, &records).1, [("languages".into(), 6)].into());
+        records[4].1.license = Some("MIT".into());
+        records[5].1.license = Some("GPL-3.0-only".into());
+        let plan = PoolPlan { licenses: vec!["permissive".into()], ..PoolPlan::default() };
+        assert_eq!(sieved(&plan, &records).1, [("licenses".into(), 5)].into());
+    }
+
+    #[test]
+    fn what_is_masked_and_what_snippets_were_is_counted() {
+        let code = "def mail():\n    \"\"\"Ask jane@example.org.\"\"\"\n    return 'joe@example.org'\n";
+        let plan = PoolPlan { mask: true, ..PoolPlan::default() };
+        let (kept, counts, _) = sieved(&plan, &[(0, function("one", code))]);
+        assert_eq!(kept[0].documentation, "Ask <EMAIL>.");
+        assert_eq!(kept[0].code, "def mail():\n    \n    return '<EMAIL>'");
+        assert_eq!(counts, [("e-mail address".into(), 2)].into());
+        let python = quarry_source::language_named("python").unwrap();
+        let snippet = |text: &str| (0, snippet_record(&Origin::default(), python, text));
+        let plan = PoolPlan { filters: vec!["snippets".into()], ..PoolPlan::default() };
+        let records =
+            [snippet("x = 1\n"), snippet(">>> x\n1\n"), snippet("def f(:\n"), (0, function("a", code))];
+        let (kept, counts, _) = sieved(&plan, &records);
+        assert_eq!(kept.len(), 2);
+        assert_eq!(
+            counts,
+            [("snippets".into(), 2), ("a transcript".into(), 1), ("incomplete".into(), 1)].into()
+        );
+    }
 }

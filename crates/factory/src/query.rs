@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use quarry_corpus::dataset;
-use quarry_corpus::formats::Record;
+use quarry_corpus::formats::source::Source;
+use quarry_corpus::formats::{Record, RecordKind};
 use quarry_corpus::pairs::question;
-use quarry_files::read_regular_text;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::english::is_english;
 use crate::error::FactoryError;
 use crate::intent::Intents;
 use crate::jsonl::{self, Writer};
+use crate::mask;
 use crate::plan::{QueryKind, QueryPlan};
 use crate::pool::POOL;
 use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
@@ -32,14 +34,14 @@ pub(crate) const QUERIES: &str = "queries.jsonl";
 const EXCLUDED: &str = "excluded.jsonl";
 
 #[derive(Serialize)]
-struct Identity<'p> {
+struct Identity {
     plan: QueryPlan,
     /// Of what is drawn.
     seed: Option<u64>,
     /// Stands for the file of queries.
     content: Option<String>,
-    /// The rules of the intent filter, where it is asked.
-    rules: Option<&'p str>,
+    /// The rules of filters, where they are data.
+    rules: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -106,9 +108,16 @@ pub(crate) fn write(
     finish(plan, seed, found, (BTreeMap::new(), Vec::new()), step)
 }
 
-/// The rules of the intent filter, if a source of queries asks it.
-pub(crate) fn rules_of(plan: &QueryPlan) -> Option<&'static str> {
-    plan.filters.iter().any(|filter| filter == "intent").then(|| Intents::builtin_text())
+/// The rules of the filters that a source of queries asks, as far as they are data.
+pub(crate) fn rules_of(plan: &QueryPlan) -> Option<String> {
+    let rules: Vec<&str> = (plan.filters.iter())
+        .filter_map(|filter| match filter.as_str() {
+            "intent" => Some(Intents::builtin_text()),
+            "mask" => Some(mask::RULES_TEXT),
+            _ => None,
+        })
+        .collect();
+    (!rules.is_empty()).then(|| rules.concat())
 }
 
 /// Filters and draws the queries of a source, and writes them with what was removed, also before: counts, and texts with
@@ -125,15 +134,16 @@ pub(crate) fn finish(
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let n_read = found.n_read;
     let containing: Vec<String> = plan.containing.iter().map(|word| word.to_lowercase()).collect();
-    let filters_intent = plan.filters.iter().any(|filter| filter == "intent");
-    let intents = Intents::builtin();
+    let has = |name: &str| plan.filters.iter().any(|filter| filter == name);
+    let intents = has("intent").then(Intents::builtin);
+    let found = if has("mask") { found.masked(&mut counts) } else { found };
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
     for (text, rule) in removed {
         excluded.write(&Excluded { text: &text, rule })?;
     }
     let mut kept = Vec::new();
     for (text, codes) in found.queries {
-        let rule = rule_against(&text, &containing, filters_intent.then_some(intents));
+        let rule = rule_against(&text, &containing, has("english"), intents);
         if let Some((name, rule)) = rule {
             *counts.entry(format!("removed by {name}")).or_default() += 1;
             excluded.write(&Excluded { text: &text, rule })?;
@@ -157,10 +167,18 @@ pub(crate) fn finish(
 }
 
 /// The rule by which a query is not taken, with the filter that it belongs to.
-fn rule_against(text: &str, containing: &[String], intents: Option<&Intents>) -> Option<(String, String)> {
+fn rule_against(
+    text: &str,
+    containing: &[String],
+    english: bool,
+    intents: Option<&Intents>,
+) -> Option<(String, String)> {
     let lower = text.to_lowercase();
     if !containing.is_empty() && !containing.iter().any(|word| lower.contains(word)) {
         return Some(("containing".into(), format!("holds none of {}", containing.join(", "))));
+    }
+    if english && !is_english(text) {
+        return Some(("english".into(), "is not in English".into()));
     }
     let finding = intents?.find(text)?;
     Some((format!("intent {}", finding.category), format!("{}: {}", finding.category, finding.keyword)))
@@ -205,6 +223,63 @@ impl Found {
         }
         self.queries[place].1.extend(code);
     }
+
+    /// The same with secrets and personal data masked; queries that differ in these alone become one.
+    fn masked(self, counts: &mut BTreeMap<String, u64>) -> Self {
+        let (mut masked, mut n_masked) = (Self { n_read: self.n_read, ..Self::default() }, BTreeMap::new());
+        for (text, codes) in self.queries {
+            let text = mask::masked(&text, &mut n_masked).into_owned();
+            let next = masked.queries.len();
+            let place = *masked.places.entry(normalized_hash(&text)).or_insert(next);
+            if place == next {
+                masked.queries.push((text, Vec::new()));
+            }
+            masked.queries[place].1.extend(codes);
+        }
+        counts.extend(n_masked.into_iter().map(|(rule, count)| (format!("masked: {rule}"), count)));
+        masked
+    }
+}
+
+/// Looks at the file of queries, where a plan names one.
+///
+/// # Errors
+/// When it cannot be read, or holds no queries.
+pub(crate) fn check(plan: &QueryPlan) -> Result<(), FactoryError> {
+    plan.path.as_deref().map_or(Ok(()), check_file)
+}
+
+/// Whether a file can hold queries, as far as its first record tells; of text, all of it.
+fn check_file(path: &Path) -> Result<(), FactoryError> {
+    if is_text(path) {
+        read_text(path)?;
+        return Ok(());
+    }
+    let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+    let holds = |source: &Source| matches!(source.format.holds, RecordKind::Queries | RecordKind::Pairs);
+    if sources.iter().any(holds) {
+        return Ok(());
+    }
+    let formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
+    let problem = format!(
+        "expected a file of queries or pairs, found {}; name another, or write a query a line into a .txt",
+        formats.join(", ")
+    );
+    Err(FactoryError::Line { path: path.to_owned(), line: 1, problem })
+}
+
+fn is_text(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "txt")
+}
+
+fn read_text(path: &Path) -> Result<String, FactoryError> {
+    let bytes = quarry_files::read_regular(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let problem = "expected text in UTF-8, found other bytes; convert the file".to_owned();
+        FactoryError::Line { path: path.to_owned(), line, problem }
+    })
 }
 
 /// The queries of a file, in their order: of text (`.txt`) a line each, else what a format of data sets holds.
@@ -212,9 +287,8 @@ impl Found {
 /// # Errors
 /// When it cannot be read, or is in no format of queries or pairs.
 pub fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryError> {
-    if path.extension().is_some_and(|ending| ending == "txt") {
-        let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
-        text.lines().for_each(each);
+    if is_text(path) {
+        read_text(path)?.lines().for_each(each);
         return Ok(());
     }
     let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
@@ -288,7 +362,7 @@ mod tests {
     #[test]
     fn rules_against_queries_are_named() {
         let python = ["python".to_owned()];
-        let rule = |text| rule_against(text, &python, Some(Intents::builtin()));
+        let rule = |text| rule_against(text, &python, false, Some(Intents::builtin()));
         assert_eq!(rule("Python reverse a list"), None);
         assert_eq!(rule("reverse a list").unwrap().0, "containing");
         let (name, why) = rule("what is a python list").unwrap();

@@ -78,6 +78,13 @@ pub struct CodeRecord {
     pub whole: String,
 }
 
+impl CodeRecord {
+    /// The code as it was found, with its documentation, where the pool still has that.
+    pub(crate) fn text(&self) -> &str {
+        if self.whole.is_empty() { &self.code } else { &self.whole }
+    }
+}
+
 /// A query, with what it was made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryRecord {

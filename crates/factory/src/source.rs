@@ -5,6 +5,7 @@ mod data_set;
 mod directory;
 mod files;
 mod git;
+mod licenses;
 mod stack_exchange;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::record::CodeRecord;
 use crate::step::Step;
 
 /// Changes when the same source gives other records.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The records of a source, in its step's directory.
 pub(crate) const RECORDS: &str = "records.jsonl";

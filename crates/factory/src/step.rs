@@ -43,6 +43,18 @@ pub struct Step {
     /// Numbers that say what it came to, in the order of their names.
     #[serde(default)]
     pub counts: BTreeMap<String, u64>,
+    /// The files of its output by their paths in its directory, `/` between parts.
+    #[serde(default)]
+    pub files: BTreeMap<String, OutputFile>,
+}
+
+/// What a file of a step's output is known by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFile {
+    /// Its length.
+    pub bytes: u64,
+    /// SHA-256 of its content, in hexadecimal digits.
+    pub sha256: String,
 }
 
 impl Step {
@@ -59,6 +71,7 @@ impl Step {
             parameters: serde_json::to_value(parameters).unwrap_or_default(),
             inputs: inputs.iter().map(|key| (*key).clone()).collect(),
             counts: BTreeMap::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -166,7 +179,7 @@ impl Store {
                 return Err(error);
             }
         };
-        let step = Step { counts, ..step };
+        let step = Step { counts, files: files_of(&partial)?, ..step };
         let text = serde_json::to_vec_pretty(&step).unwrap_or_default();
         write_file(&partial.join(DESCRIPTION), &text)?;
         // What stands in its place is not a step, or it would have been found.
@@ -214,10 +227,36 @@ pub(crate) fn directory_of(root: &Path, key: &Key) -> PathBuf {
     root.join("steps").join(key.as_str())
 }
 
-/// A step that is done, by its key.
+/// A step that is done, by its key: all of its files are there, and as long as they were.
 pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
-    let text = fs::read(directory_of(root, key).join(DESCRIPTION)).ok()?;
-    serde_json::from_slice(&text).ok().filter(|step: &Step| step.key() == *key)
+    let directory = directory_of(root, key);
+    let text = fs::read(directory.join(DESCRIPTION)).ok()?;
+    let is_there = |(name, file): (&String, &OutputFile)| {
+        fs::symlink_metadata(directory.join(name))
+            .is_ok_and(|found| found.is_file() && found.len() == file.bytes)
+    };
+    serde_json::from_slice(&text)
+        .ok()
+        .filter(|step: &Step| step.key() == *key && step.files.iter().all(is_there))
+}
+
+/// The files below a directory, without the description of a step.
+pub(crate) fn files_of(directory: &Path) -> Result<BTreeMap<String, OutputFile>, FactoryError> {
+    let (mut files, mut open) = (BTreeMap::new(), vec![(directory.to_owned(), String::new())]);
+    while let Some((directory, prefix)) = open.pop() {
+        for entry in fs::read_dir(&directory).map_err(FactoryError::read(&directory))? {
+            let entry = entry.map_err(FactoryError::read(&directory))?;
+            let path = entry.path();
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            let metadata = fs::symlink_metadata(&path).map_err(FactoryError::read(&path))?;
+            if metadata.is_dir() {
+                open.push((path, format!("{name}/")));
+            } else if metadata.is_file() && name != DESCRIPTION {
+                files.insert(name, OutputFile { bytes: metadata.len(), sha256: hash_file(&path)? });
+            }
+        }
+    }
+    Ok(files)
 }
 
 fn remove(path: &Path) -> Result<(), FactoryError> {
@@ -297,6 +336,28 @@ mod tests {
             assert_eq!(fs::read_to_string(target.join("whole")).unwrap(), "text");
             assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
         }
+    }
+
+    #[test]
+    fn a_step_whose_files_are_gone_or_cut_is_done_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let mut n_done = 0;
+        let mut work = |path: &Path, _: &Path| {
+            n_done += 1;
+            fs::create_dir(path.join("in")).unwrap();
+            fs::write(path.join("in/file"), "text").unwrap();
+            Ok(BTreeMap::new())
+        };
+        let (done, _) = store.run(step(1, &[]), &mut work).unwrap();
+        assert_eq!(done.files["in/file"].bytes, 4);
+        let file = directory_of(directory.path(), &done.key()).join("in/file");
+        fs::write(&file, "te").unwrap();
+        store.run(step(1, &[]), &mut work).unwrap();
+        fs::remove_file(&file).unwrap();
+        store.run(step(1, &[]), &mut work).unwrap();
+        store.run(step(1, &[]), &mut work).unwrap();
+        assert_eq!((n_done, fs::read_to_string(&file).unwrap()), (3, "text".to_owned()));
     }
 
     #[test]

@@ -71,7 +71,7 @@ struct Identity<'p> {
     writer: String,
     validator: String,
     styles: Vec<&'p str>,
-    rules: Option<&'p str>,
+    rules: Option<String>,
 }
 
 /// The step that has queries written.

@@ -5,6 +5,7 @@
 
 mod flags;
 mod ignore_files;
+mod member;
 mod repository;
 
 use std::borrow::Cow;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::flags::text_flags;
 pub use crate::flags::{FileFlags, path_flags};
 use crate::ignore_files::{IgnoreRules, is_index};
+pub use crate::member::{max_bytes_of_member, read_member};
 pub use crate::repository::Checkout;
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
@@ -420,42 +422,6 @@ fn content(
     }
     let flags = flags | path_flags(path) | text_flags(head, language);
     Ok(Content { text, flags })
-}
-
-/// The maximum length of a file that is not on a disk but in an archive or in the database of git, where it would be
-/// listed by its path, `/` between its parts; `None` where it would not. Without a known ending it may be a script,
-/// whose first line names its language.
-#[must_use]
-pub fn max_bytes_of_member(path: &str, options: &WalkOptions) -> Option<u64> {
-    let is_left_out =
-        |part: &str| NEVER_LISTED.contains(&part) || !options.hidden && part.starts_with('.') && part != ".";
-    if path.split('/').any(is_left_out) {
-        return None;
-    }
-    match quarry_source::language_for(Path::new(path), b"") {
-        Some(language) => Some(options.max_file_bytes(language)),
-        None => Path::new(path).extension().is_none().then_some(options.max_bytes.min(MAX_FILE_BYTES)),
-    }
-}
-
-/// The content and the language of such a file.
-///
-/// # Errors
-/// Why it is skipped.
-pub fn read_member(
-    path: &str,
-    bytes: Vec<u8>,
-    options: &WalkOptions,
-) -> Result<(Language, Content), SkipReason> {
-    let by_name = quarry_source::language_for(Path::new(path), b"");
-    let start = &bytes[..bytes.len().min(SCRIPT_LINE_BYTES as usize)];
-    let language = by_name
-        .or_else(|| quarry_source::language_for(Path::new(path), start))
-        .ok_or(SkipReason::UnknownLanguage)?;
-    if bytes.len() as u64 > options.max_file_bytes(language) {
-        return Err(SkipReason::TooLarge);
-    }
-    Ok((language, content(path, language, FileFlags::empty(), bytes, options)?))
 }
 
 /// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8, and

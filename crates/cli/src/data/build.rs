@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use quarry_annotate::Judging;
-use quarry_factory::{Plan, Step, Tools, rehearse};
+use quarry_factory::{Damage, Plan, Step, Tools, damaged_exports, rehearse};
 use quarry_text::counted;
 use serde_json::{Value, json};
 
@@ -95,15 +95,20 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         stop: &AtomicBool::new(false),
     };
     let steps = rehearse(&plan, &out, &tools)?;
+    let damaged = damaged_exports(&out)?;
     if args.json {
         let steps: Vec<Value> = (steps.iter())
             .map(|(step, done)| json!({"name": step.name, "key": step.key(), "done": done, "counts": step.counts}))
             .collect();
-        output::print_json(&json!({"directory": out, "steps": steps}))?;
+        output::print_json(&json!({"directory": out, "steps": steps, "damaged": damaged}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let n_done = steps.iter().filter(|(_, done)| *done).count();
-    output::print(&format!("{}{n_done} of {} done\n", listed(&steps), counted(steps.len(), "step")))?;
+    let mut text = format!("{}{n_done} of {} done\n", listed(&steps), counted(steps.len(), "step"));
+    for Damage { path, kind } in damaged {
+        text += &format!("{path} {kind} since the last build; `quarry data build` writes it again\n");
+    }
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

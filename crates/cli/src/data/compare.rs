@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_factory::{Comparison, StepChange, compare};
+use quarry_factory::{Comparison, Damage, StepChange, compare};
 
 use crate::output;
 
@@ -37,7 +37,8 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn text(comparison: &Comparison) -> String {
-    let Comparison { same, changed, pairs_removed, pairs_added, pairs_relabelled } = comparison;
+    let Comparison { same, changed, pairs_removed, pairs_added, pairs_relabelled, files_changed, damaged } =
+        comparison;
     let mut text = String::new();
     if !same.is_empty() {
         text += &format!("the same: {}\n", same.join(", "));
@@ -54,6 +55,14 @@ fn text(comparison: &Comparison) -> String {
             _ => counts.join(", "),
         };
         text += &format!("{name}: {place}\n");
+    }
+    for (which, damaged) in ["the first", "the second"].iter().zip(damaged) {
+        for Damage { path, kind } in damaged {
+            text += &format!("{path} of {which} {kind} since; build it again\n");
+        }
+    }
+    if !files_changed.is_empty() {
+        text += &format!("files that differ: {}\n", files_changed.join(", "));
     }
     text + &format!(
         "labeled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} with another label\n"

@@ -42,6 +42,7 @@ pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
     let mut explained = String::new();
     let (mut n_queries, mut n_kept) = (0_usize, 0_usize);
     for file in &args.files {
+        let n_before = n_queries;
         for_each_query(file, &mut |query| {
             if query.trim().is_empty() {
                 return;
@@ -58,6 +59,11 @@ pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
                 }
             }
         })?;
+        anyhow::ensure!(
+            n_queries > n_before,
+            "{}: expected queries, found none; name a file with a query a line, or with a data set",
+            file.display()
+        );
     }
     let report = IntentReport { queries: n_queries, look_for_code: n_kept, categories: counts };
     args.layout.print(&report, || {

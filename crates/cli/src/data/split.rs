@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_corpus::dataset::split::{Part, split};
+use quarry_corpus::dataset::split::{Part, WEIGHTS, split};
 use quarry_text::counted;
 
 use super::{Inputs, inputs_and_output};
@@ -27,11 +27,17 @@ pub struct SplitArgs {
 }
 
 fn part(text: &str) -> Result<Part, String> {
-    let expected = || format!("expected NAME:SIZE with a size over 0, as train:8, found {text:?}");
+    let expected = || {
+        format!(
+            "expected NAME:SIZE with a size from {} to {}, as train:8, found {text:?}",
+            WEIGHTS.start(),
+            WEIGHTS.end()
+        )
+    };
     let (name, weight) = text.split_once(':').ok_or_else(expected)?;
     let weight: f64 = weight.parse().map_err(|_| expected())?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
-    if is_name && weight > 0.0 && weight.is_finite() {
+    if is_name && WEIGHTS.contains(&weight) {
         Ok(Part { name: name.to_owned(), weight })
     } else {
         Err(expected())

@@ -35,20 +35,26 @@ impl NearIndex {
     /// without identifiers is like no other.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<usize> {
-        let runs = runs(text);
+        self.similar_to(&runs(text))
+    }
+
+    fn similar_to(&self, runs: &[u32]) -> Option<usize> {
         let mut candidates: Vec<u32> =
-            band_keys(&runs).filter_map(|band| self.bands.get(&band)).flatten().copied().collect();
+            band_keys(runs).filter_map(|band| self.bands.get(&band)).flatten().copied().collect();
         candidates.sort_unstable();
         candidates.dedup();
         candidates
             .into_iter()
             .map(|candidate| candidate as usize)
-            .find(|candidate| similarity(&runs, &self.runs[*candidate]) >= self.threshold)
+            .find(|candidate| similarity(runs, &self.runs[*candidate]) >= self.threshold)
     }
 
     /// Adds a text; its number.
     pub fn add(&mut self, text: &str) -> usize {
-        let runs = runs(text);
+        self.add_runs(runs(text))
+    }
+
+    fn add_runs(&mut self, runs: Box<[u32]>) -> usize {
         let number = self.runs.len();
         if let Ok(number) = u32::try_from(number) {
             for band in band_keys(&runs) {
@@ -57,6 +63,16 @@ impl NearIndex {
         }
         self.runs.push(runs);
         number
+    }
+
+    /// The number of the first added text that is as similar as asked for; if there is none, the text is added.
+    pub fn find_or_add(&mut self, text: &str) -> Option<usize> {
+        let runs = runs(text);
+        let found = self.similar_to(&runs);
+        if found.is_none() {
+            self.add_runs(runs);
+        }
+        found
     }
 }
 

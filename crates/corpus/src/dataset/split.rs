@@ -8,14 +8,18 @@ use crate::formats::write::Staged;
 use crate::formats::{FormatError, Record, RecordKind};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::path::Path;
+
+/// Sizes that parts may have: their sums and quotients are exact enough.
+pub const WEIGHTS: RangeInclusive<f64> = 1e-9..=1e9;
 
 /// A part of a data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// Name, a file name without extension.
     pub name: String,
-    /// Its size in proportion to those of the other parts, greater than 0.
+    /// Its size in proportion to those of the other parts, one of [`WEIGHTS`].
     pub weight: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use super::FormatError;
 use flate2::bufread::MultiGzDecoder;
-use std::fs::File;
+use quarry_files::open_regular;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Line<'_> {
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FormatError> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     let read_error = |source| FormatError::Read { path: path.to_owned(), source };
-    let mut file = BufReader::new(File::open(path).map_err(read_error)?);
+    let mut file = BufReader::new(open_regular(path).map_err(read_error)?);
     if file.fill_buf().map_err(read_error)?.starts_with(GZIP) {
         Ok(Box::new(BufReader::new(MultiGzDecoder::new(file))))
     } else {

@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::{filter, written};
 
 const PLAN: &str = r#"
 title = "Small"
@@ -31,6 +32,15 @@ fn a_plan_has_defaults_and_paths_from_its_directory() {
     assert!(plan.sources[0].path.ends_with("src") && plan.sources[0].path.is_absolute());
     assert_eq!(plan.default_out(), plan.path.with_extension("build"));
     assert_eq!(plan.splits.parts.len(), 3);
+}
+
+#[test]
+fn what_is_shared_is_permissive_unless_the_plan_says_otherwise() {
+    assert_eq!(open(PLAN).unwrap().pool.licenses, [""; 0]);
+    let shared = format!("shared = true\n{PLAN}");
+    assert_eq!(open(&shared).unwrap().pool.licenses, ["permissive"]);
+    let own = format!("{shared}[pool]\nlicenses = [\"MPL-2.0\"]\n");
+    assert_eq!(open(&own).unwrap().pool.licenses, ["MPL-2.0"]);
 }
 
 /// A plan with one text in the place of another is refused at a line, with these words.
@@ -68,6 +78,20 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "[pool]\nlanguages = [\"pyton\"]\n[[queries]]",
         8,
         &["expected a language, found \"pyton\""],
+    );
+    check(
+        "path = \"src\"",
+        "path = \"src\"\nlicense = \"free\"",
+        7,
+        &["an SPDX expression", "found \"free\""],
+    );
+    check("[[queries]]", "[pool]\nlicenses = [\"MIT\",\n\"free\"]\n[[queries]]", 9, &["found \"free\""]);
+    check("[[queries]]", "[pool]\nnear_duplicates = 0.1\n[[queries]]", 8, &["from 0.5 to 1", "found 0.1"]);
+    check(
+        "[[queries]]",
+        "[pool]\nnear_duplicates = 0.9\nkeep_duplicates = true\n[[queries]]",
+        8,
+        &["remove one of them"],
     );
     check("kind = \"docstrings\"", "kind = \"file\"", 9, &["needs `path`"]);
     check("kind = \"docstrings\"", "kind = \"docstrings\"\npath = \"x\"", 10, &["remove it"]);
@@ -108,7 +132,16 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("kind = \"pairing\"", "kind = \"pairing\"\npath = \"x\"", 12, &["remove it"]);
     check("kind = \"pairing\"", "kind = \"pairing\"\ngenerate = true", 12, &["remove it"]);
     check("[[labels]]", "[[labels]]\nkind = \"negative\"\n[[labels]]", 11, &["expected it as the last"]);
-    check("[[exports]]", "[splits.parts]\ntrain = 0\n[[exports]]", 12, &["with a size over 0"]);
+    check(
+        "[[exports]]",
+        "[splits.parts]\ntrain = 0\n[[exports]]",
+        12,
+        &["with a size from 0.000000001 to 1000000000"],
+    );
+    check("[[exports]]", "[splits.parts]\ntrain = 1e308\ndev = 1e308\n[[exports]]", 12, &["found dev = 1"]);
+    check("title = \"Small\"", "title = \"a\\u001b[2Jb\"", 2, &["a title of one line"]);
+    check("title = \"Small\"", "title = \"a\\nb\"", 2, &["a title of one line"]);
+    check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
     check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean \"test\"?"]);
 }
 

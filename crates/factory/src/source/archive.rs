@@ -1,6 +1,6 @@
 //! A tar or zip archive. It may come from anybody: nothing of it is written to a disk, what does not fit is refused.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -14,8 +14,10 @@ use tar::EntryType;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::files::{Batches, Reading};
+use super::licenses::Licenses;
 use super::{Content, Counts, Stamped, TakeRecord, wrong};
 use crate::error::FactoryError;
+use crate::license::{MAX_TEXT_BYTES, is_license_file};
 use crate::plan::SourcePlan;
 use crate::step::hash_file;
 
@@ -29,6 +31,9 @@ const MAX_PATH_BYTES: u64 = 64 << 10;
 /// packed to a tenth of its length.
 const MAX_RATIO: u64 = 100;
 const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
+
+/// Texts of licenses that are in memory at the same time.
+const MAX_LICENSES: usize = 100;
 
 /// An archive that was looked through.
 pub(super) struct Archive<'p> {
@@ -91,9 +96,15 @@ impl<'p> Archive<'p> {
         let packed = std::fs::metadata(&plan.path).map_err(FactoryError::read(&plan.path))?.len();
         let limits = Limits { unpacked: packed.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED_BYTES) };
         let options = WalkOptions::default();
-        let (mut tops, mut n_wanted) = (BTreeSet::new(), 0);
-        let commit = for_each_entry(&plan.path, limits, &|_| None, &mut |entry| {
-            if let Entry::File { path, .. } = entry {
+        let (mut tops, mut n_wanted, mut texts) = (BTreeSet::new(), 0, BTreeMap::new());
+        let wanted = |path: &str| is_license_file(path).then_some(MAX_TEXT_BYTES);
+        let commit = for_each_entry(&plan.path, limits, &wanted, &mut |entry| {
+            if let Entry::File { path, content } = entry {
+                if let Unpacked::Bytes(bytes) = content
+                    && texts.len() < MAX_LICENSES
+                {
+                    texts.insert(path.clone(), bytes);
+                }
                 n_wanted += usize::from(max_bytes_of_member(&path, &options).is_some());
                 // Two are enough to know that there is no common one.
                 if tops.len() < 2 {
@@ -110,7 +121,13 @@ impl<'p> Archive<'p> {
             Some(Some(top)) if tops.is_empty() => format!("{top}/"),
             _ => String::new(),
         };
-        Ok(Self { reading: Reading { plan, commit, tests }, hash, stamp, top, limits })
+        let texts: BTreeMap<String, Vec<u8>> = texts
+            .into_iter()
+            .map(|(path, bytes)| (path.strip_prefix(&top).unwrap_or(&path).to_owned(), bytes))
+            .collect();
+        let paths = texts.keys().cloned().collect();
+        let licenses = Licenses::new(plan.license.as_deref(), paths, &mut |path, _| texts.get(path).cloned());
+        Ok(Self { reading: Reading { plan, commit, licenses, tests }, hash, stamp, top, limits })
     }
 }
 

@@ -1,15 +1,19 @@
 //! A directory of source files.
 
+use std::path::Path;
+
 use quarry_corpus::git;
 use quarry_walk::{ListedFile, WalkOptions, base_directory, list, open, read, resolved};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::files::{FILES_AT_ONCE, File, Reading, Tally};
+use super::licenses::Licenses;
 use super::{Content, Counts, TakeRecord, changed, wrong};
 use crate::error::FactoryError;
+use crate::license::is_license_file;
 use crate::plan::SourcePlan;
-use crate::step::hexadecimal;
+use crate::step::{hexadecimal, sha256};
 
 /// A directory whose files were listed and hashed.
 pub(super) struct Directory<'p> {
@@ -28,14 +32,29 @@ impl<'p> Directory<'p> {
                 "expected files in a known language, found none; `quarry status` says what is left out and why",
             ));
         }
+        let base = open(base_directory(&resolved(&plan.path))?)?;
+        let listed = listing.files.iter().map(|file| &file.path);
+        let paths = listed.chain(listing.skipped.iter().map(|file| &file.path));
+        let licenses = Licenses::new(
+            plan.license.as_deref(),
+            paths.filter(|path| is_license_file(path)).cloned().collect(),
+            &mut |path, limit| base.read(Path::new(path), limit).ok(),
+        );
         let mut directory = Self {
-            reading: Reading { plan, commit: git::head(&plan.path), tests },
+            reading: Reading { plan, commit: git::head(&plan.path), licenses, tests },
             files: listing.files,
             skipped: listing.skipped.len(),
             hash: String::new(),
         };
-        directory.hash = directory.visit(false, &mut |_| Ok(()))?;
+        let files = directory.visit(false, &mut |_| Ok(()))?;
+        directory.hash = directory.with_licenses(&files);
         Ok(directory)
+    }
+
+    /// Stands for the files and for the texts of licenses, which are no source files.
+    fn with_licenses(&self, files: &str) -> String {
+        let licenses = serde_json::to_string(&self.reading.licenses).unwrap_or_default();
+        sha256(format!("{files}{licenses}").as_bytes())
     }
 
     /// Reads all files, some at a time, in their order; stands for their names and texts. Functions are found only
@@ -89,7 +108,7 @@ impl Content for Directory<'_> {
         let mut tally = Tally::default();
         tally.skip(self.skipped);
         let hash = self.visit(true, &mut |file| tally.add(file, each))?;
-        if hash != self.hash {
+        if self.with_licenses(&hash) != self.hash {
             return Err(changed(self.reading.plan));
         }
         Ok(tally.counts())

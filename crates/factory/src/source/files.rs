@@ -4,6 +4,7 @@ use quarry_source::{Language, language_for};
 use quarry_walk::{Content, FileFlags, SkipReason, WalkOptions, read_member};
 use rayon::prelude::*;
 
+use super::licenses::Licenses;
 use super::{Counts, TakeRecord};
 use crate::error::FactoryError;
 use crate::function::{Origin, block_records, extract_records};
@@ -19,6 +20,7 @@ const BYTES_AT_ONCE: usize = 64 << 20;
 pub(super) struct Reading<'p> {
     pub(super) plan: &'p SourcePlan,
     pub(super) commit: Option<String>,
+    pub(super) licenses: Licenses,
     /// Whether tests and the like are read too.
     pub(super) tests: bool,
 }
@@ -56,7 +58,7 @@ impl Reading<'_> {
             repository: plan.repository.clone().unwrap_or_else(|| plan.name.clone()),
             commit: self.commit.clone(),
             path: path.to_owned(),
-            license: plan.license.clone(),
+            license: self.licenses.of(path, bytes),
         };
         if let (Some(licenses), Some((project, _))) = (&plan.project_licenses, path.split_once('/')) {
             origin.repository = project.to_owned();

@@ -1,11 +1,15 @@
 //! A commit of a git repository, read without a checkout.
 
+use std::collections::HashMap;
+
 use quarry_corpus::git::Snapshot;
 use quarry_walk::{WalkOptions, max_bytes_of_member};
 
 use super::files::{Batches, Reading};
+use super::licenses::Licenses;
 use super::{Content, Counts, TakeRecord, wrong};
 use crate::error::FactoryError;
+use crate::license::is_license_file;
 use crate::plan::SourcePlan;
 
 /// A commit whose files were listed.
@@ -31,7 +35,20 @@ impl<'p> Commit<'p> {
                 ),
             ));
         }
-        Ok(Self { reading: Reading { plan, commit: Some(commit.clone()), tests }, snapshot, commit })
+        let numbers: HashMap<&str, usize> = snapshot
+            .paths()
+            .enumerate()
+            .filter(|(_, path)| is_license_file(path))
+            .map(|(number, path)| (path, number))
+            .collect();
+        let licenses = Licenses::new(
+            plan.license.as_deref(),
+            numbers.keys().map(|path| (*path).to_owned()).collect(),
+            &mut |path, limit| snapshot.content(*numbers.get(path)?, limit),
+        );
+        drop(numbers);
+        let reading = Reading { plan, commit: Some(commit.clone()), licenses, tests };
+        Ok(Self { reading, snapshot, commit })
     }
 }
 

@@ -58,7 +58,8 @@ pub(super) fn for_each_row(
             "get the file again, or rewrite it with pandas: read_parquet(...).to_parquet(...)",
         )
     };
-    let mut file = File::open(path).map_err(|source| FormatError::Read { path: path.to_owned(), source })?;
+    let mut file = quarry_files::open_regular(path)
+        .map_err(|source| FormatError::Read { path: path.to_owned(), source })?;
     let metadata = guarded(|| metadata(&mut file)).map_err(|error| damaged(1, &error))?;
     let file = Arc::new(file);
     let columns = Columns::of(&metadata, fields);

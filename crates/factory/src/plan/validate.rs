@@ -1,0 +1,274 @@
+//! Checks the entries of a plan, each by itself and with each other.
+
+use quarry_corpus::dataset::split::WEIGHTS;
+use quarry_eval::method::Method;
+use quarry_text::nearest;
+
+use super::locate::At;
+use super::{
+    CandidatePlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS, QueryKind, SourceKind, Wrong, wrong,
+};
+use crate::written::{self, Extract};
+use crate::{filter, license};
+
+/// Maximum number of candidates of a query.
+const MAX_CANDIDATES: usize = 1000;
+
+/// Asks whether a name is one of some, and otherwise says which one may have been meant.
+fn known(at: Vec<At>, what: &str, name: &str, names: &[&str]) -> Result<(), Wrong> {
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let hint = nearest(name, names.iter().copied(), 1)
+        .first()
+        .map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+    Err(Wrong { at, problem: format!("expected {what}, one of {}, found {name:?}{hint}", names.join(", ")) })
+}
+
+impl PlanFile {
+    /// Checks the entries, each by itself and with each other.
+    pub(super) fn validate(&self) -> Result<(), Wrong> {
+        for (table, n_entries, what) in [
+            ("sources", self.sources.len(), "where the code is"),
+            ("queries", self.queries.len(), "where queries come from"),
+            ("labels", self.labels.len(), "who says what answers a query"),
+            ("exports", self.exports.len(), "what is written"),
+        ] {
+            if n_entries == 0 {
+                return Err(wrong([], format!("expected [[{table}]], {what}, found none; add one")));
+            }
+        }
+        if self.title.contains(char::is_control) {
+            let problem = "expected a title of one line without control characters; write it anew";
+            return Err(wrong([At::Key("title")], problem));
+        }
+        let sources = self.sources.iter().map(|source| source.name.as_str());
+        names("sources", sources)?;
+        for (number, source) in self.sources.iter().enumerate() {
+            if let Some(Err(problem)) = source.license.as_deref().map(license::check_expression) {
+                let problem = format!(
+                    "expected an SPDX expression such as MIT OR Apache-2.0 as `license`, found {:?}: {problem}; leave it \
+                     out to have it detected",
+                    source.license.as_deref().unwrap_or_default()
+                );
+                return Err(wrong([At::Key("sources"), At::Item(number), At::Key("license")], problem));
+            }
+            if source.revision.is_some() && source.kind != SourceKind::Git {
+                let problem = "`revision` is for `kind = \"git\"`; remove it, or change the kind";
+                return Err(wrong([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
+            }
+        }
+        names("queries", self.queries.iter().map(|query| query.name.as_str()))?;
+        self.validate_pool()?;
+        if let Some(author) = &self.author {
+            author.validate().map_err(|problem| wrong([At::Key("author")], problem))?;
+        }
+        self.validate_queries()?;
+        self.validate_candidates()?;
+        self.validate_labels()?;
+        self.validate_exports()
+    }
+
+    fn validate_pool(&self) -> Result<(), Wrong> {
+        for (number, name) in self.pool.licenses.iter().enumerate() {
+            if !license::is_known(name) {
+                let at = [At::Key("pool"), At::Key("licenses"), At::Item(number)];
+                let problem =
+                    format!("expected an SPDX identifier such as MIT, or permissive, found {name:?}");
+                return Err(wrong(at, problem));
+            }
+        }
+        let filters: Vec<&str> = filter::filters().map(|(name, _)| name).collect();
+        for (number, name) in self.pool.filters.iter().enumerate() {
+            known(vec![At::Key("pool"), At::Key("filters"), At::Item(number)], "a filter", name, &filters)?;
+        }
+        if let Some(similarity) = self.pool.near_duplicates
+            && !(0.5..=1.0).contains(&similarity)
+        {
+            let problem =
+                format!("expected a similarity from 0.5 to 1 as `near_duplicates`, found {similarity}");
+            return Err(wrong([At::Key("pool"), At::Key("near_duplicates")], problem));
+        }
+        if self.pool.near_duplicates.is_some() && self.pool.keep_duplicates {
+            let problem = "`keep_duplicates` keeps what `near_duplicates` removes; remove one of them";
+            return Err(wrong([At::Key("pool"), At::Key("near_duplicates")], problem));
+        }
+        for (number, name) in self.pool.languages.iter().enumerate() {
+            if quarry_source::language_called(name).is_none() {
+                return Err(wrong(
+                    [At::Key("pool"), At::Key("languages"), At::Item(number)],
+                    format!("expected a language, found {name:?}; `quarry languages` lists them"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_queries(&self) -> Result<(), Wrong> {
+        for (number, query) in self.queries.iter().enumerate() {
+            let at = |key| vec![At::Key("queries"), At::Item(number), At::Key(key)];
+            match (query.kind, &query.path) {
+                (QueryKind::File, None) => {
+                    return Err(Wrong {
+                        at: at("kind"),
+                        problem: "`kind = \"file\"` needs `path`, the file of queries".into(),
+                    });
+                }
+                (QueryKind::Docstrings | QueryKind::Written, Some(_)) => {
+                    let problem =
+                        "`path` is for `kind = \"file\"`; other queries are made of the pool: remove it"
+                            .into();
+                    return Err(Wrong { at: at("path"), problem });
+                }
+                _ => {}
+            }
+            if query.kind == QueryKind::Written && self.author.is_none() {
+                let problem = "`kind = \"written\"` needs [author], the model that writes; add it".into();
+                return Err(Wrong { at: at("kind"), problem });
+            }
+            if query.styles.is_empty() {
+                let problem = "expected one style or more in `styles`, found none".into();
+                return Err(Wrong { at: at("styles"), problem });
+            }
+            for (item, name) in query.styles.iter().enumerate() {
+                known([at("styles"), vec![At::Item(item)]].concat(), "a style", name, &written::styles())?;
+            }
+            for (item, name) in query.filters.iter().enumerate() {
+                let at = [at("filters"), vec![At::Item(item)]].concat();
+                known(at, "a filter of queries", name, &QUERY_FILTERS)?;
+            }
+            if query.maximum == Some(0) {
+                return Err(Wrong {
+                    at: at("maximum"),
+                    problem: "expected 1 or more as `maximum`, found 0".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_candidates(&self) -> Result<(), Wrong> {
+        let CandidatePlan { encoders, union, k } = &self.candidates;
+        if encoders.is_empty() && union.is_empty() {
+            let problem = "expected `encoders` or `union`, the methods that find candidates, found neither";
+            return Err(wrong([At::Key("candidates")], problem));
+        }
+        if *k == 0 || *k > MAX_CANDIDATES {
+            let problem = format!("expected 1 to {MAX_CANDIDATES} as `k`, found {k}");
+            return Err(wrong([At::Key("candidates"), At::Key("k")], problem));
+        }
+        for (key, methods) in [("encoders", encoders), ("union", union)] {
+            for (number, name) in methods.iter().enumerate() {
+                let wrong =
+                    |problem: String| wrong([At::Key("candidates"), At::Key(key), At::Item(number)], problem);
+                let method: Method = name
+                    .parse()
+                    .map_err(|error: quarry_eval::method::MethodError| wrong(error.to_string()))?;
+                let embeds = matches!(method, Method::Static | Method::Model(_) | Method::Api(_));
+                if key == "encoders" && !embeds {
+                    let problem = format!(
+                        "expected a method with a model that embeds (static, the directory of a model, api:MODEL), found \
+                         {name:?}; put others into `union`"
+                    );
+                    return Err(wrong(problem));
+                }
+                let is_fixed = |leaf: &&Method| {
+                    matches!(leaf, Method::Vectors { .. } | Method::Run(_) | Method::Chat(_))
+                };
+                if method.leaves().iter().any(is_fixed) {
+                    let problem = format!(
+                        "{name:?} is made for one corpus or for pairs, and the pool is made here; expected a method that \
+                         ranks any code"
+                    );
+                    return Err(wrong(problem));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_labels(&self) -> Result<(), Wrong> {
+        for (number, label) in self.labels.iter().enumerate() {
+            let at = |key| [At::Key("labels"), At::Item(number), At::Key(key)];
+            let wants_path = matches!(label.kind, LabelKind::File | LabelKind::Judge);
+            match (&label.path, wants_path) {
+                (None, true) => {
+                    return Err(wrong(
+                        at("kind"),
+                        "this kind needs `path`, the file of labels or the judging plan",
+                    ));
+                }
+                (Some(_), false) => {
+                    return Err(wrong(at("path"), "`path` is for the kinds `file` and `judge`; remove it"));
+                }
+                _ => {}
+            }
+            if label.generate && label.kind != LabelKind::Judge {
+                let problem = "`generate` is for `kind = \"judge\"`, whose model writes the code; remove it";
+                return Err(wrong(at("generate"), problem));
+            }
+            if label.kind == LabelKind::Negative && number + 1 < self.labels.len() {
+                let problem = "`negative` labels all that is left; expected it as the last of [[labels]]";
+                return Err(wrong(at("kind"), problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_exports(&self) -> Result<(), Wrong> {
+        if self.splits.parts.is_empty() {
+            return Err(wrong(
+                [At::Key("splits")],
+                "expected `parts` with names and sizes, such as train = 8",
+            ));
+        }
+        for (name, size) in &self.splits.parts {
+            let is_name =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+            if !is_name || !WEIGHTS.contains(size) {
+                let problem = format!(
+                    "expected parts as NAME = SIZE, of letters, digits, - and _, with a size from {} to {}, found {name} = {size}",
+                    WEIGHTS.start(),
+                    WEIGHTS.end()
+                );
+                return Err(wrong([At::Key("splits"), At::Key("parts")], problem));
+            }
+        }
+        for (number, export) in self.exports.iter().enumerate() {
+            let at = |key| vec![At::Key("exports"), At::Item(number), At::Key(key)];
+            if self.exports[..number].iter().any(|other| other.format == export.format) {
+                let problem = format!("{:?} is exported already; expected each format once", export.format);
+                return Err(Wrong { at: at("format"), problem });
+            }
+            known(at("format"), "a format", &export.format, &EXPORT_FORMATS)?;
+            let is_extract = Extract::named(&export.format).is_some();
+            if is_extract && !self.queries.iter().any(|query| query.kind == QueryKind::Written) {
+                let problem =
+                    format!("{:?} needs [[queries]] of `kind = \"written\"`, found none", export.format);
+                return Err(Wrong { at: at("format"), problem });
+            }
+            for (item, part) in export.parts.iter().enumerate() {
+                let parts: Vec<&str> = self.splits.parts.keys().map(String::as_str).collect();
+                known([at("parts"), vec![At::Item(item)]].concat(), "a part of [splits]", part, &parts)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn names<'a>(table: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), Wrong> {
+    let mut seen: Vec<&str> = Vec::new();
+    for (number, name) in names.enumerate() {
+        let at = [At::Key(table), At::Item(number), At::Key("name")];
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || !name.chars().all(fits) {
+            let problem = format!("expected a name of letters, digits, `-`, `_` and `.`, found {name:?}");
+            return Err(wrong(at, problem));
+        }
+        if seen.contains(&name) {
+            return Err(wrong(at, format!("{name:?} is there twice; expected a name of its own for each")));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Which license the files of a source are under.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::license::{MAX_TEXT_BYTES, all_of, detect, of_head};
+
+/// Files of licenses that are looked at, nearest to the root first.
+const MAX_FILES: usize = 1000;
+
+/// What the plan says, or what the files of a source say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Licenses {
+    /// The plan says it for all.
+    of_plan: Option<String>,
+    /// Licenses of directories, by their paths, the root's empty.
+    of_directories: BTreeMap<String, String>,
+}
+
+impl Licenses {
+    /// What a plan says, or else what the texts of licenses say that `read` gives for some of `paths`.
+    pub(super) fn new(
+        of_plan: Option<&str>,
+        mut paths: Vec<String>,
+        read: &mut dyn FnMut(&str, u64) -> Option<Vec<u8>>,
+    ) -> Self {
+        if let Some(license) = of_plan {
+            return Self { of_plan: Some(license.to_owned()), ..Self::default() };
+        }
+        paths.sort_by_key(|path| (path.matches('/').count(), path.clone()));
+        let (mut found, mut known) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::new());
+        for path in paths.into_iter().take(MAX_FILES) {
+            let Some(bytes) = read(&path, MAX_TEXT_BYTES) else { continue };
+            // The same text is often there more than once.
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let license = known.entry(text).or_insert_with_key(|text| detect(text));
+            if let Some(license) = license {
+                let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+                found.entry(directory.to_owned()).or_default().push(license.clone());
+            }
+        }
+        let of_directories = found.into_iter().filter_map(|(directory, licenses)| {
+            Some((directory, all_of(licenses.iter().map(String::as_str))?))
+        });
+        Self { of_plan: None, of_directories: of_directories.collect() }
+    }
+
+    /// The license of a file: what the plan says, what the file says, or what the nearest directory around it says.
+    pub(super) fn of(&self, path: &str, source: &[u8]) -> Option<String> {
+        if self.of_plan.is_some() {
+            return self.of_plan.clone();
+        }
+        of_head(source).or_else(|| {
+            let mut directory = path;
+            loop {
+                directory = directory.rsplit_once('/').map_or("", |(above, _)| above);
+                match self.of_directories.get(directory) {
+                    Some(license) => return Some(license.clone()),
+                    None if directory.is_empty() => return None,
+                    None => {}
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_license_holds() {
+        let own = include_str!("../../../../LICENSE-APACHE");
+        let zero = "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is \
+            hereby granted.\n\nTHE SOFTWARE IS PROVIDED \"AS IS\" AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH REGARD TO THIS \
+            SOFTWARE INCLUDING ALL IMPLIED WARRANTIES OF MERCHANTABILITY AND FITNESS. IN NO EVENT SHALL THE AUTHOR BE LIABLE \
+            FOR ANY SPECIAL, DIRECT, INDIRECT, OR CONSEQUENTIAL DAMAGES OR ANY DAMAGES WHATSOEVER RESULTING FROM LOSS OF USE, \
+            DATA OR PROFITS, WHETHER IN AN ACTION OF CONTRACT, NEGLIGENCE OR OTHER TORTIOUS ACTION, ARISING OUT OF OR IN \
+            CONNECTION WITH THE USE OR PERFORMANCE OF THIS SOFTWARE.\n";
+        let files =
+            BTreeMap::from([("LICENSE", own), ("vendor/x/COPYING", zero), ("vendor/x/LICENSE.md", own)]);
+        let paths: Vec<String> = files.keys().map(|path| (*path).to_owned()).collect();
+        let mut read = |path: &str, _| files.get(path).map(|text| text.as_bytes().to_vec());
+        let licenses = Licenses::new(None, paths.clone(), &mut read);
+        let of = |path: &str, text: &str| licenses.of(path, text.as_bytes());
+        assert_eq!(of("src/a/b.py", "").as_deref(), Some("Apache-2.0"));
+        assert_eq!(of("vendor/x/y/b.py", "").as_deref(), Some("0BSD AND Apache-2.0"));
+        assert_eq!(of("vendor/b.py", "# SPDX-License-Identifier: ISC").as_deref(), Some("ISC"));
+        let said = Licenses::new(Some("MIT"), paths, &mut read);
+        assert_eq!(said.of("vendor/x/b.py", b"# SPDX-License-Identifier: ISC").as_deref(), Some("MIT"));
+        assert_eq!(Licenses::default().of("a/b", b""), None);
+    }
+}

@@ -57,8 +57,6 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("summary-writer", include_str!("../prompts/summary-writer.toml")),
     ("query-writer", include_str!("../prompts/query-writer.toml")),
     ("api-explainer", include_str!("../prompts/api-explainer.toml")),
-    ("api-recaller", include_str!("../prompts/api-recaller.toml")),
-    ("api-rater", include_str!("../prompts/api-rater.toml")),
 ];
 
 /// What a model is asked.
@@ -271,11 +269,9 @@ mod tests {
             ("query4code", "c3c8b63ec9c40ca4"),
             ("gencodesearchnet-comment", "3a3eef631195d0b6"),
             ("gencodesearchnet-query", "dfff293272737d18"),
-            ("summary-writer", ""),
-            ("query-writer", ""),
-            ("api-explainer", ""),
-            ("api-recaller", ""),
-            ("api-rater", ""),
+            ("summary-writer", "988f0e8aebb2c54c"),
+            ("query-writer", "38471ec1144114e4"),
+            ("api-explainer", "7b9a242554e210ed"),
         ];
         let prompts = Prompts::open(None).unwrap();
         let found: Vec<(&str, String)> =

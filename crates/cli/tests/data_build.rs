@@ -310,3 +310,48 @@ fn links_in_the_directory_of_a_build_are_not_followed() {
     }
     assert_eq!(files(&elsewhere), BTreeMap::from([("beir".to_owned(), b"precious".to_vec())]));
 }
+
+#[test]
+fn queries_that_a_model_wrote_are_built_from_a_recording() {
+    let (fixture, directory) = example();
+    let plan = directory.join("written.toml");
+    let [one, two] = ["one", "two"].map(|name| fixture.path(name));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let dry =
+        |out: &Path| stdout(&fixture.run(&["data", "build", &path(&plan), "--out", &path(out), "--dry-run"]));
+    assert!(dry(&one).contains("writing queries: what it takes follows from the pool"), "{}", dry(&one));
+    build(&fixture, &plan, &one);
+    build(&fixture, &plan, &two);
+    let exports = files(&one.join("exports"));
+    assert!(exports == files(&two.join("exports")), "two builds differ");
+    let triples = String::from_utf8(exports["query4code-triples/train.jsonl"].clone()).unwrap();
+    let triple: BTreeMap<String, String> = serde_json::from_str(triples.lines().next().unwrap()).unwrap();
+    assert_eq!(triple.keys().collect::<Vec<_>>(), ["code", "query", "summary", "url"]);
+    let checked = fixture.run(&["data", "check", &path(&one.join("exports/query4code"))]);
+    assert!(checked.status.success(), "{}", stderr(&checked));
+
+    let report = fixture.json(&["data", "written", &path(&one), "--json"]);
+    assert_eq!(
+        (&report["classes"][0], &report["classes"][2], &report["kept"]),
+        (&22.into(), &2.into(), &22.into())
+    );
+    assert_eq!(report["calls"][0]["calls"], 3, "{report}");
+    let text = stdout(&fixture.run(&["data", "written", &path(&one)]));
+    assert!(text.contains("queries written: 24, by class 1: 22, 2: 0, 3: 2, 4: 0"), "{text}");
+    let missing = fixture.run(&["data", "written", &path(&fixture.path("none"))]);
+    assert_eq!(missing.status.code(), Some(2));
+
+    // Another style is to be written, and nothing of it is in the recording.
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, text.replace("styles = [\"keyword\", \"question\"]", "styles = [\"imperative\"]"))
+        .unwrap();
+    let dry = dry(&one);
+    assert!(dry.contains("writing 12 queries and 0 summaries: 24 questions, about "), "{dry}");
+    assert!(dry.contains(" dollars and 6 s at 2 s an answer"), "{dry}");
+    let refused = fixture.run(&["data", "build", &path(&plan), "--out", &path(&one)]);
+    assert!(
+        !refused.status.success() && stderr(&refused).contains("written.jsonl: no recorded answer"),
+        "{}",
+        stderr(&refused)
+    );
+}

@@ -287,7 +287,7 @@ pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consume
 }
 
 /// The functions that queries are written for, and where their callees are shown, all that they call. By level.
-fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Node>, FactoryError> {
+pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Node>, FactoryError> {
     let by_id: HashMap<&str, &Node> = nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     let targets = targets(pool, &by_id.keys().copied().collect(), maximum(plan), plan.seed)?;
     let mut wanted: HashSet<&str> = HashSet::new();

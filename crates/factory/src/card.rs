@@ -202,6 +202,13 @@ fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if plan.has_author() {
+        limits.push(
+            "Written queries come from a model that saw the code that they are to find, and were validated by a model: they \
+             say what the code does, in words that a model chose."
+                .to_owned(),
+        );
+    }
     if plan.labels.iter().any(|label| label.kind == LabelKind::Negative) {
         limits.push("Some negatives were never looked at: among them are codes that answer.".to_owned());
     }

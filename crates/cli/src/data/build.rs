@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use quarry_annotate::Judging;
-use quarry_factory::{Damage, Plan, Step, Tools, damaged_exports, rehearse};
+use quarry_factory::{
+    Damage, Plan, Step, Tools, WrittenEstimate, damaged_exports, estimate_written, rehearse,
+};
 use quarry_text::counted;
 use serde_json::{Value, json};
 
@@ -68,7 +70,14 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         Tools { load: &models, prepare_judging: &|plan| Ok(args.prepare_judging(plan, &stop)?), stop: &stop };
     if args.dry_run {
         let steps = rehearse(&plan, &out, &tools)?;
-        output::print(&format!("{}{}", listed(&steps), estimated(&plan, &steps)))?;
+        let written = match estimate_written(&plan, &out, &steps)? {
+            Some(estimate) => writing(&estimate),
+            None if plan.has_author() && steps.iter().any(|(step, done)| step.name == "calls" && !done) => {
+                "writing queries: what it takes follows from the pool and the calls, which are to be made first\n".to_owned()
+            }
+            None => String::new(),
+        };
+        output::print(&format!("{}{written}{}", listed(&steps), estimated(&plan, &steps)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let built = quarry_factory::build(&plan, &out, &tools, &mut |event| {
@@ -152,6 +161,16 @@ fn listed(steps: &[(Step, bool)]) -> String {
         format!("{:<width$}  {state}\n", step.name)
     };
     steps.iter().map(line).collect()
+}
+
+/// What having queries written usually takes.
+fn writing(estimate: &WrittenEstimate) -> String {
+    let WrittenEstimate { functions, queries, questions, tokens, dollars, seconds } = *estimate;
+    let dollars = dollars.map_or_else(String::new, |dollars| format!(", {dollars:.4} dollars"));
+    format!(
+        "writing {queries} queries and {functions} summaries: {questions} questions, about {tokens} tokens{dollars} and \
+         {seconds:.0} s at 2 s an answer; answers that are kept already cost nothing\n"
+    )
 }
 
 /// How much a build comes to at most, as far as that follows from the steps that are done.

@@ -107,9 +107,23 @@ fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::R
         kept => format!(", {kept} of them downloaded before"),
     };
     output::note(&format!("{}: {}{kept}; {verified}", target.display(), counted(got.size, "byte")));
+    if is_archive(&target) {
+        output::note(&format!(
+            "{}: archives are not unpacked, since nothing says how much comes out of one, and where; a source of `kind = \
+             \"archive\"` in a build plan reads it as it is, within limits, and other commands read what `unzip` or `tar` \
+             make of it",
+            target.display()
+        ));
+    }
     Ok(serde_json::json!({
         "path": target, "bytes": got.size, "kept": got.kept, "sha256": got.sha256, "verified": got.is_verified,
     }))
+}
+
+/// Whether a file holds others, by its name.
+fn is_archive(path: &std::path::Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    [".zip", ".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))
 }
 
 fn list(sets: &[PublicSet]) -> Result<String, std::fmt::Error> {

@@ -1,0 +1,102 @@
+//! What having queries written would take, before anything is asked.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::annotation::{targets, wanted};
+use crate::error::FactoryError;
+use crate::graph::{GRAPH, Node};
+use crate::jsonl;
+use crate::plan::{Plan, QueryKind};
+use crate::pool::POOL;
+use crate::step::{Step, directory_of};
+
+/// Tokens that prompts have beside code and summary, and that answers usually have: of summaries, queries, validations.
+const PROMPT_TOKENS: f64 = 350.0;
+const SUMMARY_TOKENS: f64 = 60.0;
+const QUERY_TOKENS: f64 = 20.0;
+const VALIDATION_TOKENS: f64 = 60.0;
+
+/// Bytes of a token, and seconds of an answer, as they usually are.
+const BYTES_PER_TOKEN: f64 = 4.0;
+const SECONDS_PER_ANSWER: f64 = 2.0;
+
+/// What having queries written would take, as it usually is. Answers that are kept already cost nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WrittenEstimate {
+    /// Functions that are summarized.
+    pub functions: u64,
+    /// Queries that are written.
+    pub queries: u64,
+    /// Questions, of summaries, queries and validations.
+    pub questions: u64,
+    /// Tokens in both directions.
+    pub tokens: u64,
+    /// Their price, where the plan has prices.
+    pub dollars: Option<f64>,
+    /// Time, with as many questions at once as the plan allows.
+    pub seconds: f64,
+}
+
+/// What the steps of a plan that have queries written would take; none where there are none to do, or the pool and the
+/// call graph are to be made first.
+///
+/// # Errors
+/// When the pool or the call graph cannot be read.
+pub fn estimate_written(
+    plan: &Plan,
+    root: &Path,
+    steps: &[(Step, bool)],
+) -> Result<Option<WrittenEstimate>, FactoryError> {
+    let done = |name: &str| {
+        let found = steps.iter().find(|(step, is_done)| *is_done && step.name == name);
+        found.map(|(step, _)| directory_of(root, &step.key()))
+    };
+    let (Some(author), Some(pool), Some(graph)) = (&plan.author, done("pool"), done("calls")) else {
+        return Ok(None);
+    };
+    let nodes: Vec<Node> = jsonl::read_all(&graph.join(GRAPH))?;
+    let known = nodes.iter().map(|node| node.id.as_str()).collect();
+    let code_tokens = mean_code_bytes(&pool)? / BYTES_PER_TOKEN;
+    let mut estimate = WrittenEstimate::default();
+    let (mut input, mut output) = (0.0, 0.0);
+    if done("annotations").is_none() {
+        estimate.functions = wanted(plan, &pool, &nodes)?.len() as u64;
+        input += estimate.functions as f64 * (code_tokens + PROMPT_TOKENS);
+        output += estimate.functions as f64 * SUMMARY_TOKENS;
+    }
+    for queries in plan.queries.iter().filter(|queries| queries.kind == QueryKind::Written) {
+        if done(&format!("queries {}", queries.name)).is_none() {
+            let functions = targets(&pool, &known, queries.maximum, plan.seed)?.len();
+            let n_queries = (functions * queries.styles.len()) as f64;
+            estimate.queries += n_queries as u64;
+            input += n_queries * 2.0 * (code_tokens + PROMPT_TOKENS) + n_queries * SUMMARY_TOKENS;
+            output += n_queries * (QUERY_TOKENS + VALIDATION_TOKENS);
+        }
+    }
+    estimate.questions = estimate.functions + 2 * estimate.queries;
+    if estimate.questions == 0 {
+        return Ok(None);
+    }
+    estimate.tokens = (input + output) as u64;
+    let prices = author.model.input_price.zip(author.model.output_price);
+    estimate.dollars = prices.map(|(of_input, of_output)| (input * of_input + output * of_output) / 1e6);
+    estimate.seconds =
+        estimate.questions as f64 * SECONDS_PER_ANSWER / f64::from(author.model.concurrency.max(1));
+    Ok(Some(estimate))
+}
+
+fn mean_code_bytes(pool: &Path) -> Result<f64, FactoryError> {
+    #[derive(Deserialize)]
+    struct Code {
+        code: String,
+    }
+    let (mut n_codes, mut n_bytes) = (0_u64, 0_u64);
+    jsonl::for_each(&pool.join(POOL), &mut |Code { code }, _| {
+        n_codes += 1;
+        n_bytes += code.len() as u64;
+        Ok(())
+    })?;
+    Ok(n_bytes as f64 / n_codes.max(1) as f64)
+}

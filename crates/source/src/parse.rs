@@ -176,7 +176,8 @@ pub(crate) fn highlights(
 ) -> Vec<(Range<usize>, Highlight)> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    let tree =
+        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits));
     tree.map_or_else(|_| Vec::new(), |tree| find_highlights(&tree))
 }
 

@@ -7,6 +7,7 @@ use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
 use quarry_eval::repo_search::Indexes;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
+use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
 use quarry_index::confidence::Weights;
@@ -38,6 +39,9 @@ pub struct TuneArgs {
     /// them by repository and by table, and write them to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "ablation")]
     intent: Option<PathBuf>,
+    /// Also ask what the functions of the repositories in TSV say of themselves, where it is hidden; for --intent
+    #[arg(long, value_name = "TSV", requires = "intent")]
+    documentation: Option<PathBuf>,
     /// Only choose the weights and the threshold of the confidence
     #[arg(long, conflicts_with_all = ["ablation", "intent"])]
     confidence: bool,
@@ -101,7 +105,16 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.intent {
         let of_table = |(number, table): (usize, &Vec<Repository>)| vec![number; table.len()];
         let table_of: Vec<usize> = tables.iter().enumerate().flat_map(of_table).collect();
-        return fit_intent(args, &indexes.questions(&table_of)?, path);
+        let mut questions = indexes.questions(&table_of)?;
+        if let Some(table) = &args.documentation {
+            let documented = Documented::new(&format::read(table)?, &args.repos.directories)?;
+            let directories = [documented.directory().to_owned()];
+            let hidden = Indexes::build(&documented.repositories, &directories, method, &models, |name| {
+                output::note(&format!("indexed {name} without documentation"))
+            })?;
+            questions.extend(hidden.questions(&vec![tables.len(); documented.repositories.len()])?);
+        }
+        return fit_intent(args, &questions, path);
     }
     let confidence = || -> anyhow::Result<Confidence> {
         Ok(confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25))
@@ -151,11 +164,13 @@ fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> a
     new_file::write_text(path, &text)?;
     args.layout.print(&fitted, || {
         let mut scores = Table::new(["table", "rules", "in use", "without repository", "without table"]);
-        for (path, table) in args.tables.iter().zip(&fitted.tables) {
+        let names = args.tables.iter().map(|path| path.display().to_string());
+        let documentation = args.documentation.iter().map(|path| format!("documentation of {}", path.display()));
+        for (name, table) in names.chain(documentation).zip(&fitted.tables) {
             let intent::TableScores { rules, in_use, without_repository, without_table } = table;
             let values = [rules, in_use, without_repository, without_table];
             let values = values.map(|value| format!("{value:.4}"));
-            scores.push(std::iter::once(path.display().to_string()).chain(values));
+            scores.push(std::iter::once(name).chain(values));
         }
         let mut gate = Table::new(["file or function", "ROC AUC"]);
         gate.push(["without repository".to_owned(), format!("{:.3}", fitted.gate_roc_auc)]);

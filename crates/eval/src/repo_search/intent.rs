@@ -1,8 +1,9 @@
 //! Fitting the mixture of rankings that [`quarry_index::intent`] describes.
 //!
 //! Questions whose targets are whole files teach what a question about a file looks like, those of the category
-//! `function` what one about behavior does; all whose targets have lines teach what speaks for a function. Each table
-//! counts the same, however many questions it has.
+//! `function` and those from [documentation](super::documentation) what one about behavior does; all others whose
+//! targets have lines teach what speaks for a function. Each table counts the same, however many questions it has, but for
+//! documentation, which counts less.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Indexes;
+use super::documentation::DOCUMENTATION;
 use crate::EvalError;
 use crate::spans::{CodeSpan, K, ndcg};
 use quarry_metrics::classification;
@@ -23,6 +25,10 @@ use quarry_metrics::significance::mean;
 
 /// The category of questions about behavior.
 const FUNCTION: &str = "function";
+
+/// What the questions from documentation count together, beside 1 for a table that people wrote. They are written alike,
+/// and unlike most questions, but without them imperative descriptions are taken for questions about files.
+const DOCUMENTATION_WEIGHT: f64 = 0.3;
 
 /// Weight of the squared weights, over standardized features: of the gate and of the ranking of functions. Chosen
 /// once; halving or doubling them changes cross-validated figures in the third digit.
@@ -36,7 +42,8 @@ pub struct Question {
     /// Short name of its repository.
     pub repository: String,
     wants_file: Option<bool>,
-    has_lines: bool,
+    teaches_ranking: bool,
+    is_documentation: bool,
     n_targets: usize,
     features: QueryFeatures,
     candidates: Vec<Candidate>,
@@ -120,16 +127,18 @@ impl super::Entry<'_> {
             }
         };
         let has_lines = query.targets.iter().all(|target| target.lines.is_some());
+        let is_documentation = query.category == DOCUMENTATION;
         let is_file = query.targets.iter().all(|target| target.lines.is_none());
         Ok(Some(Question {
             table,
             repository: self.repository.name.clone(),
             wants_file: match query.category.as_str() {
-                FUNCTION => Some(false),
+                FUNCTION | DOCUMENTATION => Some(false),
                 _ if is_file => Some(true),
                 _ => None,
             },
-            has_lines,
+            teaches_ranking: has_lines && !is_documentation,
+            is_documentation,
             n_targets: query.targets.len(),
             features,
             candidates: found.into_iter().map(candidate).collect(),
@@ -164,11 +173,12 @@ impl<const N: usize> Scale<N> {
     }
 }
 
-/// What each question weighs: all of a table 1 together.
+/// What each question weighs: all of a table 1 together, or [`DOCUMENTATION_WEIGHT`].
 fn weights(questions: &[&Question]) -> Vec<f64> {
     let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
     questions.iter().for_each(|question| *counts.entry(question.table).or_default() += 1.0);
-    questions.iter().map(|question| 1.0 / counts[&question.table]).collect()
+    let of_table = |question: &Question| if question.is_documentation { DOCUMENTATION_WEIGHT } else { 1.0 };
+    questions.iter().map(|question| of_table(question) / counts[&question.table]).collect()
 }
 
 /// Fits a model to questions, with `file_odds` and `sharpness` as they are in `base`. Both parts are convex, so that
@@ -176,7 +186,7 @@ fn weights(questions: &[&Question]) -> Vec<f64> {
 #[must_use]
 pub fn fit<'a>(questions: impl Iterator<Item = &'a Question> + Clone, base: &Model) -> Model {
     let (intercept, query) = fit_gate(&questions.clone().collect::<Vec<_>>());
-    let unit = fit_ranking(&questions.filter(|question| question.has_lines).collect::<Vec<_>>());
+    let unit = fit_ranking(&questions.filter(|question| question.teaches_ranking).collect::<Vec<_>>());
     Model { intercept, query, unit, ..base.clone() }
 }
 

@@ -5,6 +5,7 @@
 //! nothing.
 
 pub mod calibration;
+pub mod documentation;
 pub mod intent;
 pub mod tuning;
 

@@ -49,11 +49,27 @@ pub fn named(path: &Path) -> Option<&Path> {
 /// When there is nothing at `path`, or its name is not UTF-8.
 pub fn name(path: &Path) -> anyhow::Result<String> {
     let Some(path) = named(path) else { return Ok(BUILTIN.to_owned()) };
-    let found = path.canonicalize().with_context(|| format!("cannot find the model {}", path.display()))?;
-    let Ok(name) = found.into_os_string().into_string() else {
+    let (base, options) = split_options(path);
+    let found = base.canonicalize().with_context(|| format!("cannot find the model {}", base.display()))?;
+    let Ok(mut name) = found.into_os_string().into_string() else {
         bail!("{}: the path of a model that an index remembers must be UTF-8", path.display());
     };
+    if let Some(options) = options {
+        name += ":";
+        name += &options;
+    }
     Ok(name)
+}
+
+/// The path of a model, and the options of a transformer after it.
+#[cfg(feature = "transformers")]
+fn split_options(path: &Path) -> (PathBuf, Option<String>) {
+    quarry_transformer::split_options(path)
+}
+
+#[cfg(not(feature = "transformers"))]
+fn split_options(path: &Path) -> (PathBuf, Option<String>) {
+    (path.to_owned(), None)
 }
 
 /// Whether [`load`] takes a static model.

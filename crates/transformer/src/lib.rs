@@ -1,14 +1,19 @@
-//! Embeds text with a BERT encoder from a sentence-transformers directory; reads the vectors of other programs, and
+//! Embeds text with a transformer encoder from a sentence-transformers directory; reads the vectors of other programs, and
 //! compares 32-bit vectors exactly.
 //!
-//! A text becomes tokens, the tokens go through the encoder, and the pooled vector is L2-normalized, as
+//! A text becomes tokens, the tokens go through the encoder, and their vectors become one, as
 //! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, one batch per core.
 
+mod architecture;
 mod config;
 mod encoder;
+mod modules;
 pub mod nearest;
 mod numeric;
+mod options;
+mod pooling;
 mod precomputed;
+mod tokenizer;
 mod tokens;
 mod weights;
 
@@ -16,29 +21,32 @@ pub use precomputed::read_vectors;
 pub use tokens::TokenCutter;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use config::{Directory, Pooling, guarded};
+use config::{Directory, guarded};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
-use encoder::Encoder;
+use encoder::{Encoder, Linear};
+use options::Options;
+use pooling::{Dense, DenseFunction, Head, Step};
 use weights::Weights;
 
 /// Tokens in a batch, unless one text has more: enough to keep the matrix products busy, few enough for the states
 /// between them to stay in a core's cache.
 const BATCH_TOKENS: usize = 512;
 
-/// A BERT or RoBERTa encoder with its tokenizer and pooling.
+/// An encoder with its tokenizer and pooling.
 pub struct TransformerModel {
     id: String,
     path: String,
     encoder: Encoder,
-    dimension: usize,
     tokenizer: Tokenizer,
-    pooling: Pooling,
+    head: Head,
+    /// Tokens after the first one of every text.
+    prefix: Vec<u32>,
     query_prompt: String,
     document_prompt: String,
 }
@@ -48,41 +56,75 @@ impl TransformerModel {
     /// mean. Weights come from `model.safetensors`, else `pytorch_model.bin`; the tokenizer from `tokenizer.json`,
     /// else `vocab.txt`.
     ///
+    /// The path may end with options after colons: a number of columns to keep (Matryoshka), a pooling in place of
+    /// the directory's modules, `pooler` for the model's own layer with a hyperbolic tangent, `unixcoder` for that
+    /// model's prefix, `cosine` or `dot`.
+    ///
     /// # Errors
     /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<TransformerModel, EmbedError> {
         let mut hash = Xxh3::new();
-        let directory = Directory::read(path, &mut hash)?;
-        let weights = Weights::open(&directory.weights, &mut hash)?;
-        let encoder = Encoder::new(&directory.shape, &weights)?;
+        let (base, options) = Options::split(path)?;
+        let directory = Directory::read(&base, &options, &mut hash)?;
+        let mut weights = Weights::open(&directory.weights, &mut hash)?;
+        let encoder = directory.architecture.encoder(&mut weights)?;
+        let mut head = directory.head;
+        let hidden = encoder.shape.hidden;
+        if options.pooler {
+            let pooler = Linear::new(&weights, "pooler.dense", hidden, hidden)?;
+            head.steps = vec![Step::Dense(Dense::new(pooler, DenseFunction::Tanh))];
+        }
+        if directory.projects {
+            head.steps = directory.architecture.projection(&weights)?.map(Step::Dense).into_iter().collect();
+            head.steps.push(Step::Normalize);
+        }
+        if options.normalize == Some(false) && options.replaces_head() {
+            head.steps.retain(|step| !matches!(step, Step::Normalize));
+        }
+        if let Some(n_kept) = options.dimension {
+            if n_kept > head.full_dimension() {
+                let problem = format!(
+                    "gives {} columns, of which {n_kept} cannot be kept; name a smaller number",
+                    head.full_dimension()
+                );
+                return Err(EmbedError::model(&base, problem));
+            }
+            head.truncate = Some(n_kept);
+        }
+        if options != Options::default() {
+            hash.update(format!("{options:?}").as_bytes());
+        }
+        let prefix =
+            if options.unixcoder { encoder_prefix(&base, &directory.tokenizer)? } else { Vec::new() };
         Ok(TransformerModel {
-            id: format!(
-                "bert-{}x{}-{:016x}",
-                directory.shape.n_layers,
-                directory.shape.hidden,
-                hash.digest()
-            ),
+            id: format!("bert-{}x{hidden}-{:016x}", encoder.shape.n_layers, hash.digest()),
             path: path.display().to_string(),
             encoder,
-            dimension: directory.shape.hidden,
             tokenizer: directory.tokenizer,
-            pooling: directory.pooling,
+            head,
+            prefix,
             query_prompt: directory.query_prompt,
             document_prompt: directory.document_prompt,
         })
     }
 
     fn embed(&self, prompt: &str, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        let n_prompt = match self.head.include_prompt {
+            true => 0,
+            false if prompt.is_empty() => 0,
+            // What the tokenizer adds at the end is no part of the prompt.
+            false => self.tokenize("", prompt)?.len().saturating_sub(1),
+        };
         let ids = texts.par_iter().map(|text| self.tokenize(prompt, text)).collect::<Result<Vec<_>, _>>()?;
         let rows: Vec<Vec<f32>> = batches(&ids, rayon::current_num_threads())
             .into_par_iter()
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch];
-                pool(self.pooling, self.dimension, texts, &self.encoder.run(texts))
+                self.head.apply(texts.iter().map(Vec::len), n_prompt, &self.encoder.run(texts))
             })
             .collect();
-        Ok(Vectors { dimension: self.dimension, values: rows.concat() })
+        Ok(Vectors { dimension: self.head.dimension(), values: rows.concat() })
     }
 
     fn tokenize(&self, prompt: &str, text: &str) -> Result<Vec<u32>, EmbedError> {
@@ -92,7 +134,8 @@ impl TransformerModel {
             "" => self.tokenizer.encode_fast(text, true),
             _ => self.tokenizer.encode_fast(format!("{prompt}{text}"), true),
         })?;
-        let ids = encoding.get_ids();
+        let mut ids = encoding.get_ids().to_vec();
+        ids.splice(ids.len().min(1)..ids.len().min(1), self.prefix.iter().copied());
         match ids.iter().find(|id| **id as usize >= self.encoder.n_tokens()) {
             Some(id) => Err(EmbedError::model(
                 path,
@@ -102,7 +145,7 @@ impl TransformerModel {
                     self.encoder.n_tokens()
                 ),
             )),
-            None => Ok(ids.to_vec()),
+            None => Ok(ids),
         }
     }
 }
@@ -113,7 +156,7 @@ impl Embedder for TransformerModel {
     }
 
     fn dimension(&self) -> usize {
-        self.dimension
+        self.head.dimension()
     }
 
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
@@ -144,26 +187,32 @@ fn batches(texts: &[Vec<u32>], n_threads: usize) -> Vec<Range<usize>> {
     batches
 }
 
-/// One normalized row of `hidden` values for each text, from the vectors of all their tokens; zeros for a text
-/// without tokens.
-fn pool(pooling: Pooling, hidden: usize, texts: &[Vec<u32>], states: &[f32]) -> Vec<f32> {
-    let mut pooled = vec![0.0f32; texts.len() * hidden];
-    let mut states = states.chunks_exact(hidden);
-    for (row, text) in pooled.chunks_exact_mut(hidden).zip(texts) {
-        for (index, state) in states.by_ref().take(text.len()).enumerate() {
-            for (value, state) in row.iter_mut().zip(state) {
-                *value = match pooling {
-                    _ if index == 0 => *state,
-                    Pooling::Mean => *value + state,
-                    Pooling::Max => value.max(*state),
-                    Pooling::Cls => *value,
-                };
-            }
-        }
-        // The mean is the sum up to a factor, which this removes.
-        quarry_embed::normalize(row);
+/// Splits the path of a model into that of its directory and what follows after a colon; nothing does if there is
+/// such a path.
+#[must_use]
+pub fn split_options(path: &Path) -> (PathBuf, Option<String>) {
+    let whole = || (path.to_owned(), None);
+    let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists()) else {
+        return whole();
+    };
+    match name.split_once(':') {
+        Some((name, options)) if !name.is_empty() => (path.with_file_name(name), Some(options.to_owned())),
+        _ => whole(),
     }
-    pooled
+}
+
+/// The tokens that UniXcoder has after the first one when it is an encoder.
+fn encoder_prefix(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, EmbedError> {
+    let id = |token: &str| {
+        tokenizer.token_to_id(token).ok_or_else(|| {
+            let problem = format!(
+                "has a tokenizer without the token {token}, which the option `unixcoder` needs; use it with a \
+                 UniXcoder model"
+            );
+            EmbedError::model(path, problem)
+        })
+    };
+    Ok(vec![id("<encoder-only>")?, id("</s>")?])
 }
 
 #[cfg(test)]
@@ -189,15 +238,5 @@ mod tests {
     fn a_small_list_is_shared_between_threads() {
         check_batches(&[10, 10, 10, 10], 2, &[2, 2]);
         check_batches(&[10], 2, &[1]);
-    }
-
-    #[test]
-    fn pooling_of_texts_of_unequal_length() {
-        let texts = [vec![0; 2], vec![], vec![0; 1]];
-        let states = [3.0, 0.0, 0.0, 4.0, 0.0, -2.0];
-        let pooled = |pooling| pool(pooling, 2, &texts, &states);
-        assert_eq!(pooled(Pooling::Mean), [0.6, 0.8, 0.0, 0.0, 0.0, -1.0]);
-        assert_eq!(pooled(Pooling::Max), [0.6, 0.8, 0.0, 0.0, 0.0, -1.0]);
-        assert_eq!(pooled(Pooling::Cls), [1.0, 0.0, 0.0, 0.0, 0.0, -1.0]);
     }
 }

@@ -102,6 +102,12 @@ pub fn layer_norm_rows(values: &mut [f32], scale: &[f32], shift: &[f32], epsilon
     Arch::new().dispatch(LayerNorm { values, scale, shift, epsilon });
 }
 
+/// Divides every row of `values` (rows of `scale.len()`) by its root mean square, then multiplies it by `scale`;
+/// `epsilon` is added to the mean of the squares.
+pub fn root_mean_square_norm_rows(values: &mut [f32], scale: &[f32], epsilon: f32) {
+    Arch::new().dispatch(RootMeanSquareNorm { values, scale, epsilon });
+}
+
 /// Replaces the first `columns` values of every row by their softmax. Rows are `stride` apart, a multiple of
 /// [`LANES`] and at least `columns`; the values between rows are overwritten.
 pub fn softmax_rows(values: &mut [f32], columns: usize, stride: usize) {
@@ -165,6 +171,27 @@ impl WithSimd for LayerNorm<'_> {
             let factor = 1.0 / (variance + self.epsilon).sqrt();
             for ((value, scale), shift) in row.iter_mut().zip(self.scale).zip(self.shift) {
                 *value = (*value - mean) * factor * scale + shift;
+            }
+        }
+    }
+}
+
+struct RootMeanSquareNorm<'a> {
+    values: &'a mut [f32],
+    scale: &'a [f32],
+    epsilon: f32,
+}
+
+impl WithSimd for RootMeanSquareNorm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let n = self.scale.len();
+        for row in self.values.chunks_exact_mut(n) {
+            let factor = 1.0 / (sum(row, |value| value * value) / n as f32 + self.epsilon).sqrt();
+            for (value, scale) in row.iter_mut().zip(self.scale) {
+                *value *= factor * scale;
             }
         }
     }
@@ -393,6 +420,25 @@ mod tests {
                     let expected = standard * f64::from(scale[index]) + f64::from(shift[index]);
                     let error = (f64::from(*found) - expected).abs() / expected.abs().max(1.0);
                     assert!(error < 1e-4, "row of {n}: found {found}, expected {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn root_mean_square_norm_equals_its_definition() {
+        for n in [1, 5, 16, 384] {
+            let inputs: Vec<f32> = (0..2 * n).map(|index| ((index * 29 % 83) as f32) / 10.0 - 3.0).collect();
+            let scale: Vec<f32> = (0..n).map(|index| 1.0 + index as f32 / 7.0).collect();
+            let mut values = inputs.clone();
+            root_mean_square_norm_rows(&mut values, &scale, 1e-6);
+            for (inputs, values) in inputs.chunks(n).zip(values.chunks(n)) {
+                let squares: f64 = inputs.iter().map(|input| f64::from(*input).powi(2)).sum();
+                let root = (squares / n as f64 + 1e-6).sqrt();
+                for ((input, scale), found) in inputs.iter().zip(&scale).zip(values) {
+                    let expected = f64::from(*input) / root * f64::from(*scale);
+                    let error = (f64::from(*found) - expected).abs() / expected.abs().max(1.0);
+                    assert!(error < 1e-5, "row of {n}: found {found}, expected {expected}");
                 }
             }
         }

@@ -25,9 +25,6 @@ enum Source {
 const DAMAGED: &str =
     "is not a complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
 
-/// The name that a whole model gives to its encoder, the name that a bare encoder gives to itself last.
-const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
-
 impl Weights {
     /// Opens `model.safetensors` of a directory, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
     /// pickle file is run.
@@ -58,12 +55,19 @@ impl Weights {
             let source = Source::Pickle(guarded(&path, DAMAGED, || PthTensors::new(&path, None))?);
             (path, source)
         };
-        let mut weights = Weights { path, source, prefix: "" };
-        weights.prefix = PREFIXES
-            .into_iter()
-            .find(|prefix| weights.shape(&format!("{prefix}embeddings.word_embeddings.weight")).is_some())
-            .unwrap_or_default();
-        Ok(weights)
+        Ok(Weights { path, source, prefix: "" })
+    }
+
+    /// From now on, names begin with the first of `prefixes` with which the file has a tensor `name`. A whole model
+    /// has a name for its encoder, a bare encoder none.
+    pub fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {
+        let found = prefixes.iter().find(|prefix| self.shape(&format!("{prefix}{name}")).is_some());
+        self.prefix = found.copied().unwrap_or_default();
+    }
+
+    /// Whether the file has a tensor of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
 
     /// The values of a tensor in row-major order, as 32-bit floats whatever the file holds.

@@ -190,7 +190,9 @@ impl Method {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
             }
-            Method::Model(path) if path.exists() => Box::new(dense(ModelName::Path(path), Precision::Full)?),
+            Method::Model(path) if quarry_transformer::split_options(path).0.exists() => {
+                Box::new(dense(ModelName::Path(path), Precision::Full)?)
+            }
             Method::Model(path) => {
                 return Err(EvalError::UnknownMethod { found: path.display().to_string() });
             }

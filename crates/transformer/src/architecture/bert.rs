@@ -1,0 +1,172 @@
+//! BERT (Devlin et al., 2019), and RoBERTa, XLM-RoBERTa and CamemBERT, which count positions otherwise.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
+use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormPlace, Positions};
+use crate::numeric::add_to_rows;
+use crate::weights::Weights;
+use quarry_embed::EmbedError;
+
+/// What `config.json` says of a model with BERT's layers.
+#[derive(Deserialize)]
+pub(super) struct Config {
+    pub model_type: String,
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+    pub num_attention_heads: usize,
+    pub num_hidden_layers: usize,
+    pub vocab_size: usize,
+    pub max_position_embeddings: usize,
+    /// MPNet has no token types.
+    #[serde(default)]
+    pub type_vocab_size: usize,
+    #[serde(default = "default_epsilon")]
+    pub layer_norm_eps: f32,
+    #[serde(default = "default_activation")]
+    pub hidden_act: String,
+    pub position_embedding_type: Option<String>,
+    pub pad_token_id: Option<usize>,
+}
+
+fn default_epsilon() -> f32 {
+    1e-12
+}
+
+fn default_activation() -> String {
+    "gelu".into()
+}
+
+struct Bert {
+    shape: Shape,
+    n_positions: usize,
+    n_token_types: usize,
+    /// The padding token, if positions are counted from after its own.
+    padding: Option<usize>,
+}
+
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
+    let config: Config = parse(path, bytes)?;
+    let padding = (config.model_type != "bert").then_some(config.pad_token_id.unwrap_or(1));
+    check_sizes(path, &[("type_vocab_size", config.type_vocab_size)])?;
+    Ok(Box::new(Bert {
+        shape: config.shape(path, padding)?,
+        n_positions: config.max_position_embeddings,
+        n_token_types: config.type_vocab_size,
+        padding,
+    }))
+}
+
+impl Config {
+    /// The shape of the encoder, whose positions are counted from after the `padding` token's own, if any.
+    pub(super) fn shape(&self, path: &Path, padding: Option<usize>) -> Result<Shape, EmbedError> {
+        let wrong = |problem: String| Err(EmbedError::model(path, problem));
+        let activation = activation(path, &self.hidden_act)?;
+        if let Some(kind) = self.position_embedding_type.as_ref().filter(|kind| *kind != "absolute") {
+            return wrong(format!(
+                "asks for position_embedding_type {kind:?}, which is not supported; expected \"absolute\""
+            ));
+        }
+        let sizes = [
+            ("hidden_size", self.hidden_size),
+            ("intermediate_size", self.intermediate_size),
+            ("num_attention_heads", self.num_attention_heads),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("vocab_size", self.vocab_size),
+        ];
+        check_sizes(path, &sizes)?;
+        check_epsilon(path, "layer_norm_eps", self.layer_norm_eps)?;
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            return wrong(format!(
+                "says that hidden_size is {} and num_attention_heads {}; expected a divisor",
+                self.hidden_size, self.num_attention_heads
+            ));
+        }
+        let first_position = padding.map_or(0, |padding| padding.saturating_add(1));
+        if self.max_position_embeddings <= first_position {
+            return wrong(format!(
+                "says that max_position_embeddings is {}; expected more than {first_position}",
+                self.max_position_embeddings
+            ));
+        }
+        Ok(Shape {
+            hidden: self.hidden_size,
+            intermediate: self.intermediate_size,
+            n_heads: self.num_attention_heads,
+            head_width: self.hidden_size / self.num_attention_heads,
+            n_layers: self.num_hidden_layers,
+            n_tokens: self.vocab_size,
+            max_tokens: Some(self.max_position_embeddings - first_position),
+            epsilon: self.layer_norm_eps,
+            activation,
+        })
+    }
+}
+
+impl Architecture for Bert {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
+        let hidden = self.shape.hidden;
+        weights.find_prefix(&["bert.", "roberta.", ""], "embeddings.word_embeddings.weight");
+        let tokens = weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?;
+        let mut positions =
+            weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?;
+        let types = weights.get("embeddings.token_type_embeddings.weight", &[self.n_token_types, hidden])?;
+        add_to_rows(&mut positions, &types[..hidden]);
+        let names = Names {
+            query: "attention.self.query",
+            key: "attention.self.key",
+            value: "attention.self.value",
+            output: "attention.output.dense",
+            norm: "attention.output.LayerNorm",
+        };
+        Ok(Encoder {
+            tokens,
+            positions: Some(Positions { table: positions, padding: self.padding }),
+            relative: None,
+            embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
+            layers: layers(weights, &self.shape, &names)?,
+            norm_place: NormPlace::After,
+            last_norm: None,
+            shape: self.shape.clone(),
+        })
+    }
+}
+
+/// The names of the attention's parts, which differ between models with BERT's layers.
+pub(super) struct Names {
+    pub query: &'static str,
+    pub key: &'static str,
+    pub value: &'static str,
+    pub output: &'static str,
+    pub norm: &'static str,
+}
+
+/// BERT's layers.
+pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<Vec<Layer>, EmbedError> {
+    let Shape { hidden, intermediate, head_width, .. } = *shape;
+    (0..shape.n_layers)
+        .map(|index| {
+            let at = |name: &str| format!("encoder.layer.{index}.{name}");
+            let square = |name: &str| Linear::new(weights, &at(name), hidden, hidden);
+            let mut query = square(names.query)?;
+            query.scale(1.0 / (head_width as f32).sqrt());
+            Ok(Layer {
+                query_key_value: Linear::side_by_side(&[query, square(names.key)?, square(names.value)?]),
+                attention_output: square(names.output)?,
+                attention_norm: Norm::layer(weights, &at(names.norm), shape)?,
+                feed_forward: FeedForward {
+                    inner: Linear::new(weights, &at("intermediate.dense"), hidden, intermediate)?,
+                    gate: None,
+                    output: Linear::new(weights, &at("output.dense"), intermediate, hidden)?,
+                },
+                output_norm: Norm::layer(weights, &at("output.LayerNorm"), shape)?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,77 @@
+//! MPNet (Song et al., 2020): BERT's layers with a bias for relative positions, shared by all of them.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::bert::{Config, Names, layers};
+use super::{Architecture, Shape, check_sizes, parse};
+use crate::encoder::{Encoder, Norm, NormPlace, Positions, RelativePositions};
+use crate::weights::Weights;
+use quarry_embed::EmbedError;
+
+/// The distance from which on all positions share a bucket, a constant of the model.
+const MAX_DISTANCE: usize = 128;
+
+#[derive(Deserialize)]
+struct Buckets {
+    #[serde(default = "default_buckets")]
+    relative_attention_num_buckets: usize,
+}
+
+fn default_buckets() -> usize {
+    32
+}
+
+struct MpNet {
+    shape: Shape,
+    n_positions: usize,
+    n_buckets: usize,
+}
+
+/// The padding token, a constant of the model.
+const PADDING: usize = 1;
+
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
+    let config: Config = parse(path, bytes)?;
+    let Buckets { relative_attention_num_buckets: n_buckets } = parse(path, bytes)?;
+    check_sizes(path, &[("relative_attention_num_buckets / 4", n_buckets / 4)])?;
+    let shape = config.shape(path, Some(PADDING))?;
+    Ok(Box::new(MpNet { shape, n_positions: config.max_position_embeddings, n_buckets }))
+}
+
+impl Architecture for MpNet {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
+        let hidden = self.shape.hidden;
+        weights.find_prefix(&["mpnet.", ""], "embeddings.word_embeddings.weight");
+        let names = Names {
+            query: "attention.attn.q",
+            key: "attention.attn.k",
+            value: "attention.attn.v",
+            output: "attention.attn.o",
+            norm: "attention.LayerNorm",
+        };
+        Ok(Encoder {
+            tokens: weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?,
+            positions: Some(Positions {
+                table: weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?,
+                padding: Some(PADDING),
+            }),
+            relative: Some(RelativePositions {
+                biases: weights
+                    .get("encoder.relative_attention_bias.weight", &[self.n_buckets, self.shape.n_heads])?,
+                n_buckets: self.n_buckets,
+                max_distance: MAX_DISTANCE,
+            }),
+            embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
+            layers: layers(weights, &self.shape, &names)?,
+            norm_place: NormPlace::After,
+            last_norm: None,
+            shape: self.shape.clone(),
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! The encoder of T5 (Raffel et al., 2020), and of CodeT5+ (Wang et al., 2023) with its projection.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
+use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormPlace, RelativePositions};
+use crate::pooling::Dense;
+use crate::weights::Weights;
+use quarry_embed::EmbedError;
+
+#[derive(Deserialize)]
+struct Config {
+    model_type: String,
+    d_model: usize,
+    d_kv: usize,
+    d_ff: usize,
+    num_heads: usize,
+    num_layers: usize,
+    vocab_size: usize,
+    #[serde(default = "default_buckets")]
+    relative_attention_num_buckets: usize,
+    #[serde(default = "default_distance")]
+    relative_attention_max_distance: usize,
+    #[serde(default = "default_epsilon")]
+    layer_norm_epsilon: f32,
+    #[serde(default = "default_feed_forward")]
+    feed_forward_proj: String,
+    embed_dim: Option<usize>,
+}
+
+fn default_buckets() -> usize {
+    32
+}
+
+fn default_distance() -> usize {
+    128
+}
+
+fn default_epsilon() -> f32 {
+    1e-6
+}
+
+fn default_feed_forward() -> String {
+    "relu".into()
+}
+
+struct T5 {
+    shape: Shape,
+    gated: bool,
+    n_buckets: usize,
+    max_distance: usize,
+    /// Columns of CodeT5+'s projection.
+    projection: Option<usize>,
+}
+
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
+    let config: Config = parse(path, bytes)?;
+    let projection = (config.model_type != "t5").then_some(config.embed_dim.unwrap_or(256));
+    let sizes = [
+        ("d_model", config.d_model),
+        ("d_kv", config.d_kv),
+        ("d_ff", config.d_ff),
+        ("num_heads", config.num_heads),
+        ("num_layers", config.num_layers),
+        ("vocab_size", config.vocab_size),
+        // Each direction has half of the buckets, and half of these are for single distances.
+        ("relative_attention_num_buckets / 4", config.relative_attention_num_buckets / 4),
+        ("relative_attention_max_distance", config.relative_attention_max_distance),
+        ("embed_dim", projection.unwrap_or(1)),
+    ];
+    check_sizes(path, &sizes)?;
+    check_epsilon(path, "layer_norm_epsilon", config.layer_norm_epsilon)?;
+    let (gated, function) = match config.feed_forward_proj.strip_prefix("gated-") {
+        // The model's own code takes the approximation for this name.
+        Some("gelu") => (true, "gelu_new"),
+        Some(function) => (true, function),
+        None => (false, config.feed_forward_proj.as_str()),
+    };
+    Ok(Box::new(T5 {
+        shape: Shape {
+            hidden: config.d_model,
+            intermediate: config.d_ff,
+            n_heads: config.num_heads,
+            head_width: config.d_kv,
+            n_layers: config.num_layers,
+            n_tokens: config.vocab_size,
+            max_tokens: None,
+            epsilon: config.layer_norm_epsilon,
+            activation: activation(path, function)?,
+        },
+        gated,
+        n_buckets: config.relative_attention_num_buckets,
+        max_distance: config.relative_attention_max_distance,
+        projection,
+    }))
+}
+
+impl Architecture for T5 {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
+        let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
+        let inner = n_heads * head_width;
+        let shared =
+            if weights.has("shared.weight") { "shared.weight" } else { "encoder.embed_tokens.weight" };
+        let layer = |index: usize| {
+            let attention = |name: &str| format!("encoder.block.{index}.layer.0.{name}");
+            let dense = |name: &str| format!("encoder.block.{index}.layer.1.{name}");
+            let input = |name: &str| {
+                Linear::without_bias(weights, &attention(&format!("SelfAttention.{name}")), hidden, inner)
+            };
+            let wide = |name: &str| Linear::without_bias(weights, &dense(name), hidden, intermediate);
+            let (first, gate) = if self.gated {
+                (wide("DenseReluDense.wi_0")?, Some(wide("DenseReluDense.wi_1")?))
+            } else {
+                (wide("DenseReluDense.wi")?, None)
+            };
+            Ok(Layer {
+                query_key_value: Linear::side_by_side(&[input("q")?, input("k")?, input("v")?]),
+                attention_output: Linear::without_bias(
+                    weights,
+                    &attention("SelfAttention.o"),
+                    inner,
+                    hidden,
+                )?,
+                attention_norm: Norm::root_mean_square(weights, &attention("layer_norm"), &self.shape)?,
+                feed_forward: FeedForward {
+                    inner: first,
+                    gate,
+                    output: Linear::without_bias(weights, &dense("DenseReluDense.wo"), intermediate, hidden)?,
+                },
+                output_norm: Norm::root_mean_square(weights, &dense("layer_norm"), &self.shape)?,
+            })
+        };
+        let biases = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+        Ok(Encoder {
+            tokens: weights.get(shared, &[self.shape.n_tokens, hidden])?,
+            positions: None,
+            relative: Some(RelativePositions {
+                biases: weights.get(biases, &[self.n_buckets, n_heads])?,
+                n_buckets: self.n_buckets,
+                max_distance: self.max_distance,
+            }),
+            embedding_norm: None,
+            layers: (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?,
+            norm_place: NormPlace::Before,
+            last_norm: Some(Norm::root_mean_square(weights, "encoder.final_layer_norm", &self.shape)?),
+            shape: self.shape.clone(),
+        })
+    }
+
+    fn projection_width(&self) -> Option<usize> {
+        self.projection
+    }
+
+    fn projection(&self, weights: &Weights) -> Result<Option<Dense>, EmbedError> {
+        let dense = |n_outputs| Linear::new(weights, "proj", self.shape.hidden, n_outputs);
+        Ok(self.projection.map(dense).transpose()?.map(Dense::linear))
+    }
+}

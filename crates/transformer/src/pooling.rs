@@ -1,0 +1,233 @@
+//! From the vectors of a text's tokens to the vector of the text: pooling, and the steps that follow it.
+
+use super::encoder::Linear;
+use super::numeric::Activation;
+
+/// How the vectors of a text's tokens become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pooling {
+    /// The first of them.
+    Cls,
+    /// The maximum of each column.
+    Max,
+    /// Their mean.
+    Mean,
+    /// Their sum, divided by the root of their number.
+    MeanSqrtLength,
+    /// Their mean, weighted by their positions, which count from 1.
+    WeightedMean,
+    /// The last of them.
+    LastToken,
+}
+
+/// The names of poolings in configurations, in the order in which several are put side by side.
+pub const POOLINGS: [(&str, Pooling); 6] = [
+    ("cls", Pooling::Cls),
+    ("max", Pooling::Max),
+    ("mean", Pooling::Mean),
+    ("mean_sqrt_len_tokens", Pooling::MeanSqrtLength),
+    ("weightedmean", Pooling::WeightedMean),
+    ("lasttoken", Pooling::LastToken),
+];
+
+/// A linear map of the pooled vector, and a function of its result.
+pub struct Dense {
+    linear: Linear,
+    function: DenseFunction,
+}
+
+/// The function after a linear map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DenseFunction {
+    /// None.
+    Identity,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// One that encoders have too.
+    Activation(Activation),
+}
+
+impl Dense {
+    /// A linear map without a function.
+    pub fn linear(linear: Linear) -> Dense {
+        Dense { linear, function: DenseFunction::Identity }
+    }
+
+    /// A linear map and a function.
+    pub fn new(linear: Linear, function: DenseFunction) -> Dense {
+        Dense { linear, function }
+    }
+
+    /// Columns of the result.
+    fn n_outputs(&self) -> usize {
+        self.linear.n_outputs()
+    }
+
+    fn apply(&self, rows: &[f32]) -> Vec<f32> {
+        let n_inputs = self.linear.n_inputs();
+        let mut output = vec![0.0; rows.len() / n_inputs * self.n_outputs()];
+        self.linear.replace(rows, &mut output);
+        match self.function {
+            DenseFunction::Identity => {}
+            DenseFunction::Tanh => output.iter_mut().for_each(|value| *value = value.tanh()),
+            DenseFunction::Activation(function) => function.apply(&mut output, &vec![0.0; self.n_outputs()]),
+        }
+        output
+    }
+}
+
+/// A step after pooling.
+pub enum Step {
+    /// A map.
+    Dense(Dense),
+    /// To length 1.
+    Normalize,
+}
+
+/// What is done with the vectors of a text's tokens.
+pub struct Head {
+    /// Columns of a token's vector.
+    pub hidden: usize,
+    /// How they become one; several are put side by side.
+    pub poolings: Vec<Pooling>,
+    /// Whether tokens of the prompt are pooled.
+    pub include_prompt: bool,
+    /// What follows.
+    pub steps: Vec<Step>,
+    /// Columns that are kept of the result, which is normalized again.
+    pub truncate: Option<usize>,
+    /// Whether the result has length 1 whatever the steps are: so for models that are compared by cosine.
+    pub normalize: bool,
+}
+
+impl Head {
+    /// Poolings of an encoder of `hidden` columns, and nothing after them.
+    pub fn new(hidden: usize, poolings: Vec<Pooling>) -> Head {
+        Head { hidden, poolings, include_prompt: true, steps: Vec::new(), truncate: None, normalize: true }
+    }
+
+    /// Columns of the result.
+    pub fn dimension(&self) -> usize {
+        self.truncate.unwrap_or_else(|| self.full_dimension())
+    }
+
+    /// Columns before any are cut off.
+    pub fn full_dimension(&self) -> usize {
+        let dense = |step: &Step| if let Step::Dense(dense) = step { Some(dense.n_outputs()) } else { None };
+        self.steps.iter().rev().find_map(dense).unwrap_or(self.hidden * self.poolings.len())
+    }
+
+    /// One row for each text, of which `lengths` has the number of tokens, from the vectors of all of these. The
+    /// first `n_prompt` tokens of each text are the prompt's.
+    pub fn apply(&self, lengths: impl Iterator<Item = usize>, n_prompt: usize, states: &[f32]) -> Vec<f32> {
+        let mut rows = Vec::new();
+        let mut rest = states;
+        for length in lengths {
+            let (text, after) = rest.split_at(length * self.hidden);
+            rest = after;
+            let skipped = if self.include_prompt { 0 } else { n_prompt.min(length) };
+            for pooling in &self.poolings {
+                let start = rows.len();
+                rows.resize(start + self.hidden, 0.0);
+                pool(*pooling, text, skipped, &mut rows[start..]);
+            }
+        }
+        for step in &self.steps {
+            match step {
+                Step::Dense(dense) => rows = dense.apply(&rows),
+                Step::Normalize => normalize_rows(&mut rows, self.full_dimension()),
+            }
+        }
+        if let Some(n_kept) = self.truncate {
+            rows = rows.chunks_exact(self.full_dimension()).flat_map(|row| &row[..n_kept]).copied().collect();
+        }
+        let normalizes = matches!(self.steps.last(), Some(Step::Normalize));
+        if self.normalize || (normalizes && self.truncate.is_some()) {
+            normalize_rows(&mut rows, self.dimension());
+        }
+        rows
+    }
+}
+
+fn normalize_rows(rows: &mut [f32], n_columns: usize) {
+    rows.chunks_exact_mut(n_columns).for_each(quarry_embed::normalize);
+}
+
+/// Pools the tokens from `skipped` on into `row`, which holds zeros; it keeps them if there is no token.
+fn pool(pooling: Pooling, states: &[f32], skipped: usize, row: &mut [f32]) {
+    let hidden = row.len();
+    let n = states.len() / hidden;
+    if pooling == Pooling::Cls {
+        // The first token is no part of the prompt.
+        if n > 0 {
+            row.copy_from_slice(&states[..hidden]);
+        }
+        return;
+    }
+    if n <= skipped {
+        return;
+    }
+    if pooling == Pooling::LastToken {
+        row.copy_from_slice(&states[(n - 1) * hidden..]);
+        return;
+    }
+    if pooling == Pooling::Max {
+        row.fill(f32::NEG_INFINITY);
+    }
+    for (index, state) in states.chunks_exact(hidden).enumerate().skip(skipped) {
+        let weight = if pooling == Pooling::WeightedMean { (index + 1) as f32 } else { 1.0 };
+        for (value, state) in row.iter_mut().zip(state) {
+            *value = if pooling == Pooling::Max { value.max(*state) } else { *value + weight * state };
+        }
+    }
+    let divisor = match pooling {
+        Pooling::Mean => (n - skipped) as f32,
+        Pooling::MeanSqrtLength => ((n - skipped) as f32).sqrt(),
+        Pooling::WeightedMean => (skipped + 1..=n).sum::<usize>() as f32,
+        _ => return,
+    };
+    row.iter_mut().for_each(|value| *value /= divisor);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(poolings: &[Pooling]) -> Head {
+        let mut head = Head::new(2, poolings.to_vec());
+        head.steps.push(Step::Normalize);
+        head
+    }
+
+    #[test]
+    fn pooling_of_texts_of_unequal_length() {
+        let states = [3.0, 0.0, 0.0, 4.0, 0.0, -2.0];
+        let pooled = |pooling| head(&[pooling]).apply([2, 0, 1].into_iter(), 0, &states);
+        assert_eq!(pooled(Pooling::Mean), [0.6, 0.8, 0.0, 0.0, 0.0, -1.0]);
+        assert_eq!(pooled(Pooling::Max), [0.6, 0.8, 0.0, 0.0, 0.0, -1.0]);
+        assert_eq!(pooled(Pooling::Cls), [1.0, 0.0, 0.0, 0.0, 0.0, -1.0]);
+        assert_eq!(pooled(Pooling::LastToken), [0.0, 1.0, 0.0, 0.0, 0.0, -1.0]);
+    }
+
+    #[test]
+    fn raw_vectors_keep_their_length_and_several_poolings_stand_side_by_side() {
+        let mut head = head(&[Pooling::Cls, Pooling::Mean, Pooling::MeanSqrtLength, Pooling::WeightedMean]);
+        head.steps.clear();
+        head.normalize = false;
+        let row = head.apply([4].into_iter(), 0, &[4.0, 0.0, 4.0, 0.0, 4.0, 0.0, 4.0, 10.0]);
+        assert_eq!(row, [4.0, 0.0, 4.0, 2.5, 8.0, 5.0, 4.0, 4.0]);
+        head.truncate = Some(3);
+        assert_eq!(head.apply([1].into_iter(), 0, &[4.0, 0.0]), [4.0, 0.0, 4.0]);
+    }
+
+    #[test]
+    fn tokens_of_the_prompt_are_left_out_on_request() {
+        let mut head = head(&[Pooling::Mean, Pooling::WeightedMean, Pooling::Max]);
+        head.steps.clear();
+        head.normalize = false;
+        head.include_prompt = false;
+        let row = head.apply([3].into_iter(), 1, &[9.0, 9.0, 1.0, 5.0, 6.0, 0.0]);
+        assert_eq!(row, [3.5, 2.5, 4.0, 2.0, 6.0, 5.0]);
+        assert_eq!(head.apply([1].into_iter(), 1, &[9.0, 9.0]), [0.0; 6]);
+    }
+}

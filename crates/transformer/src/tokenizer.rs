@@ -1,0 +1,172 @@
+//! The tokenizer of a model, from the files that it may be in.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tokenizers::models::bpe::BPE;
+use tokenizers::models::wordpiece::WordPiece;
+use tokenizers::normalizers::{BertNormalizer, Lowercase, NormalizerWrapper, Sequence};
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::processors::bert::BertProcessing;
+use tokenizers::processors::roberta::RobertaProcessing;
+use tokenizers::{AddedToken, PostProcessor, Tokenizer, TruncationParams};
+
+use super::architecture::Shape;
+use super::config::{Reader, SentenceConfig, guarded};
+use quarry_embed::EmbedError;
+
+/// Limit of a text whose positions and configuration do not limit it.
+const DEFAULT_MAX_TOKENS: usize = 512;
+
+/// Maximum of a limit that a configuration sets where positions do not: attention takes memory by its square.
+const UNLIMITED: usize = 1 << 15;
+
+#[derive(Deserialize)]
+struct TokenizerConfig {
+    /// A float, because "no limit" is written as 10^30.
+    model_max_length: Option<f64>,
+    #[serde(default = "yes")]
+    do_lower_case: bool,
+    #[serde(default = "yes")]
+    tokenize_chinese_chars: bool,
+    strip_accents: Option<bool>,
+}
+
+impl Default for TokenizerConfig {
+    fn default() -> TokenizerConfig {
+        TokenizerConfig {
+            model_max_length: None,
+            do_lower_case: true,
+            tokenize_chinese_chars: true,
+            strip_accents: None,
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Reads the tokenizer of a model; it adds special tokens, and truncates texts at the limit of the model less `n_reserved`.
+///
+/// # Errors
+/// When a file is missing or damaged, or leaves no room for a text.
+pub fn read_tokenizer(
+    directory: &Path,
+    shape: &Shape,
+    sentence_config: &SentenceConfig,
+    n_reserved: usize,
+    reader: &mut Reader,
+) -> Result<Tokenizer, EmbedError> {
+    let config: TokenizerConfig =
+        reader.optional(&directory.join("tokenizer_config.json"))?.unwrap_or_default();
+    let json = directory.join("tokenizer.json");
+    let vocabulary = directory.join("vocab.txt");
+    let (path, mut tokenizer) = if let Some(bytes) = reader.bytes(&json)? {
+        let problem = "is not a tokenizer; save the model's tokenizer again";
+        let tokenizer = guarded(&json, problem, || Tokenizer::from_bytes(bytes))?;
+        (json, tokenizer)
+    } else if reader.bytes(&vocabulary)?.is_some() {
+        let tokenizer = word_piece(&vocabulary, &config)?;
+        (vocabulary, tokenizer)
+    } else if let Some(tokenizer) = byte_pairs(directory, reader)? {
+        tokenizer
+    } else {
+        let problem = "has neither tokenizer.json nor vocab.txt (or vocab.json with merges.txt); save the model's \
+                       tokenizer into it";
+        return Err(EmbedError::model(directory, problem));
+    };
+
+    if sentence_config.do_lower_case {
+        let mut normalizers = vec![Lowercase.into()];
+        normalizers.extend(tokenizer.get_normalizer().cloned());
+        tokenizer.with_normalizer(Some(NormalizerWrapper::from(Sequence::new(normalizers)))).map_err(
+            |error| EmbedError::model_file(&path, "cannot be set to lower the case of its input", error),
+        )?;
+    }
+    let n_positions = shape.max_tokens.unwrap_or(UNLIMITED);
+    let max_tokens = match (sentence_config.max_seq_length, config.model_max_length) {
+        (Some(limit), _) => limit,
+        // A cast from a float saturates at the maximum integer.
+        (None, Some(limit)) => limit as usize,
+        (None, None) => n_positions.min(DEFAULT_MAX_TOKENS.max(shape.max_tokens.unwrap_or(0))),
+    };
+    if max_tokens > n_positions && sentence_config.max_seq_length.is_some() {
+        tracing::warn!(
+            "{}: texts are truncated at {n_positions} tokens, the number of positions of the model, not at {max_tokens}",
+            directory.display()
+        );
+    }
+    let max_tokens = max_tokens.min(n_positions).saturating_sub(n_reserved);
+    let n_special = tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
+    if max_tokens <= n_special {
+        let problem = format!(
+            "truncates texts at {max_tokens} tokens; expected more than the {n_special} special tokens"
+        );
+        return Err(EmbedError::model(directory, problem));
+    }
+    tokenizer
+        .with_padding(None)
+        .with_truncation(Some(TruncationParams { max_length: max_tokens, ..TruncationParams::default() }))
+        .map_err(|error| {
+            EmbedError::model_file(&path, "cannot truncate texts at the model's limit", error)
+        })?;
+    Ok(tokenizer)
+}
+
+/// The tokenizer of a BERT model that has only a list of tokens, one per line.
+fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedError> {
+    let model = WordPiece::from_file(&path.to_string_lossy()).build().map_err(|error| {
+        EmbedError::model_file(path, "is not a WordPiece vocabulary; expected one token per line", error)
+    })?;
+    let mut tokenizer = Tokenizer::new(model);
+    let special = |token: &str| {
+        let id = tokenizer.token_to_id(token).ok_or_else(|| {
+            EmbedError::model(path, format!("holds no line {token}; expected the vocabulary of a BERT model"))
+        })?;
+        Ok((token.to_owned(), id))
+    };
+    special("[UNK]")?;
+    let processor = BertProcessing::new(special("[SEP]")?, special("[CLS]")?);
+    let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(|token| AddedToken::from(token, true));
+    let normalizer =
+        BertNormalizer::new(true, config.tokenize_chinese_chars, config.strip_accents, config.do_lower_case);
+    tokenizer.with_pre_tokenizer(Some(BertPreTokenizer)).with_post_processor(Some(processor));
+    tokenizer
+        .with_normalizer(Some(normalizer))
+        .and_then(|tokenizer| tokenizer.add_special_tokens(special))
+        .map_err(|error| EmbedError::model_file(path, "is not a WordPiece vocabulary", error))?;
+    Ok(tokenizer)
+}
+
+/// The tokenizer of a RoBERTa model that has only lists of tokens and merges, with the path of the former.
+fn byte_pairs(directory: &Path, reader: &mut Reader) -> Result<Option<(PathBuf, Tokenizer)>, EmbedError> {
+    let (vocabulary, merges) = (directory.join("vocab.json"), directory.join("merges.txt"));
+    if reader.bytes(&vocabulary)?.is_none() || reader.bytes(&merges)?.is_none() {
+        return Ok(None);
+    }
+    let problem = "is not, with merges.txt, the vocabulary of a RoBERTa model; copy both again";
+    let model = guarded(&vocabulary, problem, || {
+        BPE::from_file(&vocabulary.to_string_lossy(), &merges.to_string_lossy()).build()
+    })?;
+    let mut tokenizer = Tokenizer::new(model);
+    let special = |token: &str| {
+        let id = tokenizer.token_to_id(token).ok_or_else(|| {
+            let problem = format!("holds no token {token}; expected the vocabulary of a RoBERTa model");
+            EmbedError::model(&vocabulary, problem)
+        })?;
+        Ok((token.to_owned(), id))
+    };
+    let processor = RobertaProcessing::new(special("</s>")?, special("<s>")?).add_prefix_space(false);
+    let special = ["<s>", "<pad>", "</s>", "<unk>"].map(|token| AddedToken::from(token, true));
+    // The space before this token belongs to it.
+    let mask = AddedToken::from("<mask>", true).lstrip(true);
+    let pre_tokenizer = ByteLevel::default().add_prefix_space(false);
+    tokenizer.with_pre_tokenizer(Some(pre_tokenizer)).with_post_processor(Some(processor));
+    tokenizer
+        .add_special_tokens(special)
+        .and_then(|_| tokenizer.add_special_tokens([mask]))
+        .map_err(|error| EmbedError::model_file(&vocabulary, problem, error))?;
+    Ok(Some((vocabulary, tokenizer)))
+}

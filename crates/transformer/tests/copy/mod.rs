@@ -1,0 +1,97 @@
+//! Copies of the tiny models that tests may break.
+
+#![allow(dead_code, reason = "each test file has its own copy of this module, and needs a part of it")]
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use quarry_transformer::TransformerModel;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The directory of the models.
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// A copy of a model directory that a test may change.
+pub struct Copy(TempDir);
+
+impl Copy {
+    pub fn of(name: &str) -> Copy {
+        let copy = TempDir::new().unwrap();
+        let source = fixtures().join(name);
+        for directory in ["", "1_Pooling", "2_Normalize", "2_Dense"] {
+            if !source.join(directory).is_dir() {
+                continue;
+            }
+            fs::create_dir_all(copy.path().join(directory)).unwrap();
+            for entry in fs::read_dir(source.join(directory)).unwrap().map(Result::unwrap) {
+                if entry.file_type().unwrap().is_file() {
+                    fs::copy(entry.path(), copy.path().join(directory).join(entry.file_name())).unwrap();
+                }
+            }
+        }
+        Copy(copy)
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    pub fn remove(self, file: &str) -> Copy {
+        fs::remove_file(self.path(file)).unwrap();
+        self
+    }
+
+    pub fn write(self, file: &str, content: impl AsRef<[u8]>) -> Copy {
+        fs::write(self.path(file), content).unwrap();
+        self
+    }
+
+    /// Sets a key of a JSON file.
+    pub fn set(self, file: &str, key: &str, value: Value) -> Copy {
+        let mut json: Value = serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap();
+        json[key] = value;
+        self.write(file, json.to_string())
+    }
+
+    /// Keeps the first half of a file.
+    pub fn cut(self, file: &str) -> Copy {
+        let bytes = fs::read(self.path(file)).unwrap();
+        self.write(file, &bytes[..bytes.len() / 2])
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The model.
+    pub fn load(&self) -> TransformerModel {
+        TransformerModel::load(self.root()).unwrap()
+    }
+
+    /// The error of loading with options after the path, its causes included, with the directory's own path taken out.
+    pub fn error(&self, options: &str) -> String {
+        let mut path = self.root().as_os_str().to_owned();
+        path.push(options);
+        let error = TransformerModel::load(&PathBuf::from(path)).err().expect("an error");
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message += &format!(": {error}");
+            cause = error.source();
+        }
+        message.replace(&self.0.path().display().to_string(), "MODEL")
+    }
+}
+
+/// Checks that loading with options after the path fails, with a message that has these parts.
+pub fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
+    let error = copy.error(options);
+    for part in parts {
+        assert!(error.contains(part), "expected {part:?} in {error:?}");
+    }
+}

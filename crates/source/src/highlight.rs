@@ -80,9 +80,7 @@ fn whole_node(node: &Node) -> Option<Highlight> {
 }
 
 fn has_insertion(node: &Node) -> bool {
-    (0..node.child_count()).any(|at| {
-        u32::try_from(at).ok().and_then(|at| node.child(at)).is_some_and(|child| is_insertion(child.kind()))
-    })
+    (0..node.child_count()).filter_map(|at| node.child(at)).any(|child| is_insertion(child.kind()))
 }
 
 /// Whether a kind of node is code in a string.

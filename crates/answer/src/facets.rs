@@ -69,7 +69,7 @@ fn counts(values: impl Iterator<Item = String>) -> Counts {
         *counts.entry(value).or_default() += 1;
     }
     let mut counts: Counts = counts.into_iter().collect();
-    counts.sort_by(|a, b| b.1.cmp(&a.1));
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
 }
 

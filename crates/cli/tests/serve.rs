@@ -187,7 +187,7 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
                         };
                         let Some(item) = field(&page, "item") else { break };
                         let item: i64 = item.parse().unwrap();
-                        let label = if (item as usize + number) % 2 == 0 { "yes" } else { "no" };
+                        let label = if (item as usize + number).is_multiple_of(2) { "yes" } else { "no" };
                         let body =
                             format!("item={item}&label={label}&code={}", field(&page, "code").unwrap());
                         // Sent again until it is acknowledged, as somebody does whose page does not load.

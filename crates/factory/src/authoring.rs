@@ -50,8 +50,8 @@ impl Authoring<'_> {
     ) -> Result<Vec<Result<R, String>>, FactoryError> {
         let failures = Mutex::new(Vec::new());
         let next = AtomicUsize::new(0);
-        let work = || -> Result<Vec<(usize, Result<R, String>)>, FactoryError> {
-            let mut found = Vec::new();
+        let work = || {
+            let mut found: Vec<(usize, Result<R, String>)> = Vec::new();
             while let Some((number, item)) =
                 items.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
             {

@@ -1,5 +1,7 @@
 //! What models write for a build, from sources to exports, with a server on loopback that follows a script.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;

@@ -129,7 +129,8 @@ fn violation(value: &Value, schema: &Value, whole: &Value, at: &str) -> Option<S
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    if !kinds.is_empty() && !kinds.contains(&kind) && !(kind == "integer" && kinds.contains(&"number")) {
+    let is_of_kind = kinds.contains(&kind) || (kind == "integer" && kinds.contains(&"number"));
+    if !kinds.is_empty() && !is_of_kind {
         return Some(format!("{at} is {kind}, not {kinds:?}"));
     }
     if let Some(any) = schema["anyOf"].as_array() {

@@ -73,7 +73,8 @@ fn similar_code_and_calls_are_pages() {
 
 #[test]
 fn several_trees_are_one_ranking() {
-    let (first, second): (&[(&str, &str)], &[(&str, &str)]) = (
+    type Files<'a> = &'a [(&'a str, &'a str)];
+    let (first, second): (Files<'_>, Files<'_>) = (
         &[("a.py", "def connect(host):\n    return dial(host)\n")],
         &[("a.py", "def reconnect(host):\n    return connect(host)\n")],
     );

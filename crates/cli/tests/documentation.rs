@@ -300,7 +300,9 @@ fn type_in_words(schema: &Value) -> String {
     };
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
         let name = name.rsplit('/').next().unwrap();
-        return format!("[{name}](#{name})");
+        let definitions = fixture::schema::definitions();
+        let heading = definitions[name].get("title").and_then(Value::as_str).unwrap_or(name);
+        return format!("[{name}](#{})", heading.replace(' ', "-"));
     }
     let types = match (schema.get("anyOf"), schema.get("type")) {
         (Some(choices), _) => choices.as_array().unwrap().iter().map(type_in_words).collect(),

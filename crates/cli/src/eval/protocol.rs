@@ -154,30 +154,18 @@ fn capitalized(text: &str) -> String {
 
 impl OptionArgs {
     fn resolve(&self) -> ProtocolOptions {
-        let Self {
-            ranking,
-            seeds,
-            distractors,
-            sampling,
-            without_twins,
-            matching_only,
-            depth,
-            batch,
-            fold,
-            as_released,
-        } = self;
         ProtocolOptions {
-            measures: ranking.measures.clone(),
-            ties: ranking.ties,
-            seeds: seeds.clone(),
-            distractors: *distractors,
-            sampling: *sampling,
-            without_twins: *without_twins,
-            matching_only: *matching_only,
-            depth: *depth,
-            batch: *batch,
-            fold: *fold,
-            as_released: *as_released,
+            measures: self.ranking.measures.clone(),
+            ties: self.ranking.ties,
+            seeds: self.seeds.clone(),
+            distractors: self.distractors,
+            sampling: self.sampling,
+            without_twins: self.without_twins,
+            matching_only: self.matching_only,
+            depth: self.depth,
+            batch: self.batch,
+            fold: self.fold,
+            as_released: self.as_released,
         }
     }
 }

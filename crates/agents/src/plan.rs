@@ -35,7 +35,7 @@ pub struct Change {
 pub enum Note {
     /// What is to be written is in the file.
     Already(PathBuf),
-    /// Somebody else wrote the entry or instructions in the file, or changed them since.
+    /// The entry or instructions in the file were not written by this program, or were changed since.
     LeftAlone(PathBuf),
     /// Other agents, which are named, still need what is in the file.
     Shared(PathBuf, String),

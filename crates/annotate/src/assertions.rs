@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use instrument::{InstrumentedProgram, ReportStyle};
 pub(crate) use sites::may_assert;
 
-/// The most reports of one process; then it says that there are more.
+/// Maximum number of reports of one process, which then says that there are more.
 const MAX_REPORTS: u32 = 1_000;
 
 /// The assertions of one run.

@@ -17,7 +17,7 @@ use crate::programs::Programs;
 /// Runs that are read from the ledger at once.
 const PAGE: usize = 256;
 
-/// A test program that no longer comes to what the label rests on.
+/// A test program whose outcome is no longer the one that the label rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedRun {
     /// Id of the pair.

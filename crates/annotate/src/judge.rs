@@ -32,7 +32,7 @@ use trial::TestRunner;
 /// Samples of a question that a round may ask for; each is an answer of its own.
 const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
 
-/// Further programs for a pair are asked for with at least so much chance, or they would be the first one again.
+/// Minimum temperature for further programs for a pair, which would repeat the first one otherwise.
 const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
 /// The name instead of a prompt if a pair could not be decided.
@@ -131,7 +131,7 @@ pub struct Verdict {
     pub decided_by: String,
     /// Why, in the words of the model if any.
     pub reason: String,
-    /// How sure whoever decided is to be right, from 0 to 1, where that was asked for.
+    /// Confidence of the model or person that decided, from 0 to 1, where it was asked for.
     pub confidence: Option<f64>,
 }
 

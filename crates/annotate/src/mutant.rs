@@ -47,7 +47,7 @@ pub(crate) struct Mutant {
 /// Empty where the function is not found, or the language has no faults.
 pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> {
     let Some(faults) = FAULTS.get(language) else { return Vec::new() };
-    let Some(function) = place_of(program, code, language) else { return Vec::new() };
+    let Some(function) = function_in(program, code, language) else { return Vec::new() };
     let body = &program[function.body.clone()];
     let mut mutants = Vec::new();
     for (about, text) in &faults.bodies {
@@ -77,7 +77,7 @@ pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> 
 /// not found, or is a method.
 pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str) -> Option<String> {
     let alias = FAULTS.get(language)?.alias.as_ref()?;
-    let own = place_of(program, code, language)?;
+    let own = function_in(program, code, language)?;
     let other_name = first_function(other, language)?.name;
     let mut text = other.trim().to_owned();
     if other_name != own.name {
@@ -105,7 +105,7 @@ fn first_function(code: &str, language: &str) -> Option<Function> {
 }
 
 /// The function of `code` as it is in `program`: with the same text, else under the same name.
-fn place_of(program: &str, code: &str, language: &str) -> Option<Function> {
+fn function_in(program: &str, code: &str, language: &str) -> Option<Function> {
     let wanted = first_function(code, language)?;
     let text = &code[wanted.body.clone()];
     let found = functions(language_called(language)?, program.as_bytes());

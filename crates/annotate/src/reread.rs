@@ -1,6 +1,6 @@
 //! Reading the answers and runs of a ledger again, by the rules of this program.
 //!
-//! How answers are read, and what a run comes to, is part of the version of a label, as the prompts and the model are.
+//! How answers and the outcomes of runs are read is part of the version of a label, as the prompts and the model are.
 //! So labels of earlier rules stay what they are, and those of today's stand beside them: this makes the latter out of
 //! the evidence of the former, asking no model and running no program. Where the evidence does not decide by today's
 //! rules, because an answer cannot be read any longer, or a run came to something else than the arbiter was told, the
@@ -175,7 +175,7 @@ fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
     AdoptedPair { number, events: taken, verdict, reason }
 }
 
-/// What a run comes to, if that is something else than what is stored.
+/// The outcome of a run, if it differs from the stored one.
 fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
     let language = Language::named(&run.program.language)?;
     let result = run.result(language);

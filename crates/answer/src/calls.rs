@@ -33,7 +33,7 @@ pub struct Callers {
     pub query: String,
     /// Absolute path that all paths are relative to.
     pub root: String,
-    /// What has the name or is at the place.
+    /// What has the name or is at the position.
     pub definitions: Vec<DefinitionView>,
     /// Where it is called.
     pub callers: Vec<SiteView>,
@@ -65,7 +65,7 @@ impl UnfinishedView {
     }
 }
 
-/// A place where something is called.
+/// A call.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SiteView {

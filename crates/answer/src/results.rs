@@ -37,7 +37,7 @@ pub enum Excerpt {
     BesideDeclaration(usize),
 }
 
-/// What of results is shown.
+/// What is shown of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
     /// Whether results are units; else they are files.

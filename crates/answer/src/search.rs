@@ -54,7 +54,7 @@ pub struct UnitsRequest<'a> {
     pub explain: bool,
     /// How [`search`] ranks.
     pub ranking: &'a RankingWeights,
-    /// What of the results is shown.
+    /// What is shown of the results.
     pub shown: &'a Shown,
 }
 

@@ -264,7 +264,7 @@ pub const VECTORS: &str = "embeddings";
 /// Where in that directory the answers of servers are kept.
 pub const ANSWERS: &str = "answers";
 
-/// Runs a step for each directory that is there and is not a link, and gives what it comes to.
+/// Runs a step for each directory that exists and is not a link, and collects the results.
 fn for_each<T>(
     kinds: &KindArgs,
     step: impl Fn(Kind, &Path) -> io::Result<Vec<T>>,

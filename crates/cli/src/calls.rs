@@ -43,19 +43,19 @@ pub struct CallsArgs {
     json: bool,
 }
 
-/// A name that has a part, or a place.
+/// A name that has a part, or a position.
 fn subject_text(text: &str) -> anyhow::Result<String> {
     if !text.contains(|c: char| !c.is_whitespace() && !matches!(c, '.' | ':' | '#' | '/')) {
         bail!("expected a name, such as open or Index.open, or FILE:LINE, such as src/main.rs:12");
     }
-    if is_place(text) {
+    if is_position(text) {
         position(text)?;
     }
     Ok(text.to_owned())
 }
 
 /// Whether it can only be `FILE:LINE`: no name ends with a number after a colon.
-fn is_place(text: &str) -> bool {
+fn is_position(text: &str) -> bool {
     text.rsplit_once(':')
         .is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -76,7 +76,7 @@ impl Subject {
         let start = Instant::now();
         let settings = Settings::load(&args.source.path)?;
         let filter = args.filter.filter(&settings, &args.source.path)?;
-        let place = match is_place(&args.subject) {
+        let position = match is_position(&args.subject) {
             true => {
                 let (file, line) = position(&args.subject)?;
                 Some((relative(&file, &args.source.path)?, line))
@@ -86,8 +86,8 @@ impl Subject {
         let opened = args.source.open(&settings, Update::IfPossible)?;
         let tree = Tree::new(std::slice::from_ref(&args.source.path), opened.index)?;
         let opened = Instant::now();
-        let is_name = place.is_none();
-        let definitions = match place {
+        let is_name = position.is_none();
+        let definitions = match position {
             Some((path, line)) => match tree.index.definition_at(&path, line) {
                 Some(hit) => vec![hit],
                 None => bail!(
@@ -146,7 +146,7 @@ impl Subject {
 /// Runs `quarry callers`.
 ///
 /// # Errors
-/// When the tree cannot be indexed or nothing is defined at the place.
+/// When the tree cannot be indexed or nothing is defined at the position.
 pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let subject = Subject::find(args)?;
     let calls = subject.tree.index.callers(&args.subject, &subject.definitions, &subject.filter)?;
@@ -176,7 +176,7 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
 /// Runs `quarry callees`.
 ///
 /// # Errors
-/// When the tree cannot be indexed, nothing is defined at the place, or a file cannot be read.
+/// When the tree cannot be indexed, nothing is defined at the position, or a file cannot be read.
 pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let subject = Subject::find(args)?;
     let mut found: Vec<(&Hit, Calls<Callee>)> = Vec::new();
@@ -234,8 +234,8 @@ fn heading(subject: &Subject, name: &str) -> String {
 }
 
 fn definition_line(tree: &Tree, hit: &Hit) -> String {
-    let place = format!("{}:{}", shown(&tree.shown(hit)), hit.start_line);
-    format!("{place}  {} {}", kind_name(hit.kind), printable(&hit.name))
+    let position = format!("{}:{}", shown(&tree.shown(hit)), hit.start_line);
+    format!("{position}  {} {}", kind_name(hit.kind), printable(&hit.name))
 }
 
 fn shown(path: &Path) -> String {
@@ -271,8 +271,8 @@ fn doubt(tree: &Tree, site: &CallSite) -> String {
         (true, _) | (_, []) => String::new(),
         (false, [_]) => "  (by its name alone)".to_owned(),
         (false, units) => {
-            let places: Vec<String> = units.iter().map(|unit| place_of(tree, *unit)).collect();
-            format!("  (could be any of {}: {})", units.len(), first_of(&places))
+            let positions: Vec<String> = units.iter().map(|unit| position_of(tree, *unit)).collect();
+            format!("  (could be any of {}: {})", units.len(), first_of(&positions))
         }
     }
 }
@@ -285,7 +285,7 @@ fn first_of(texts: &[String]) -> String {
     texts.iter().take(N_SHOWN).cloned().collect::<Vec<_>>().join(", ") + &rest
 }
 
-fn place_of(tree: &Tree, unit: usize) -> String {
+fn position_of(tree: &Tree, unit: usize) -> String {
     let hit = tree.index.unit(unit);
     format!("{}:{}", shown(&tree.shown(&hit)), hit.start_line)
 }
@@ -311,8 +311,8 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
             [_] => "  (by its name alone)".to_owned(),
             units if callee.is_certain => format!("  ({} of that name there)", units.len()),
             units => {
-                let places: Vec<String> = units[1..].iter().map(|unit| place_of(tree, *unit)).collect();
-                format!("  (or any of {} others: {})", places.len(), first_of(&places))
+                let positions: Vec<String> = units[1..].iter().map(|unit| position_of(tree, *unit)).collect();
+                format!("  (or any of {} others: {})", positions.len(), first_of(&positions))
             }
         };
         let _ = writeln!(

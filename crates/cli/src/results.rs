@@ -186,7 +186,7 @@ impl OutputArgs {
 }
 
 impl Layout {
-    /// What of results is shown.
+    /// What is shown of results.
     pub fn shown(&self) -> Shown {
         let excerpt = match (self.format, self.lines) {
             (Format::Vimgrep, _) => Excerpt::BestLine,

@@ -152,7 +152,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What of the searched files could not be read, if there is any.
+/// The searched files that could not be read, if there are any.
 fn unreadable(tree: &Tree) -> Option<String> {
     let mut unread = tree.index.unread();
     unread.retain(|(_, file)| matches!(file.reason, SkipReason::Unreadable(_)));

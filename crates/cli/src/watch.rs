@@ -56,7 +56,7 @@ pub struct WatchArgs {
     json: bool,
 }
 
-/// What whoever keeps an index fresh waits for.
+/// What a process that keeps an index fresh waits for.
 pub enum Message {
     /// A change in the tree: of the files or directories at these paths.
     Changed {

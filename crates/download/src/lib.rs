@@ -1,4 +1,4 @@
-//! Downloads files: what was interrupted goes on where it stopped, what is whole is verified, and a file has its name
+//! Downloads files: interrupted downloads are resumed, complete ones are verified, and a file has its name
 //! only then.
 //!
 //! While it grows, a file is called `NAME.part`; `NAME.part.from` says where it comes from and in which version, so

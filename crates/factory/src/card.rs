@@ -193,7 +193,7 @@ pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares:
     card
 }
 
-/// What whoever uses the data set has to know.
+/// What users of the data set have to know.
 fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
     let mut limits = Vec::new();
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {

@@ -93,7 +93,7 @@ pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
     (0..vectors.parts.len()).all(|part| missing(vectors, part).next().is_none())
 }
 
-/// Stores new vectors of a part, so that whoever comes after an interruption finds them in the manifest.
+/// Stores new vectors of a part, so that the process after an interruption finds them in the manifest.
 type Save<'a> = &'a dyn Fn(&Manifest, usize) -> Result<(), Error>;
 
 /// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts come from

@@ -43,11 +43,11 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
         text.push(&unfinished_text(unfinished));
         let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
             callees.iter().partition(|callee| callee.definitions.is_empty());
-        let is_head_shown = text.push(&format!("{} calls:\n", place(hit)));
+        let is_head_shown = text.push(&format!("{} calls:\n", position(hit)));
         for callee in inside {
             let definition = index.unit(callee.definitions[0]);
             let doubt = doubt(index, callee.is_certain, &callee.definitions);
-            let line = format!("   {}, on {}{doubt}\n", place(&definition), lines(&callee.lines));
+            let line = format!("   {}, on {}{doubt}\n", position(&definition), lines(&callee.lines));
             if is_head_shown && n_left > 0 && text.push(&line) {
                 n_left -= 1;
             } else {
@@ -73,33 +73,33 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
 /// In which files more calls may be.
 fn unfinished_text(files: &[UnfinishedFile]) -> String {
     const N_SHOWN: usize = 3;
-    let place = |file: &UnfinishedFile| format!("{}:{} ({})", file.path, file.line, file.reason);
-    let places: Vec<String> = files.iter().take(N_SHOWN).map(place).collect();
+    let position = |file: &UnfinishedFile| format!("{}:{} ({})", file.path, file.line, file.reason);
+    let positions: Vec<String> = files.iter().take(N_SHOWN).map(position).collect();
     match files.len() {
         0 => String::new(),
         n if n > N_SHOWN => {
             format!(
                 "Calls may be missing from {} on, and in {} more files.\n",
-                places.join(", "),
+                positions.join(", "),
                 n - N_SHOWN
             )
         }
-        _ => format!("Calls may be missing from {} on.\n", places.join(", ")),
+        _ => format!("Calls may be missing from {} on.\n", positions.join(", ")),
     }
 }
 
 fn of(name: &str, definitions: &[Hit]) -> String {
     match definitions {
         [] => format!("{name}, which nothing in the tree defines"),
-        [hit] => place(hit),
+        [hit] => position(hit),
         several => {
-            let places: Vec<String> = several.iter().map(place).collect();
-            format!("the {} named {name} ({})", counted(several.len(), "definition"), places.join(", "))
+            let positions: Vec<String> = several.iter().map(position).collect();
+            format!("the {} named {name} ({})", counted(several.len(), "definition"), positions.join(", "))
         }
     }
 }
 
-fn place(hit: &Hit) -> String {
+fn position(hit: &Hit) -> String {
     format!("{}:{}-{} {}", hit.path, hit.start_line, hit.end_line, what(hit.kind, &hit.name))
 }
 
@@ -109,13 +109,13 @@ fn doubt(index: &Index, is_certain: bool, definitions: &[usize]) -> String {
         [] => String::new(),
         [_] => " (by its name alone)".to_owned(),
         several => {
-            let places: Vec<String> = several
+            let positions: Vec<String> = several
                 .iter()
                 .take(3)
                 .map(|unit| index.unit(*unit))
                 .map(|hit| format!("{}:{}", hit.path, hit.start_line))
                 .collect();
-            format!(" (could be any of {}: {} ...)", several.len(), places.join(", "))
+            format!(" (could be any of {}: {} ...)", several.len(), positions.join(", "))
         }
     }
 }

@@ -41,9 +41,9 @@ pub enum ToolError {
     /// `read_unit` needs one of two arguments.
     #[error("give either line or name, so that it is clear which unit is meant")]
     LineOrName,
-    /// `callers` and `callees` need a name or a place.
+    /// `callers` and `callees` need a name or a position.
     #[error("give either name, or path and line, so that it is clear which definition is meant")]
-    NameOrPlace,
+    NameOrPosition,
     /// Nothing is defined at a line.
     #[error("{path}:{line}: no function, method or type is indexed there; give a line in one, or a name")]
     NoDefinition {

@@ -55,7 +55,7 @@ pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// The protocol over HTTP, as a service that answers one path. Each call stands alone: there are no sessions to keep, and
-/// so none to lose. Who may ask is left to whoever has the service.
+/// so none to lose. Access control is left to the service around it.
 #[cfg(feature = "http")]
 pub fn http_service(
     workspace: Arc<Workspace>,

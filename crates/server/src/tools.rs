@@ -197,7 +197,7 @@ impl Calls {
         match (&self.name, &self.path, &self.line) {
             (Some(name), None, None) if has_part(name) => {}
             (None, Some(_), Some(line)) => within("line", line, &LINES)?,
-            _ => return Err(ToolError::NameOrPlace),
+            _ => return Err(ToolError::NameOrPosition),
         }
         self.size.check()
     }

@@ -60,32 +60,32 @@ pub(crate) fn find_shapes(
             |function: &&Function| contains(closure, &function.body) && contains(&function.bytes, closure);
         !by_body.get(first).is_some_and(is_named)
     });
-    for places in [&mut parameters, &mut results, &mut locals] {
-        places.sort_by_key(|place| (place.start, place.end));
-        places.dedup();
+    for ranges in [&mut parameters, &mut results, &mut locals] {
+        ranges.sort_by_key(|range| (range.start, range.end));
+        ranges.dedup();
     }
     let owners = Owners::new(&functions, &closures);
     let mut shapes: Vec<FunctionShape> = functions.iter().map(FunctionShape::of).collect();
-    for place in parameters {
-        if let Some(shape) = owners.of(&place).and_then(|owner| shapes.get_mut(owner))
-            && !contains(&shape.body, &place)
+    for range in parameters {
+        if let Some(shape) = owners.of(&range).and_then(|owner| shapes.get_mut(owner))
+            && !contains(&shape.body, &range)
         {
-            let mut name = String::from_utf8_lossy(&source[place]).into_owned();
+            let mut name = String::from_utf8_lossy(&source[range]).into_owned();
             truncate(&mut name, MAX_NAME_BYTES);
             shape.parameters.push(name);
         }
     }
-    for place in locals {
-        if let Some(shape) = owners.of(&place).and_then(|owner| shapes.get_mut(owner)) {
-            let mut name = String::from_utf8_lossy(&source[place.clone()]).into_owned();
+    for range in locals {
+        if let Some(shape) = owners.of(&range).and_then(|owner| shapes.get_mut(owner)) {
+            let mut name = String::from_utf8_lossy(&source[range.clone()]).into_owned();
             truncate(&mut name, MAX_NAME_BYTES);
-            if contains(&shape.body, &place) && !shape.locals.contains(&name) {
+            if contains(&shape.body, &range) && !shape.locals.contains(&name) {
                 shape.locals.push(name);
             }
         }
     }
-    for place in results {
-        if let Some(shape) = owners.of(&place).and_then(|owner| shapes.get_mut(owner)) {
+    for range in results {
+        if let Some(shape) = owners.of(&range).and_then(|owner| shapes.get_mut(owner)) {
             shape.returns_value = true;
         }
     }
@@ -136,14 +136,14 @@ impl Owners {
         Self { ranges, parents }
     }
 
-    /// The function whose own a place is; `None` where that is a closure, or no function is around it.
-    fn of(&self, place: &Range<usize>) -> Option<usize> {
-        let next = self.ranges.partition_point(|(range, _)| range.start <= place.start);
+    /// The function whose own a range is; `None` where that is a closure, or no function is around it.
+    fn of(&self, inner: &Range<usize>) -> Option<usize> {
+        let next = self.ranges.partition_point(|(range, _)| range.start <= inner.start);
         let mut candidate = next.checked_sub(1);
         while let Some(index) = candidate {
             let (range, owner) = &self.ranges[index];
             // A closure that is returned is a value of what is around it.
-            if contains(range, place) && (owner.is_some() || range != place) {
+            if contains(range, inner) && (owner.is_some() || range != inner) {
                 return *owner;
             }
             candidate = self.parents[index];

@@ -28,7 +28,7 @@ pub struct Encoder {
     /// The layers, the first one first.
     pub layers: Vec<Layer>,
     /// Where a layer normalizes.
-    pub norm_place: NormPlace,
+    pub norm_order: NormOrder,
     /// Applied after the last layer.
     pub last_norm: Option<Norm>,
 }
@@ -59,7 +59,7 @@ pub struct FeedForward {
 
 /// Where the normalizations of a layer are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormPlace {
+pub enum NormOrder {
     /// Of the input of each half.
     Before,
     /// Of the sum of each half with its input.
@@ -223,9 +223,9 @@ impl Encoder {
 
     /// The input of half a layer.
     fn input<'a>(&self, norm: &Norm, states: &'a [f32], normed: &'a mut Vec<f32>) -> &'a [f32] {
-        match self.norm_place {
-            NormPlace::After => states,
-            NormPlace::Before => {
+        match self.norm_order {
+            NormOrder::After => states,
+            NormOrder::Before => {
                 normed.clear();
                 normed.extend_from_slice(states);
                 norm.apply(normed);
@@ -236,7 +236,7 @@ impl Encoder {
 
     /// Ends half a layer.
     fn finish(&self, norm: &Norm, states: &mut [f32]) {
-        if self.norm_place == NormPlace::After {
+        if self.norm_order == NormOrder::After {
             norm.apply(states);
         }
     }

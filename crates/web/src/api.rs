@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::question::{COMMON, Place, Question, query};
+use crate::question::{COMMON, Position, Question, query};
 use crate::router::App;
 
 /// Calls that are listed where a request does not say how many.
@@ -56,22 +56,24 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Answered<A
 
 pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<Answer<SimilarQuestion>> {
     params.only(&[&["path", "line"], &COMMON[..]].concat())?;
-    let place = Place::read(&params, &app.trees)?;
+    let position = Position::read(&params, &app.trees)?;
     // The tree says where the unit is; what is like it may be in any.
     let question = Question::read(&params.without("tree"), &app.trees)?;
     let current = app.trees.ready()?;
     let answer = app.gate.run(move || {
         let tree = current.tree.tree();
-        let given = unit_at(&tree, &place)?;
+        let given = unit_at(&tree, &position)?;
         let select = |hits: Vec<Hit>| hits;
         Ok(quarry_answer::similar(&tree, &given, &question.request(), Duration::ZERO, select)?)
     });
     Ok(Json(answer.await?))
 }
 
-/// The unit at a place.
-pub(crate) fn unit_at(tree: &Tree, place: &Place) -> Result<Hit, Problem> {
-    tree.index.unit_at_in(place.root, &place.path, place.line).ok_or_else(|| no_unit(&place.path, place.line))
+/// The unit at a position.
+pub(crate) fn unit_at(tree: &Tree, position: &Position) -> Result<Hit, Problem> {
+    tree.index
+        .unit_at_in(position.root, &position.path, position.line)
+        .ok_or_else(|| no_unit(&position.path, position.line))
 }
 
 fn no_unit(path: &str, line: u32) -> Problem {
@@ -87,7 +89,7 @@ const CALLS: [&str; 5] = ["name", "path", "line", "tree", "limit"];
 pub(crate) struct CallsAsked {
     /// As it was asked for.
     pub query: String,
-    place: Option<Place>,
+    position: Option<Position>,
     limit: usize,
 }
 
@@ -95,25 +97,25 @@ impl CallsAsked {
     pub fn read(params: &Params, app: &App) -> Result<Self, Problem> {
         params.only(&CALLS)?;
         let limit = params.number("limit")?.unwrap_or(DEFAULT_CALLS);
-        let (query, place) = match params.get("name") {
+        let (query, position) = match params.get("name") {
             Some(name) => (name.to_owned(), None),
             None => {
-                let place = Place::read(params, &app.trees)?;
-                (format!("{}:{}", place.path, place.line), Some(place))
+                let position = Position::read(params, &app.trees)?;
+                (format!("{}:{}", position.path, position.line), Some(position))
             }
         };
-        Ok(Self { query, place, limit })
+        Ok(Self { query, position, limit })
     }
 
     pub fn definitions(&self, tree: &Tree) -> Result<Vec<Hit>, Problem> {
-        let Some(Place { root, path, line }) = &self.place else {
+        let Some(Position { root, path, line }) = &self.position else {
             return Ok(tree.index.definitions_of(&self.query, &Filter::default()));
         };
         let found = tree.index.definition_at_in(*root, path, *line);
         found.map(|hit| vec![hit]).ok_or_else(|| {
-            let place = format!("{path:?}, line {line}");
+            let position = format!("{path:?}, line {line}");
             Problem::not_found(format!(
-                "{place}: no function, method or type is indexed there; name a line in one"
+                "{position}: no function, method or type is indexed there; name a line in one"
             ))
         })
     }

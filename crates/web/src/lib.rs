@@ -1,6 +1,6 @@
 //! Search in a browser and over HTTP: `quarry serve`.
 //!
-//! [`Trees`] holds the indexed trees; whoever keeps their index fresh gives it each new one. [`Server`] answers requests
+//! [`Trees`] holds the indexed trees; the process that refreshes an index hands over each new one. [`Server`] answers requests
 //! from it: pages for people, which need no script, and the objects of `--json` for programs. It holds no search logic:
 //! handlers parse what is asked, have `quarry_answer` answer it away from the threads that serve, and render that.
 //!

@@ -95,7 +95,7 @@ impl Server {
         Self::listen(address, router(App::new(trees, access, workspaces)))
     }
 
-    /// Listens at `address` for the people who fill in a form; whoever has no link of their own is refused.
+    /// Listens at `address` for the people who fill in a form; requests without a personal link are refused.
     ///
     /// # Errors
     /// When the address cannot be used.

@@ -24,7 +24,7 @@ pub fn description() -> Value {
         true,
         "What the code does in plain words, or the name of a symbol.",
     );
-    let place: [Parameter; 2] = [
+    let position: [Parameter; 2] = [
         ("path", text(), true, "File, relative to its tree."),
         ("line", line(), true, "A line in the unit, counted from 1."),
     ];
@@ -41,7 +41,7 @@ pub fn description() -> Value {
         [("line", line(), false, "Only the innermost unit at this line, with its source.")];
     let mut paths = serde_json::Map::new();
     let mut add = |path: &str, about: &str, in_path: &[Parameter], query: &[Parameter], answer: Value| {
-        let located = |place: &'static str| move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": place, "required": required, "schema": schema, "description": about });
+        let located = |location: &'static str| move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": location, "required": required, "schema": schema, "description": about });
         let parameters: Vec<Value> =
             in_path.iter().map(located("path")).chain(query.iter().map(located("query"))).collect();
         let problem = json!({
@@ -69,14 +69,14 @@ pub fn description() -> Value {
         search,
     );
     let similar = schema(schemas.subschema_for::<Answer<SimilarQuestion>>());
-    let mut places = [place.to_vec(), units()].concat();
-    places.retain(|parameter| parameter.0 != "tree");
-    places.push(tree());
+    let mut unit_at = [position.to_vec(), units()].concat();
+    unit_at.retain(|parameter| parameter.0 != "tree");
+    unit_at.push(tree());
     add(
         "/api/v1/similar",
         "Finds code like the code at a line, as `quarry similar --json`.",
         &[],
-        &places,
+        &unit_at,
         similar,
     );
     let callers = schema(schemas.subschema_for::<Callers>());

@@ -120,13 +120,13 @@ pub(crate) fn query(params: &Params) -> Result<&str, Problem> {
 }
 
 /// Where a unit is.
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub root: usize,
     pub path: String,
     pub line: u32,
 }
 
-impl Place {
+impl Position {
     /// # Errors
     /// When a parameter is missing or has no such value.
     pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {

@@ -44,7 +44,7 @@ const APPLICATION: i32 = 0x514c_6564;
 /// The version of the schema.
 const VERSION: i32 = 5;
 
-/// What makes a ledger of a version one of the next: whoever adds to it does that first. Nothing that it holds changes.
+/// Statements that migrate a ledger from a version to the next, before anything is added. Nothing that it holds changes.
 const UPGRADES: [(i32, &str); 1] = [
     // Which assertions of a program were evaluated.
     (4, "ALTER TABLE runs ADD COLUMN assertions TEXT"),

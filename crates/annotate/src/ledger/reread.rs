@@ -37,14 +37,14 @@ pub(crate) struct StoredEvent {
 pub(crate) struct AdoptedPair {
     /// The number of the pair.
     pub(crate) number: i64,
-    /// The events, with what a run comes to where that is something else.
+    /// The events, with the new outcomes of runs where these differ.
     pub(crate) events: Vec<(StoredEvent, Option<ChangedResult>)>,
     pub(crate) verdict: Option<Verdict>,
     /// Why there is none, where there was one before.
     pub(crate) reason: Option<String>,
 }
 
-/// A run that comes to something else than is stored.
+/// A run whose outcome differs from the stored one.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangedResult {
     pub(crate) run: Run,

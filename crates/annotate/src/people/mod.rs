@@ -1,4 +1,4 @@
-//! What people say: forms that they fill in, what they wrote, and what that comes to.
+//! Human raters: the forms that they fill in, their answers, and the results.
 //!
 //! A [`Form`] is a file for people: its rows are pairs, lists of results, two answers side by side, or code that a
 //! model wrote, in an order that a seed draws, without anybody's label. What is asked and what a label means is a

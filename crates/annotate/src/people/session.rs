@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((next("c", now), next("d", now), next("e", now)), (Some(2), Some(2), None));
         assert_eq!(session.answer("a", 1, &said("3"), false, now).unwrap(), Kept::New);
         assert_eq!(next("e", now), None);
-        // Somebody went away.
+        // An annotator left.
         assert_eq!(next("e", now + LEASE), Some(1));
         assert_eq!(session.finished(), (0, 2));
         assert_eq!(session.answer("e", 1, &said("0"), false, now).unwrap(), Kept::New);

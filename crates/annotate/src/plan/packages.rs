@@ -104,7 +104,7 @@ impl RulesPlan {
     }
 }
 
-/// What of these settings may change a label, the same from wherever the plan is read.
+/// The settings that may change a label, the same from wherever the plan is read.
 pub(super) fn what_labels_depend_on(settings: &Settings, directory: &Path) -> String {
     let rules = |Rules { index, allow, deny }: &Rules| {
         let index = index.as_ref().map(|index| match index {

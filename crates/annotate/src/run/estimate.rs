@@ -6,7 +6,7 @@ use super::Judging;
 use crate::error::AnnotateError;
 use crate::judge::Next;
 
-/// What of CoSQA+'s candidates was not clear (§6 of its protocol: 33 %), for estimates.
+/// Share of CoSQA+'s candidates that was not clear (§6 of its protocol: 33 %), for estimates.
 const UNCLEAR_SHARE: f64 = 1.0 / 3.0;
 
 /// Tokens of a verdict and of a test program as they usually are, for estimates.

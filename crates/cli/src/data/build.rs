@@ -10,6 +10,7 @@ use quarry_annotate::Judging;
 use quarry_factory::{
     Damage, Plan, Step, Tools, WrittenEstimate, damaged_exports, estimate_written, rehearse,
 };
+use quarry_metrics::table::{Layout, Table};
 use quarry_text::counted;
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ use crate::output;
 
 /// A plan, and where it is built.
 #[derive(Debug, Args)]
-struct PlaceArgs {
+struct PlanArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
@@ -37,7 +38,7 @@ struct PlaceArgs {
 #[derive(Debug, Args)]
 pub struct BuildArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    plan: PlanArgs,
     /// Check everything, and say what would be done and how much that is at most, without doing it
     #[arg(long)]
     dry_run: bool,
@@ -50,7 +51,7 @@ pub struct BuildArgs {
 #[derive(Debug, Args)]
 pub struct StatusArgs {
     #[command(flatten)]
-    place: PlaceArgs,
+    plan: PlanArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -61,7 +62,7 @@ pub struct StatusArgs {
 /// # Errors
 /// When the plan, its sources or a step of it are wrong, or the user stops. What was done until then is kept.
 pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
-    let PlaceArgs { plan, out, models } = &args.place;
+    let PlanArgs { plan, out, models } = &args.plan;
     let plan = Plan::open(plan)?;
     let out = out.clone().unwrap_or_else(|| plan.default_out());
     let models = models.resolve(None)?;
@@ -94,7 +95,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When the plan or something that it names is missing or wrong.
 pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let PlaceArgs { plan, out, models } = &args.place;
+    let PlanArgs { plan, out, models } = &args.plan;
     let plan = Plan::open(plan)?;
     let out = out.clone().unwrap_or_else(|| plan.default_out());
     let models = models.resolve(None)?;
@@ -155,12 +156,11 @@ fn counts(step: &Step) -> String {
 
 /// Steps, each on a line with what it came to, if it is done.
 fn listed(steps: &[(Step, bool)]) -> String {
-    let width = steps.iter().map(|(step, _)| step.name.len()).max().unwrap_or_default();
-    let line = |(step, done): &(Step, bool)| {
-        let state = if *done { counts(step) } else { "to do".to_owned() };
-        format!("{:<width$}  {state}\n", step.name)
-    };
-    steps.iter().map(line).collect()
+    let mut table = Table::new(["step", "result"]).align_left([1]);
+    for (step, done) in steps {
+        table.push([step.name.to_string(), if *done { counts(step) } else { "to do".to_owned() }]);
+    }
+    table.render(Layout::Text)
 }
 
 /// What having queries written usually takes.
@@ -173,7 +173,7 @@ fn writing(estimate: &WrittenEstimate) -> String {
     )
 }
 
-/// How much a build comes to at most, as far as that follows from the steps that are done.
+/// Upper bounds for the steps to do, as far as they follow from those that are done.
 fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
     let count = |name: &str, counted: &str| {
         let step = steps.iter().find(|(step, done)| *done && step.name == name);

@@ -33,7 +33,7 @@ pub struct PullArgs {
     json: bool,
 }
 
-/// Lists data sets, or downloads one. What was interrupted goes on where it stopped.
+/// Lists data sets, or downloads one. An interrupted download is resumed.
 ///
 /// # Errors
 /// When there is no such data set, or a file cannot be downloaded, verified or written.

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_factory::{CallRow, QualityRow, WrittenReport};
+use quarry_metrics::table::{Sections, Table};
 use serde_json::{Value, json};
 
-use crate::output;
+use crate::eval::arguments::LayoutArgs;
 
 /// Arguments of `quarry data written`.
 #[derive(Debug, Args)]
@@ -15,9 +16,8 @@ pub struct WrittenArgs {
     /// Directory of a build with written queries
     #[arg(value_name = "DIR")]
     build: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    layout: LayoutArgs,
 }
 
 /// Reports.
@@ -26,10 +26,7 @@ pub struct WrittenArgs {
 /// When nothing was built there, or without written queries.
 pub fn run(args: &WrittenArgs) -> anyhow::Result<ExitCode> {
     let report = WrittenReport::read(&args.build)?;
-    match args.json {
-        true => output::print_json(&value(&report))?,
-        false => output::print(&text(&report))?,
-    }
+    args.layout.print(&value(&report), || sections(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -65,50 +62,81 @@ fn value(report: &WrittenReport) -> Value {
     })
 }
 
-fn text(report: &WrittenReport) -> String {
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let mut text = format!("functions in the call graph: {}\n", report.functions);
-    for CallRow { kind, calls, mean, maximum, functions, share, published } in report.calls {
+fn sections(report: &WrittenReport) -> Sections {
+    Sections::new()
+        .text(format!("functions in the call graph: {}", report.functions))
+        .table(calls(report))
+        .titled("Queries written", classes(report))
+        .titled("Queries by calls in the project", quality(report))
+        .titled("Cost", cost(report))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", share * 100.0)
+}
+
+/// Each figure of calls, with that of Query4Code after it.
+fn calls(report: &WrittenReport) -> Table {
+    let mut table = Table::new(["calls", "number", "% of both", "mean", "maximum", "% of functions"]);
+    for CallRow { kind, calls, mean, maximum, functions, share, published } in &report.calls {
         let (published_mean, published_maximum, published_share) = published;
-        text += &format!(
-            "calls {kind}: {calls}, {} of both; {mean:.2} a function, at most {maximum}; {} of functions (Query4Code: {}, \
-             {published_mean} a function, at most {published_maximum})\n",
-            percent(share),
-            percent(functions),
-            percent(published_share),
-        );
+        table.push([
+            (*kind).to_owned(),
+            calls.to_string(),
+            percent(*share),
+            format!("{mean:.2}"),
+            maximum.to_string(),
+            percent(*functions),
+        ]);
+        table.push([
+            format!("{kind}, Query4Code"),
+            String::new(),
+            percent(*published_share),
+            published_mean.to_string(),
+            published_maximum.to_string(),
+        ]);
     }
+    table
+}
+
+fn classes(report: &WrittenReport) -> Table {
     let written: u64 = report.classes.iter().sum();
-    let classes: Vec<String> =
-        (1..).zip(report.classes).map(|(class, count)| format!("{class}: {count}")).collect();
-    text += &format!(
-        "queries written: {written}, by class {}; answers that cannot be read: {}; kept: {}{}\n",
-        classes.join(", "),
-        report.unreadable,
-        report.kept(),
-        if written > 0 {
-            format!(", {}", percent(report.kept() as f64 / written as f64))
-        } else {
-            String::new()
-        },
-    );
-    text += "calls in the project  callees shown  queries  mean score  kept\n";
+    let share = |count: u64| if written > 0 { percent(count as f64 / written as f64) } else { String::new() };
+    let mut table = Table::new(["queries", "number", "%"]);
+    table.push(["all".to_owned(), written.to_string(), share(written)]);
+    for (class, count) in (1..).zip(report.classes) {
+        table.push([format!("of class {class}"), count.to_string(), share(count)]);
+    }
+    table.push(["kept".to_owned(), report.kept().to_string(), share(report.kept())]);
+    table.push(["answers that cannot be read".to_owned(), report.unreadable.to_string()]);
+    table
+}
+
+fn quality(report: &WrittenReport) -> Table {
+    let mut table = Table::new(["calls", "callees shown", "queries", "mean score", "% kept"]).align_left([1]);
     for QualityRow { calls, with_callees, queries, score, kept } in &report.quality {
-        let calls = if *calls == 5 { "5 or more".to_owned() } else { calls.to_string() };
-        let shown = if *with_callees { "yes" } else { "no" };
-        text += &format!("{calls:>20}  {shown:>13}  {queries:>7}  {score:>10.2}  {:>4.0} %\n", kept * 100.0);
+        table.push([
+            if *calls == 5 { "5 or more".to_owned() } else { calls.to_string() },
+            if *with_callees { "yes" } else { "no" }.to_owned(),
+            queries.to_string(),
+            format!("{score:.2}"),
+            percent(*kept),
+        ]);
     }
-    text += &format!("tokens of all questions: {}", report.tokens);
-    if report.dollars > 0.0 {
-        text += &format!(", {:.4} dollars", report.dollars);
-    }
-    if let (Some(tokens), Some(dollars)) =
-        (per_query(report, report.tokens as f64), per_query(report, report.dollars))
-    {
-        text += &format!("; for a query that was kept: {tokens:.0} tokens");
-        if dollars > 0.0 {
-            text += &format!(", {dollars:.6} dollars");
-        }
-    }
-    text + "\n"
+    table
+}
+
+fn cost(report: &WrittenReport) -> Table {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    let tokens = report.tokens as f64;
+    let mut table = Table::new(["questions", "tokens", "dollars"]);
+    table.push(["all".to_owned(), report.tokens.to_string(), number(Some(report.dollars), 4)]);
+    table.push([
+        "for a query that was kept".to_owned(),
+        number(per_query(report, tokens), 0),
+        number(per_query(report, report.dollars), 6),
+    ]);
+    table
 }

@@ -281,7 +281,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
     let page = include_str!("../../../../docs/reference/evaluation-plans.md");
     let plan = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let documented: toml::Table = plan.parse().unwrap();
-    // The example as it stands names a baseline, a protocol and options that there are.
+    // Everything that the example names exists: baseline, protocol, options.
     read(plan).unwrap();
     let dataset = documented["datasets"][0].as_table().unwrap();
     for (table, found) in [

@@ -106,7 +106,7 @@ impl<'p> Archive<'p> {
                     texts.insert(path.clone(), bytes);
                 }
                 n_wanted += usize::from(max_bytes_of_member(&path, &options).is_some());
-                // Two are enough to know that there is no common one.
+                // Two suffice to tell that there is no common one.
                 if tops.len() < 2 {
                     tops.insert(path.split_once('/').map(|(top, _)| top.to_owned()));
                 }

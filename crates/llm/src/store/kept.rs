@@ -32,7 +32,7 @@ struct Found {
     is_left_over: bool,
 }
 
-/// What of an entry says whose answer it is.
+/// The part of an entry that says whose answer it is.
 #[derive(Deserialize)]
 struct Head {
     url: String,

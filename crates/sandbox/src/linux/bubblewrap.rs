@@ -49,7 +49,7 @@ pub(crate) struct Access<'a> {
     pub stop: Option<&'a AtomicBool>,
 }
 
-/// What of `/etc` finding and trusting another machine takes.
+/// Files in `/etc` for name resolution and certificates.
 const NETWORK_ETC: &[&str] = &[
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -65,7 +65,7 @@ const NETWORK_ETC: &[&str] = &[
 /// How often the size of a directory is looked at.
 const SIZE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What of `/etc` interpreters need to start.
+/// Files in `/etc` that interpreters need to start.
 const ETC: &[&str] =
     &["/etc/alternatives", "/etc/ld.so.cache", "/etc/R", "/etc/php", "/etc/php.ini", "/etc/php.d"];
 
@@ -434,7 +434,7 @@ impl Drop for Init {
     }
 }
 
-/// Whether bubblewrap, which is gone, told the status of a program: it does so only for one that it started.
+/// Whether bubblewrap, which has ended, reported the status of a program: it does so only for one that it started.
 fn has_exit_code(mut status: PipeReader) -> bool {
     let mut lines = Vec::new();
     status.read_to_end(&mut lines).is_ok()

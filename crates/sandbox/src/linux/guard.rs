@@ -1,7 +1,7 @@
 //! Ends sandboxes whose owner was killed while bubblewrap set them up.
 //!
 //! `--die-with-parent` binds each of bubblewrap's two processes to its parent once it has come so far. A parent that
-//! is killed earlier leaves a sandbox without anybody who would end it. So a shell waits for the end of this process,
+//! is killed earlier leaves a sandbox that nothing would end. So a shell waits for the end of this process,
 //! whatever that is, kills what bears its mark, and removes the cgroups that are left.
 
 use std::io::Write;

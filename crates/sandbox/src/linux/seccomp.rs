@@ -80,7 +80,7 @@ const REFUSED: &[(&str, i64)] = &[
     ("vhangup", libc::SYS_vhangup),
 ];
 
-/// The same, of calls that there are on some machines only.
+/// The same, for calls that exist only on some architectures.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[(&str, i64)] =
     &[("iopl", libc::SYS_iopl), ("ioperm", libc::SYS_ioperm), ("modify_ldt", libc::SYS_modify_ldt)];

@@ -186,7 +186,7 @@ impl Packages {
         directory: &Path,
     ) -> Result<Manifest, PackageError> {
         let work = directory.with_extension(PARTIAL);
-        // Somebody who was making it may have been killed.
+        // The process that was making it may have been killed.
         remove(&work)?;
         let made = self.make_in(&work, manager, requirements, directory);
         let removed = remove(&work);
@@ -417,7 +417,7 @@ impl Packages {
     }
 }
 
-/// What of the environment says how the network is reached and whom to trust, and the files that it names.
+/// Environment variables for proxies and certificates, and the files that they name.
 fn network_environment() -> (Vec<(String, String)>, Vec<PathBuf>) {
     const NAMES: [&str; 9] = [
         "HTTP_PROXY",

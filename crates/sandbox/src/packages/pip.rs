@@ -130,7 +130,7 @@ impl Manager for Pip {
     }
 
     /// Resolved once more, from what was fetched alone: so a wheel that another one names by its address, which pip
-    /// takes from wherever that is, fails here for want of a network.
+    /// takes from wherever that is, fails here, without a network.
     fn install(&self, requirements: &[String]) -> Option<Program> {
         let target = format!("{OUTPUT_DIRECTORY}/{SITE}");
         let mut arguments = vec!["--no-cache-dir", "--retries", "0", "install", "--only-binary=:all:"];

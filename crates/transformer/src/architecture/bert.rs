@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
-use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormPlace, Positions};
+use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormOrder, Positions};
 use crate::numeric::add_to_rows;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
@@ -131,7 +131,7 @@ impl Architecture for Bert {
             relative: None,
             embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
             layers: layers(weights, &self.shape, &names)?,
-            norm_place: NormPlace::After,
+            norm_order: NormOrder::After,
             last_norm: None,
             shape: self.shape.clone(),
         })

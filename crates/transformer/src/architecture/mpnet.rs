@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::bert::{Config, Names, layers};
 use super::{Architecture, Shape, check_sizes, parse};
-use crate::encoder::{Encoder, Norm, NormPlace, Positions, RelativePositions};
+use crate::encoder::{Encoder, Norm, NormOrder, Positions, RelativePositions};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -69,7 +69,7 @@ impl Architecture for MpNet {
             }),
             embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
             layers: layers(weights, &self.shape, &names)?,
-            norm_place: NormPlace::After,
+            norm_order: NormOrder::After,
             last_norm: None,
             shape: self.shape.clone(),
         })

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
-use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormPlace, RelativePositions};
+use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormOrder, RelativePositions};
 use crate::pooling::Dense;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
@@ -147,7 +147,7 @@ impl Architecture for T5 {
             }),
             embedding_norm: None,
             layers: (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?,
-            norm_place: NormPlace::Before,
+            norm_order: NormOrder::Before,
             last_norm: Some(Norm::root_mean_square(weights, "encoder.final_layer_norm", &self.shape)?),
             shape: self.shape.clone(),
         })

@@ -48,7 +48,7 @@ pub(crate) async fn file(
         let unit_lines = unit.as_ref().map(|hit| hit.start_line..hit.end_line + 1);
         let code = (first..end).map(|index| CodeLine { line: numbers[index], index, text: all[index] });
         let names: Vec<_> = file.hits().filter(|hit| !hit.name.is_empty()).take(MAX_NAMES).collect();
-        let place = |line: u32| {
+        let position = |line: u32| {
             Params::default().with("tree", &name).with("path", &path).with("line", &line.to_string())
         };
         let raw = format!("/raw/{}/{}", path_text(&name).replace('/', "%2F"), path_text(&path));
@@ -69,9 +69,9 @@ pub(crate) async fn file(
                     p .actions {
                         a href=(raw) { "Raw" }
                         @if let Some(hit) = unit {
-                            " · " a href=(place(hit.start_line).link("/similar")) { "Similar code" }
+                            " · " a href=(position(hit.start_line).link("/similar")) { "Similar code" }
                             @if !hit.name.is_empty() {
-                                " · " a href=(place(hit.start_line).link("/calls")) { "Calls" }
+                                " · " a href=(position(hit.start_line).link("/calls")) { "Calls" }
                             }
                         }
                         @for link in &app.trees.links {

@@ -19,7 +19,7 @@ use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::question::{COMMON, Place, Question, query};
+use crate::question::{COMMON, Position, Question, query};
 use crate::router::App;
 use crate::trees::{Progress, Trees};
 
@@ -90,10 +90,10 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     Ok(Html(html.await?))
 }
 
-/// Code like the code at a place.
+/// Code like the code at a position.
 pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     params.only(&[&["path", "line"], &COMMON[..]].concat())?;
-    let place = Place::read(&params, &app.trees)?;
+    let position = Position::read(&params, &app.trees)?;
     let mut question = Question::read(&params.without("tree"), &app.trees)?;
     if params.get("lines").is_none() {
         question.shown.excerpt = Excerpt::Best(PAGE_LINES);
@@ -102,7 +102,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     let gate = app.gate.clone();
     let html = gate.run(move || {
         let tree = current.tree.tree();
-        let given = unit_at(&tree, &place)?;
+        let given = unit_at(&tree, &position)?;
         let mut shown = Vec::new();
         let select = |hits: Vec<Hit>| {
             shown.clone_from(&hits);
@@ -257,10 +257,10 @@ impl ResultsShown<'_> {
 
     fn unit_link(&self, hit: &Hit) -> Markup {
         let address = file_address(self.name_of(hit.root), &hit.path, hit.start_line);
-        let place = format!("{}:{}", self.shown_path(hit.root, &hit.path), hit.start_line);
+        let position = format!("{}:{}", self.shown_path(hit.root, &hit.path), hit.start_line);
         html! {
-            a href=(address) { @if hit.name.is_empty() { (place) } @else { code { (hit.name) } } }
-            @if !hit.name.is_empty() { " " span .quiet { (place) } }
+            a href=(address) { @if hit.name.is_empty() { (position) } @else { code { (hit.name) } } }
+            @if !hit.name.is_empty() { " " span .quiet { (position) } }
         }
     }
 
@@ -376,7 +376,7 @@ impl ResultsShown<'_> {
     fn result(&self, result: &ResultView, unit: &UnitView, hit: &Hit) -> Markup {
         let tree = self.name_of(hit.root);
         let address = |line: u32| file_address(tree, &result.path, line);
-        let place = Params::default()
+        let position = Params::default()
             .with("tree", tree)
             .with("path", &result.path)
             .with("line", &unit.start_line.to_string());
@@ -390,7 +390,7 @@ impl ResultsShown<'_> {
                         }
                         " " span .kind { (unit.kind) } " " span .quiet { (result.language) }
                     }
-                    p .place {
+                    p .position {
                         (self.shown_path(hit.root, &result.path)) ":" (unit.start_line) "–" (unit.end_line)
                     }
                     @if !unit.is_declared && !unit.signature.is_empty() {
@@ -398,8 +398,8 @@ impl ResultsShown<'_> {
                     }
                     (self.blocks(unit, hit, &address))
                     p .actions {
-                        a href=(place.link("/similar")) { "Similar code" }
-                        @if is_definition { " · " a href=(place.link("/calls")) { "Calls" } }
+                        a href=(position.link("/similar")) { "Similar code" }
+                        @if is_definition { " · " a href=(position.link("/calls")) { "Calls" } }
                         @for link in &self.trees.links {
                             " · " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
                         }

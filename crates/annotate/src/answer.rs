@@ -1,4 +1,4 @@
-//! What a model's answer must say, and reading it out of what the model wrote.
+//! The formats in which models answer, and parsing their answers.
 
 use quarry_llm::Schema;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ mod tests;
 use fields::{AnswerPart, FieldNames, NamedValue};
 pub(crate) use fields::{bare, is_same};
 
-/// The form of an answer.
+/// The format of an answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, tag = "form", rename_all = "lowercase")]
 pub enum AnswerFormat {
@@ -21,21 +21,21 @@ pub enum AnswerFormat {
     Json(VerdictFormat),
     /// `name: value, name: value`.
     Fields(VerdictFormat),
-    /// One of a few words, which comes first.
+    /// One of a few words, at the beginning of the answer.
     Word(VerdictFormat),
     /// A program.
     Program,
-    /// Commands that install packages, a line each.
+    /// Commands that install packages, one per line.
     Packages,
-    /// A text for people, alone or as a field of a JSON object.
+    /// A text for people, on its own or as a field of a JSON object.
     Text(TextFormat),
 }
 
-/// A text for people.
+/// The format of a text for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextFormat {
-    /// The field of a JSON object that holds it, in any case; the text alone is taken too.
+    /// The field of a JSON object that holds the text, in any case; a bare text is accepted too.
     #[serde(default)]
     pub field: Option<String>,
     /// Whether it must be one line.
@@ -47,54 +47,54 @@ pub struct TextFormat {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictFormat {
-    /// The name of the verdict, and other spellings of it.
+    /// The name of the field with the verdict, and alternative spellings.
     #[serde(default)]
     pub verdict: Vec<String>,
-    /// The name of the reasons.
+    /// The name of the field with the reason.
     #[serde(default)]
     pub reason: Option<String>,
-    /// The name of how sure the model is, from 0 to 1.
+    /// The name of the field with the model's confidence, from 0 to 1.
     #[serde(default)]
     pub confidence: Option<String>,
-    /// What the verdict may be.
+    /// The possible verdicts.
     pub values: Vec<VerdictMeaning>,
 }
 
-/// What a verdict means: a label, or what is done next.
+/// What a verdict means: a label, or what happens next.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictMeaning {
-    /// How it is written, in any case; numbers with any number of zeros behind the point.
+    /// How it is written, ignoring case; numbers may have any number of zeros after the decimal point.
     pub says: Vec<String>,
     /// 1 if the code answers the query, 0 if not.
     #[serde(default)]
     pub label: Option<u8>,
-    /// How well it does, where the guideline has grades.
+    /// The grade, if the guideline has grades.
     #[serde(default)]
     pub grade: Option<u8>,
-    /// What follows if there is no label.
+    /// What happens if there is no label.
     #[serde(default)]
     pub then: Option<FollowUp>,
 }
 
-/// What follows from a verdict without a label.
+/// What happens after a verdict without a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FollowUp {
     /// The next step decides.
     Next,
-    /// The pair is not one that has a label.
+    /// The pair gets no label.
     Discard,
 }
 
-/// A verdict that was read out of an answer.
+/// A verdict parsed from an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParsedAnswer {
     /// What the verdict means.
     pub meaning: VerdictMeaning,
-    /// Why; empty if nothing was said.
+    /// The reason; empty if none was given.
     pub reason: String,
-    /// How sure the model is that it is right, from 0 to 1, where it is asked.
+    /// The model's confidence in the verdict, from 0 to 1, if it was asked for.
     pub confidence: Option<f64>,
 }
 
@@ -140,7 +140,7 @@ impl AnswerFormat {
         Ok(())
     }
 
-    /// The maximum grade that an answer may have, if there are grades.
+    /// The highest grade that an answer may have; `None` without grades.
     pub(crate) fn max_grade(&self) -> Option<u8> {
         match self {
             Self::Json(verdicts) | Self::Fields(verdicts) | Self::Word(verdicts) => {
@@ -150,7 +150,7 @@ impl AnswerFormat {
         }
     }
 
-    /// Whether answers say how sure they are.
+    /// Whether answers contain a confidence.
     pub(crate) fn asks_for_confidence(&self) -> bool {
         match self {
             Self::Json(verdicts) | Self::Fields(verdicts) => verdicts.confidence.is_some(),
@@ -158,7 +158,7 @@ impl AnswerFormat {
         }
     }
 
-    /// The form that servers can hold an answer to: reasons first, so that they stand before the verdict.
+    /// The schema that servers can enforce: the reason comes first, so that the model writes it before the verdict.
     pub(crate) fn schema(&self, name: &str) -> Option<Schema> {
         let verdicts = match self {
             Self::Json(verdicts) => verdicts,
@@ -188,10 +188,10 @@ impl AnswerFormat {
         Some(Schema { name: name.to_owned(), schema })
     }
 
-    /// Reads a verdict. What was asked for as JSON is also taken as named values, and the other way round.
+    /// Reads a verdict. If JSON was requested, `name: value` pairs are accepted too, and vice versa.
     ///
     /// # Errors
-    /// What was expected and what is there, in words for the model.
+    /// What was expected and what was found, phrased for the model.
     pub(crate) fn read(&self, text: &str) -> Result<ParsedAnswer, String> {
         match self {
             Self::Word(verdicts) => verdicts.read_word(text),
@@ -205,7 +205,7 @@ impl AnswerFormat {
     /// Reads a text for people.
     ///
     /// # Errors
-    /// What was expected and what is there, in words for the model.
+    /// What was expected and what was found, phrased for the model.
     pub(crate) fn read_text(&self, text: &str) -> Result<String, String> {
         match self {
             Self::Text(format) => format.read(text),
@@ -233,7 +233,7 @@ impl TextFormat {
         Ok(text.to_owned())
     }
 
-    /// The field of a JSON object, which may be in a code fence; a text that is no JSON is the value itself.
+    /// The field of a JSON object, which may be in a code fence; text that is not JSON is the value itself.
     fn field_of(&self, field: &str, text: &str) -> Result<String, String> {
         let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
         let inside = fenced.map_or(text, |inside| inside.strip_prefix("json").unwrap_or(inside).trim());
@@ -259,7 +259,7 @@ impl VerdictFormat {
         said.join(", ")
     }
 
-    /// The meaning of a value; `written` is all of it.
+    /// The meaning of a value; `written` must match completely.
     fn meaning(&self, written: &str) -> Option<&VerdictMeaning> {
         self.values.iter().find(|meaning| meaning.says.iter().any(|says| is_same(says, written)))
     }
@@ -307,7 +307,7 @@ impl VerdictFormat {
         fields::given(&answer, names, &is_value)
     }
 
-    /// The one verdict that an answer gives, wherever it gives one.
+    /// The verdict of an answer, which must be the same wherever it is given.
     fn decided(&self, name: &str, said: &[NamedValue]) -> Result<&VerdictMeaning, String> {
         let mut decided: Option<(&VerdictMeaning, &NamedValue)> = None;
         let verdicts = || said.iter().filter(|given| given.part == AnswerPart::Verdict);
@@ -324,7 +324,7 @@ impl VerdictFormat {
                 self.expected()
             ));
         };
-        // What the reason says of the verdict may be another one.
+        // A verdict mentioned within the reason may be a different one.
         let differs = |given: &&NamedValue| {
             self.meaning(&given.value).is_some_and(|other| !std::ptr::eq(other, meaning))
         };
@@ -339,7 +339,7 @@ impl VerdictFormat {
     }
 }
 
-/// How sure an answer says that it is, once or always the same.
+/// The confidence in an answer; if given several times, the values must agree.
 fn confidence(name: &str, said: &[NamedValue]) -> Result<f64, String> {
     let mut given = said.iter().filter(|given| given.part == AnswerPart::Confidence && !given.is_mentioned);
     let wrong =
@@ -354,8 +354,8 @@ fn confidence(name: &str, said: &[NamedValue]) -> Result<f64, String> {
     }
 }
 
-/// The number from 0 to 1, or the percentage of at least one, that a value is. Less than one percent is rather a
-/// probability with a sign that does not belong there.
+/// The probability that a value denotes: a number from 0 to 1, or a percentage of at least one. Less than one percent
+/// is more likely a probability with a stray percent sign.
 fn probability(written: &str) -> Option<f64> {
     let (digits, is_percentage) = match written.strip_suffix('%') {
         Some(digits) => (digits.trim_end(), true),
@@ -374,14 +374,14 @@ fn beginning(value: &str) -> String {
     value.chars().take(40).collect()
 }
 
-/// Maximum number of bytes that a test program may have.
+/// Maximum size of a test program, in bytes.
 const MAX_PROGRAM_BYTES: usize = 200_000;
 
-/// The program in an answer: what is in the longest code fence of the language, or of no language; the whole
-/// answer if there is no fence.
+/// The program in an answer: the content of the longest code fence with the language or no language; the whole answer
+/// if there is no fence.
 ///
 /// # Errors
-/// What was expected and what is there, in words for the model.
+/// What was expected and what was found, phrased for the model.
 pub(crate) fn program(answer: &str, language: &Language) -> Result<String, String> {
     let program = match longest_fence(answer, language) {
         Some(program) => program.trim(),
@@ -407,7 +407,7 @@ fn longest_fence<'a>(answer: &'a str, language: &Language) -> Option<&'a str> {
     let mut rest = answer;
     while let Some((_, after)) = rest.split_once("```") {
         let (name, body) = after.split_once('\n')?;
-        // A fence that is not closed goes up to the end: the program may be cut, which running it will tell.
+        // An unclosed fence extends to the end: the program may be truncated, which running it will show.
         let closed = body.strip_prefix("```").map(|after| ("", after)).or_else(|| body.split_once("\n```"));
         let (inside, after) = closed.unwrap_or((body, ""));
         let name = name.trim().to_lowercase();

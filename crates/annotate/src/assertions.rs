@@ -1,11 +1,11 @@
 //! Which assertions of a test program were evaluated, and which of them held.
 //!
-//! A program that ends with status 0 may have evaluated none of its assertions, or gone on after one that did not hold.
-//! So programs are rewritten before they run ([`instrument`]): what decides an assertion is wrapped in a call that
-//! reports it and changes nothing else. Reports go over a pipe of their own, each with a number that is drawn anew for
-//! the run, so that nothing that a program prints is taken for one. A program that means to can still find the number,
-//! as it runs in the same process; all it gains is what ending with status 0 gained it before, as the status is
-//! believed at least the reports: a program that ended with another one has not passed, whatever was reported.
+//! A program that exits with status 0 may have evaluated none of its assertions, or continued after a failed one. So
+//! programs are rewritten before they run ([`instrument`]): the expression that decides an assertion is wrapped in a
+//! call that reports it and changes nothing else. Reports go over a separate pipe, each with a random number chosen
+//! for the run, so that printed output cannot be mistaken for one. A malicious program can still find the number, as
+//! it runs in the same process; but it gains no more than by exiting with status 0, because a nonzero status
+//! overrides the reports: such a program has not passed, whatever was reported.
 
 mod instrument;
 mod sites;
@@ -17,41 +17,43 @@ use serde::{Deserialize, Serialize};
 pub(crate) use instrument::{InstrumentedProgram, ReportStyle};
 pub(crate) use sites::may_assert;
 
-/// Maximum number of reports of one process, which then says that there are more.
+/// Maximum number of reports per process; after that, it reports only that there are more.
 const MAX_REPORTS: u32 = 1_000;
 
 /// The assertions of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assertions {
-    /// Those that were evaluated, each time that they were.
+    /// Number of evaluated assertions, counting each evaluation.
     pub ran: u64,
-    /// The positions of these in the program; one that others call, as `check`, counts each time.
+    /// Number of distinct positions of these in the program; an assertion in a helper such as `check` counts once per
+    /// call of it.
     #[serde(rename = "places")]
     pub sites: u64,
-    /// Of those that ran, such as did not hold.
+    /// Number of evaluated assertions that failed.
     pub failed: u64,
-    /// Of those that ran, such as were broken off, by an error or the end of the program. Many do not hold so.
+    /// Number of evaluated assertions that were interrupted by an error or the end of the program; how many
+    /// assertions fail.
     pub broken_off: u64,
-    /// The line of the program with the first that did not hold or was broken off, 1-based, if known.
+    /// 1-based line in the program of the first assertion that failed or was interrupted, if known.
     pub first_failed_line: Option<u32>,
-    /// Whether there were more than are counted.
+    /// Whether there were more than were counted.
     pub is_cut: bool,
 }
 
-/// What a report says.
+/// The kind of a report.
 #[derive(Clone, Copy, PartialEq)]
 enum ReportKind {
-    /// The program has begun.
+    /// The program has started.
     Started,
     /// An assertion holds.
     Held,
     /// An assertion does not hold.
     Failed,
-    /// The evaluation of an assertion has begun.
+    /// The evaluation of an assertion has started.
     Begun,
-    /// The assertion that was begun holds.
+    /// The assertion whose evaluation was started holds.
     HeldInTheEnd,
-    /// There are more reports than are written.
+    /// There are more reports than were written.
     More,
 }
 
@@ -70,8 +72,8 @@ impl ReportKind {
 }
 
 impl Assertions {
-    /// What the reports with this number say; `None` where the program did not begin to report. What else is in the
-    /// pipe does not count. `called` are the lines of assertions that others call.
+    /// Counts the reports with this number; `None` if the program did not start reporting. Anything else in the pipe
+    /// is ignored. `called` are the lines of assertions inside helper functions.
     fn reported(report: &str, number: &str, called: &BTreeSet<u32>) -> Option<Self> {
         let mut found = Self::default();
         let (mut has_started, mut begun, mut lines) = (false, Vec::new(), BTreeSet::new());
@@ -93,7 +95,7 @@ impl Assertions {
                     begun.push(line);
                 }
                 ReportKind::HeldInTheEnd => {
-                    // The last one of that line: assertions may be within others, and in several threads.
+                    // The last one on that line: assertions may be nested, and run in several threads.
                     if let Some(position) = begun.iter().rposition(|known| *known == line) {
                         begun.remove(position);
                     }
@@ -101,7 +103,7 @@ impl Assertions {
                 ReportKind::More => found.is_cut = true,
             }
         }
-        // Where reports were cut, its end may be what was not written.
+        // If reports were truncated, the end of this one may be among those not written.
         if !found.is_cut {
             found.broken_off = begun.len() as u64;
             found.first_failed_line = found.first_failed_line.or(begun.first().copied());
@@ -110,12 +112,12 @@ impl Assertions {
         has_started.then_some(found)
     }
 
-    /// Those that held.
+    /// Number of assertions that held.
     pub fn held(&self) -> u64 {
         self.ran - self.failed - self.broken_off
     }
 
-    /// How many ran, in words.
+    /// How many assertions ran, as a phrase.
     pub(crate) fn told(&self) -> String {
         match (self.ran, self.is_cut) {
             (1, _) => "1 assertion ran".to_owned(),
@@ -124,13 +126,13 @@ impl Assertions {
         }
     }
 
-    /// Where the first stands that did not hold, in words, if that is known.
+    /// The position of the first failed assertion as a phrase; empty if unknown.
     pub(crate) fn told_line(&self) -> String {
         self.first_failed_line.map(|line| format!(" in line {line} of the program")).unwrap_or_default()
     }
 }
 
-/// A report with this number: what it says, and of which line.
+/// Parses a report with this number into its kind and line.
 fn read_report(text: &str, number: &str) -> Option<(ReportKind, u32)> {
     let (kind, line) = text.strip_prefix(number)?.strip_prefix(' ')?.split_once(' ')?;
     Some((ReportKind::of(kind)?, line.parse().ok()?))

@@ -1,4 +1,4 @@
-//! Auditing: the tests of finished labels are run again.
+//! Auditing: running the tests of finished labels again.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -14,21 +14,21 @@ use crate::language::Language;
 use crate::ledger::{FinishedRun, Ledger};
 use crate::programs::Programs;
 
-/// Runs that are read from the ledger at once.
+/// Number of runs read from the ledger at a time.
 const PAGE: usize = 256;
 
-/// A test program whose outcome is no longer the one that the label rests on.
+/// A test program whose result differs from the one that the label is based on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedRun {
     /// Id of the pair.
     pub pair: String,
-    /// Author of the program, if a person.
+    /// Author of the program; `None` if a model wrote it.
     pub person: Option<String>,
     /// Result when the pair was judged.
     pub before: RunResult,
     /// Result now.
     pub now: RunResult,
-    /// End of its output now.
+    /// The end of its current output.
     pub output: String,
 }
 
@@ -37,20 +37,20 @@ pub struct ChangedRun {
 pub struct SkippedRun {
     /// Id of the pair.
     pub pair: String,
-    /// Author of the program, if a person.
+    /// Author of the program; `None` if a model wrote it.
     pub person: Option<String>,
-    /// Reason.
+    /// Why it could not be run.
     pub reason: String,
 }
 
 /// The results of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
-    /// Programs that were run again, or should have been.
+    /// Number of programs that were to be run again.
     pub runs: u64,
-    /// Programs among these that people wrote.
+    /// Number of these that people wrote.
     pub of_people: u64,
-    /// Programs with another result, by the id of their pair.
+    /// Programs with a different result, by the id of their pair.
     pub changed: Vec<ChangedRun>,
     /// Programs that could not be run, by the id of their pair.
     pub not_run: Vec<SkippedRun>,
@@ -59,7 +59,7 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Whether all was run again and came to the same.
+    /// Whether all programs were run again, with the same results.
     pub fn holds(&self) -> bool {
         self.changed.is_empty() && self.not_run.is_empty() && !self.stopped
     }
@@ -72,8 +72,8 @@ enum RerunResult {
     Skipped(SkippedRun),
 }
 
-/// Runs the programs that the labels of `judge` rest on again, and those that people wrote for its pairs, on so many
-/// threads. Nothing is written.
+/// Runs the programs again that the labels of `judge` are based on, and those that people wrote for its pairs, on
+/// `threads` threads. Nothing is written.
 ///
 /// # Errors
 /// When the ledger cannot be read, or no program can be run.
@@ -157,7 +157,7 @@ fn compare(
     };
     let now = match programs.run(before.program.clone(), &code, limits) {
         Ok(now) => now,
-        // The next one may have what this one lacks.
+        // The next program may not need what is missing here.
         Err(error @ (AnnotateError::Packages(_) | AnnotateError::Unrunnable { .. })) => {
             return Ok(RerunResult::Skipped(SkippedRun { pair, person, reason: error.to_string() }));
         }

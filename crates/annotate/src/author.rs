@@ -1,6 +1,6 @@
-//! Texts that a model writes from prompts, and grades that it gives: what data sets are made of, rather than verdicts
-//! on pairs. Every answer is kept in a cache beside what is made of it, and every call in a log, so that nothing is paid
-//! for twice and no budget is exceeded, however often the work is cut off.
+//! Generating and grading texts from prompts, for building data sets rather than for verdicts on pairs. Answers are
+//! cached beside the generated data, and calls are logged, so that nothing is paid for twice and no budget is
+//! exceeded, even if the work is interrupted.
 
 mod log;
 
@@ -27,34 +27,34 @@ use crate::run::concerns_all;
 use crate::run::waiting::RequestsInFlight;
 use log::CallLog;
 
-/// Tokens of a text as it usually is, for estimates.
+/// Typical tokens of a generated text, for estimates.
 const TYPICAL_TOKENS: u64 = 60;
 
-/// The entries of a plan that say who writes. Paths are relative to the plan's directory.
+/// The entries of a plan that configure the models. Paths are relative to the plan's directory.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthorPlan {
-    /// The model that writes.
+    /// The model that generates.
     pub model: Settings,
-    /// The model that validates what was written; the same without it.
+    /// The model that validates what was generated; the same model if `None`.
     #[serde(default)]
     pub validator: Option<Settings>,
-    /// Directory with prompts that replace those of the program.
+    /// Directory with prompts that replace the built-in ones.
     #[serde(default)]
     prompts: Option<PathBuf>,
-    /// How often a question is asked until the answer can be read.
+    /// How often a question is asked until the answer can be parsed.
     #[serde(default = "two")]
     attempts: u32,
-    /// How much chance there is in answers; what the prompts say otherwise.
+    /// Sampling temperature; that of each prompt if `None`.
     #[serde(default)]
     temperature: Option<f64>,
-    /// A recording that answers instead of the models.
+    /// A recording whose answers are replayed instead of asking the models.
     #[serde(default)]
     replay: Option<PathBuf>,
-    /// A file that all answers are recorded in.
+    /// A file to which all answers are recorded.
     #[serde(default)]
     record: Option<PathBuf>,
-    /// A directory with answers that were paid for before; that of the build without it.
+    /// A directory with cached answers; that of the build if `None`.
     #[serde(default)]
     cache: Option<PathBuf>,
     #[serde(default)]
@@ -65,19 +65,19 @@ fn two() -> u32 {
     2
 }
 
-/// What came of a question.
+/// Outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written<T> {
-    /// It was answered.
+    /// The parsed answer.
     Read(T),
-    /// The model refused, or no answer could be read: asking again changes nothing.
+    /// The model refused, or no answer could be parsed: asking again would not help.
     Unreadable(String),
-    /// This question failed; it can be asked again.
+    /// The question failed; it can be asked again.
     Failed(String),
 }
 
 impl<T> Written<T> {
-    /// The same with another answer, if there is one.
+    /// Applies `change` to the answer, if there is one.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Written<U> {
         match self {
             Self::Read(answer) => Written::Read(change(answer)),
@@ -87,21 +87,21 @@ impl<T> Written<T> {
     }
 }
 
-/// A grade by a model.
+/// A grade that a model gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graded {
-    /// The grade that the prompt has for what the model said.
+    /// The grade that the prompt assigns to the model's verdict.
     pub grade: u8,
-    /// Why; empty if nothing was said.
+    /// The reason; empty if none was given.
     pub reason: String,
 }
 
-/// What answers to questions came to, stored ones included: the same however often the work was cut off.
+/// Usage of the questions asked, cached answers included; independent of interruptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
-    /// Questions.
+    /// Number of questions.
     pub questions: u64,
-    /// Tokens and money, as servers counted them.
+    /// Tokens and money, as reported by the servers.
     pub cost: Cost,
 }
 
@@ -112,12 +112,12 @@ impl Consumed {
     }
 }
 
-/// Which of the models is asked.
+/// Which of the models to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The one that writes.
+    /// The model that generates.
     Writer,
-    /// The one that validates.
+    /// The model that validates.
     Validator,
 }
 
@@ -126,7 +126,7 @@ struct Model {
     price: Price,
 }
 
-/// Asks models to write and to grade. Any number of threads may share it.
+/// Asks models to generate and to grade. Can be shared between threads.
 pub struct Author {
     prompts: Prompts,
     attempts: u32,
@@ -141,10 +141,10 @@ pub struct Author {
 }
 
 impl AuthorPlan {
-    /// Checks the entries, as far as that can be said without their files.
+    /// Validates the entries, without reading the files that they name.
     ///
     /// # Errors
-    /// The entry that is wrong, and what was expected.
+    /// The invalid entry, and what was expected.
     pub fn validate(&self) -> Result<(), String> {
         if self.attempts == 0 || self.attempts > 1000 {
             return Err(format!("`attempts` is {}; expected 1 to 1000", self.attempts));
@@ -164,7 +164,7 @@ impl AuthorPlan {
         Ok(())
     }
 
-    /// Stands for all that an answer to the named prompts depends on.
+    /// Hash of everything that answers to the named prompts depend on.
     ///
     /// # Errors
     /// When a prompt cannot be read.
@@ -195,11 +195,11 @@ fn resolved(directory: &Path, path: &Path) -> Result<PathBuf, AnnotateError> {
 }
 
 impl Author {
-    /// Makes the models of a plan ready; paths are relative to `directory`. Answers and the log of calls are kept in
-    /// `store`.
+    /// Connects to the models of a plan; paths are relative to `directory`. The cache of answers and the log of calls
+    /// are kept in `store`.
     ///
     /// # Errors
-    /// When a setting cannot work, a key is missing, or something cannot be read or written.
+    /// When a setting is invalid, a key is missing, or a file cannot be read or written.
     pub fn open(plan: &AuthorPlan, directory: &Path, store: &Path) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Plan {
             path: directory.to_owned(),
@@ -248,17 +248,17 @@ impl Author {
         })
     }
 
-    /// What all answers came to since it was opened.
+    /// Usage of all questions since it was opened.
     pub fn consumed(&self) -> Consumed {
         *self.consumed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Maximum number of questions at the same time.
+    /// Maximum number of concurrent questions.
     pub fn at_once(&self) -> usize {
         self.at_once
     }
 
-    /// Whether a recording answers, so that nothing is paid.
+    /// Whether answers come from a recording, so that nothing is paid.
     pub fn is_replay(&self) -> bool {
         self.is_replay
     }
@@ -276,10 +276,10 @@ impl Author {
         request
     }
 
-    /// What the model that writes answers to a prompt that asks for a text.
+    /// The text that the generating model answers to a prompt.
     ///
     /// # Errors
-    /// When something is wrong that concerns all questions, or the user wants no more.
+    /// When an error affects all questions, or the user stopped.
     pub fn write(
         &self,
         prompt: &str,
@@ -290,7 +290,7 @@ impl Author {
         self.ask(Asked::Writer, prompt, values, stop, |text| prompt.grammar().read_text(text))
     }
 
-    /// The grade that a prompt gives.
+    /// The grade that a prompt's answer gives.
     ///
     /// # Errors
     /// As for [`Author::write`].
@@ -349,10 +349,10 @@ impl Author {
         })
     }
 
-    /// One call, noted before it is sent.
+    /// One call, logged before it is sent.
     fn call(&self, model: &Model, request: &ChatRequest, stop: &AtomicBool) -> Result<ChatAnswer, Error> {
         let name = model.client.chat_name(request);
-        // An equal call that is running brings the answer for both.
+        // If the same request is already in flight, its answer serves both.
         let _asked = self.in_flight.enter(&name);
         let worst = model.client.estimate_chat(std::slice::from_ref(request)).map_err(Error::Model)?.worst;
         let mut failure = None;
@@ -380,7 +380,7 @@ impl Author {
         Ok(answer)
     }
 
-    /// What questions to a prompt would cost: stored ones and the others, in the worst case and as it usually is.
+    /// What questions to a prompt would cost: cached and new ones, at the worst case and typically.
     ///
     /// # Errors
     /// When the prompt is unknown, or the cache cannot be read.
@@ -401,7 +401,7 @@ impl Author {
     }
 }
 
-/// How prompts call a language.
+/// The name of a language as used in prompts.
 #[must_use]
 pub fn language_title(name: &str) -> &str {
     Language::named(name).map_or(name, |language| &language.title)

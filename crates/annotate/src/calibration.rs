@@ -1,4 +1,4 @@
-//! Whether the confidence of a judge can be believed, by the labels of people.
+//! Comparing a judge's confidence with people's labels.
 
 use quarry_metrics::calibration::{
     Bin, Binning, area_under_risk_coverage, brier_score, expected_calibration_error, reliability,
@@ -12,56 +12,57 @@ use crate::error::AnnotateError;
 use crate::judge::Outcome;
 use crate::ledger::Ledger;
 
-/// Shares of right verdicts for which [`Calibration`] says how many verdicts can be kept.
+/// The shares of correct verdicts for which [`Calibration`] says how many verdicts can be kept.
 const TARGETS: [f64; 3] = [0.9, 0.95, 0.99];
 
-/// Pairs below which a calibration is hardly better than chance: a share of these has an interval of ± 10 points.
+/// With fewer pairs, a calibration is hardly better than chance: the interval of a share is ± 10 points at this
+/// number.
 const FEW_PAIRS: usize = 100;
 
-/// How good confidences are as probabilities that a verdict agrees with the file's label.
+/// How well confidences predict that a verdict agrees with the file's label.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
-    /// Pairs with a label of the file and a verdict with a confidence.
+    /// Pairs with a label in the file and a verdict with a confidence.
     pub pairs: usize,
-    /// How many different confidences the judge said.
+    /// Number of distinct confidences that the judge gave.
     pub confidences: usize,
-    /// Share of them in which the verdict agrees with the file.
+    /// Share of the pairs in which the verdict agrees with the file.
     pub accuracy: f64,
-    /// Confidences as the judge said them.
+    /// Confidences as the judge gave them.
     pub as_said: Forecasts,
-    /// Confidences as they are after calibration on other queries.
+    /// Confidences after recalibration, cross-validated over queries.
     pub calibrated: Forecasts,
-    /// What calibrates them, fitted on all pairs: for verdicts to come.
+    /// The recalibration fitted on all pairs, for future verdicts.
     pub recalibration: Recalibration,
-    /// How many verdicts can be kept where enough of those kept have to be right, on these very pairs.
+    /// How many of these verdicts can be kept at each target accuracy.
     pub kept: Vec<Coverage>,
 }
 
-/// How good probabilities are.
+/// Quality of probabilities.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Forecasts {
-    /// Mean squared distance from what held; less is better.
+    /// Brier score: mean squared difference from the outcome; lower is better.
     pub brier: f64,
-    /// Expected calibration error; less is better.
+    /// Expected calibration error; lower is better.
     pub expected_calibration_error: f64,
-    /// Mean share of wrong verdicts over all shares that could be kept, most confident first; less is better.
+    /// Mean share of wrong verdicts over all coverages, most confident first; lower is better.
     pub area_under_risk_coverage: f64,
     /// The reliability diagram.
     pub bins: Vec<Bin>,
 }
 
-/// The share of verdicts that reaches an accuracy.
+/// The share of verdicts that can be kept at an accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coverage {
-    /// Minimum share of right ones among those kept.
+    /// Minimum share of correct verdicts among those kept.
     pub accuracy: f64,
-    /// Minimum confidence that is kept, as the judge says it; `None` where no confidence is enough.
+    /// Minimum confidence, as the judge gives it, of the verdicts kept; `None` if no confidence suffices.
     pub confidence: Option<f64>,
-    /// Share of all verdicts that are kept.
+    /// Share of all verdicts kept.
     pub share: f64,
 }
 
-/// A verdict whose confidence can be checked.
+/// A verdict whose confidence can be compared with a label.
 struct ConfidenceCase {
     query: String,
     confidence: f64,
@@ -69,7 +70,7 @@ struct ConfidenceCase {
 }
 
 impl Calibration {
-    /// Why the numbers should not be relied on, if there is a reason.
+    /// Why the numbers are unreliable, if they are.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.pairs < FEW_PAIRS {
@@ -87,8 +88,8 @@ impl Calibration {
         warnings
     }
 
-    /// Of the verdicts of `judge`, by cross-validation over queries in `n_folds` parts; `None` where no verdict has
-    /// both a confidence and a label of the file.
+    /// Calibration of the verdicts of `judge`, cross-validated over queries with `n_folds` folds; `None` if no
+    /// verdict has both a confidence and a label in the file.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_judge_that_is_too_sure_is_calibrated() {
-        // Says 0.95 and is right in 7 of 10, says 0.6 and is right in 5 of 10; ten queries with ten pairs of each.
+        // Confidence 0.95 is right in 7 of 10, 0.6 in 5 of 10; ten queries with ten pairs each.
         let case = |number: usize| {
             let (confidence, n_right) = if number % 20 < 10 { (0.95, 7) } else { (0.6, 5) };
             ConfidenceCase { query: (number / 20).to_string(), confidence, is_right: number % 10 < n_right }
@@ -176,7 +177,7 @@ mod tests {
         assert!(found.calibrated.expected_calibration_error < 0.02, "{found:?}");
         assert!(found.calibrated.brier < found.as_said.brier);
         assert!((found.recalibration.apply(0.95) - 0.7).abs() < 0.01, "{found:?}");
-        // No confidence is enough for nine right ones in ten.
+        // No confidence reaches an accuracy of 0.9.
         assert_eq!(found.kept[0], Coverage { accuracy: 0.9, confidence: None, share: 0.0 });
         assert!(found.warnings().is_empty());
         let alike = Calibration::new(&cases[..6], 5, 10).warnings();

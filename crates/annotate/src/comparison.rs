@@ -1,4 +1,4 @@
-//! Judges beside one another: the members of a majority, and a judge with options beside the one without.
+//! Comparing judges: the members of a majority, and a judge with options with the same judge without.
 
 use quarry_metrics::agreement::{Level, krippendorff_alpha, percent_agreement};
 use serde::Serialize;
@@ -8,16 +8,16 @@ use crate::judge::Outcome;
 use crate::ledger::{JudgeWork, Ledger, OptionalWork, PairVotes};
 use crate::plan::Plan;
 
-/// How far the members of a majority agree.
+/// How well the members of a majority agree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemberAgreement {
-    /// Pairs with two or more members that decided.
+    /// Pairs that two or more members decided.
     pub pairs: u64,
-    /// Mean over these pairs of the share of pairs of members that agree.
+    /// Mean over these pairs of the share of member pairs that agree.
     pub percent_agreement: Option<f64>,
-    /// Krippendorff's α between the members, nominal.
+    /// Nominal Krippendorff's α between the members.
     pub krippendorff_alpha: Option<f64>,
-    /// Pairs that have no majority, as no outcome has more than half of the votes.
+    /// Pairs without a majority: no outcome has more than half of the votes.
     pub without_majority: u64,
     /// The members.
     pub members: Vec<MemberRow>,
@@ -26,28 +26,28 @@ pub struct MemberAgreement {
 /// A member of a majority.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MemberRow {
-    /// Model, round or both.
+    /// Model, round, or both.
     pub name: String,
-    /// Pairs that it decided.
+    /// Number of pairs that it decided.
     pub decided: u64,
-    /// Pairs among these with the verdict yes.
+    /// Number of these with the verdict yes.
     pub yes: u64,
-    /// Share of the pairs that it and the majority decided in which they agree.
+    /// Share of agreement over the pairs that both it and the majority decided.
     pub agreement_with_majority: Option<f64>,
-    /// Share of the labeled pairs that it decided in which it agrees with the file.
+    /// Share of agreement with the file over the labeled pairs that it decided.
     pub accuracy: Option<f64>,
 }
 
 /// What the options of a judge cost, and what they changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OptionCosts {
-    /// What each did beyond the judge without options.
+    /// Work and cost of each option.
     pub added: Vec<OptionCost>,
-    /// The judge beside the one without options, where both have judged.
+    /// Comparison with the judge without options, over the pairs that both judged.
     pub beside_plain: Option<PlainComparison>,
 }
 
-/// What an option did beyond the judge without options.
+/// Work and cost of one option.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OptionCost {
     /// Name of the option in `[tests]`.
@@ -56,34 +56,34 @@ pub struct OptionCost {
     pub calls: u64,
     /// Tokens of these calls.
     pub tokens: u64,
-    /// What these cost; `None` where no price is known.
+    /// Cost of these calls; `None` if no price is known.
     pub dollars: Option<f64>,
     /// Runs of programs.
     pub runs: u64,
-    /// Time of calls and runs.
+    /// Total time of calls and runs.
     pub seconds: f64,
 }
 
-/// A judge with options beside the same one without.
+/// Comparison of a judge with options with the same judge without.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PlainComparison {
-    /// Pairs that both have decided, or left unresolved.
+    /// Pairs that both decided or left unresolved.
     pub pairs: u64,
-    /// Pairs whose outcome is another one with the options: (without, with, number).
+    /// Pairs whose outcome differs: (without, with, number).
     pub changed: Vec<(&'static str, &'static str, u64)>,
-    /// Calls for these pairs, more than without.
+    /// Additional calls for these pairs.
     pub calls: i64,
-    /// Tokens for these pairs, more than without.
+    /// Additional tokens for these pairs.
     pub tokens: i64,
-    /// Dollars for these pairs, more than without; `None` where no price is known.
+    /// Additional dollars for these pairs; `None` if no price is known.
     pub dollars: Option<f64>,
-    /// Runs of programs for these pairs, more than without.
+    /// Additional program runs for these pairs.
     pub runs: i64,
-    /// Share of the labeled pairs that both decided in which each agrees with the file: without, with.
+    /// Accuracy by the file over the labeled pairs that both decided: without, with.
     pub accuracy: Option<[f64; 2]>,
 }
 
-/// As the agreement statistics have it: nothing if nobody decided.
+/// The rating for agreement statistics; `None` if undecided.
 fn rating(outcome: Option<Outcome>) -> Option<f64> {
     match outcome? {
         Outcome::Yes => Some(1.0),
@@ -93,7 +93,7 @@ fn rating(outcome: Option<Outcome>) -> Option<f64> {
     }
 }
 
-/// A number of cases, and how many of them are right.
+/// A number of cases, and how many of them are correct.
 #[derive(Clone, Copy, Default)]
 struct Proportion(u64, u64);
 
@@ -115,7 +115,7 @@ fn truth(votes: &PairVotes) -> Option<f64> {
 }
 
 impl MemberAgreement {
-    /// Of a plan with members, of which `judge` is the majority; `None` for other plans.
+    /// The agreement of a plan's members, whose majority is `judge`; `None` for plans without members.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -135,7 +135,7 @@ impl MemberAgreement {
         Ok(Some(Self::new(names, &votes)))
     }
 
-    /// From the votes on pairs, of which the first is the majority and the others are those of `names`.
+    /// Computed from the votes on pairs; the first vote is the majority's, the others those of `names`.
     fn new(names: Vec<String>, votes: &[PairVotes]) -> Self {
         let rows: Vec<Vec<Option<f64>>> = votes
             .iter()
@@ -168,7 +168,7 @@ impl MemberAgreement {
 }
 
 impl OptionCosts {
-    /// Of `judge`, whose plan this is; `None` where the plan has no options.
+    /// The costs of `judge`, which belongs to `plan`; `None` if the plan has no options.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -202,7 +202,8 @@ impl From<OptionalWork> for OptionCost {
 }
 
 impl PlainComparison {
-    /// From the votes of the plain judge and of the other, and what each did for the pairs that both decided.
+    /// Computed from the votes of the judge without and with options, and the work of each for the pairs that both
+    /// decided.
     fn new(votes: &[PairVotes], work: [JudgeWork; 2]) -> Option<Self> {
         let mut beside = Self::default();
         let mut shares = [Proportion::default(); 2];
@@ -260,7 +261,7 @@ mod tests {
             ],
         );
         assert_eq!((found.pairs, found.without_majority), (4, 1));
-        // 1, 1/3, 1 and 0 of the pairs of members agree.
+        // The shares of member pairs that agree are 1, 1/3, 1 and 0.
         assert!((found.percent_agreement.unwrap() - (1.0 + 1.0 / 3.0 + 1.0) / 4.0).abs() < 1e-12);
         // Coincidences of 11 ratings: 6 of yes, 5 of no; observed disagreement 2·(1 + 1)/11, expected 2·6·5/(11·10).
         let alpha = 1.0 - (4.0 / 11.0) / (60.0 / 110.0);

@@ -1,8 +1,8 @@
-//! What a label speaks of.
+//! What counts as an answer when a label is given.
 
 use serde::{Deserialize, Serialize};
 
-/// How much of what a query asks for a code must do to be labeled as its answer.
+/// How much of what a query asks for a code must do to be labeled as an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Criterion {
@@ -14,10 +14,10 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// Both.
+    /// Both criteria.
     pub const ALL: [Self; 2] = [Self::Exact, Self::Half];
 
-    /// As tables have it.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",

@@ -1,11 +1,11 @@
-//! Names of contents.
+//! Content hashes.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-/// The first 128 bits of SHA-256 of `parts`, in hexadecimal. Each part counts with its length, so that moving a word
-/// from one to the next changes the name.
+/// The first 128 bits of SHA-256 of `parts`, in hexadecimal. The length of each part is hashed too, so that moving a
+/// word from one part to the next changes the hash.
 pub(crate) fn digest(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors, with what to do about them.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use quarry_llm::{Failure, LlmError};
 #[cfg(feature = "workers")]
 use quarry_queue::QueueError;
 
-/// Why judging cannot begin or go on.
+/// Why judging cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnnotateError {
@@ -17,7 +17,7 @@ pub enum AnnotateError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: io::Error,
     },
     /// A file or directory cannot be written.
@@ -25,10 +25,10 @@ pub enum AnnotateError {
     Write {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: io::Error,
     },
-    /// A plan is wrong.
+    /// A plan is invalid.
     #[error("{}: {problem}", path.display())]
     Plan {
         /// The file of the plan.
@@ -36,35 +36,35 @@ pub enum AnnotateError {
         /// What was expected, and what to do.
         problem: String,
     },
-    /// A prompt or a guideline is wrong.
+    /// A prompt or a guideline is invalid.
     #[error("{file}: {problem}")]
     Prompt {
-        /// The file, or the name of a built-in one.
+        /// The file, or the name of a built-in prompt.
         file: String,
         /// What was expected.
         problem: String,
     },
-    /// Pairs that cannot be judged.
+    /// Some pairs cannot be judged.
     #[error("{n_wrong} of {n_pairs} pairs cannot be judged; nothing was asked:\n{}", listed.join("\n"))]
     Pairs {
-        /// How many cannot.
+        /// Number of pairs that cannot be judged.
         n_wrong: usize,
-        /// How many there are.
+        /// Number of all pairs.
         n_pairs: usize,
-        /// The first of them, with what was expected.
+        /// The first of these pairs, each with what was expected.
         listed: Vec<String>,
     },
-    /// A form that people filled in cannot be taken.
+    /// A filled-in form cannot be imported.
     #[error("{}: nothing was imported; rows that are wrong: {n_wrong}\n{}", path.display(), listed.join("\n"))]
     Form {
         /// The file that was read.
         path: PathBuf,
-        /// How many rows are wrong.
+        /// Number of invalid rows.
         n_wrong: usize,
-        /// The first of them, with file, line, what was expected and what to do.
+        /// The first of these rows, each with file, line, what was expected and what to do.
         listed: Vec<String>,
     },
-    /// A file of pairs is wrong.
+    /// A file of pairs is invalid.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// The ledger cannot be used.
@@ -74,11 +74,11 @@ pub enum AnnotateError {
         path: PathBuf,
         /// What is wrong, and what to do.
         problem: String,
-        /// What SQLite said.
+        /// The error from SQLite.
         #[source]
         source: Option<rusqlite::Error>,
     },
-    /// The model cannot be asked.
+    /// The model cannot be called.
     #[error(transparent)]
     Model(LlmError),
     /// Programs cannot be run.
@@ -87,28 +87,28 @@ pub enum AnnotateError {
     /// Packages that a program needs could not be fetched this time.
     #[error(transparent)]
     Packages(quarry_sandbox::packages::PackageError),
-    /// One program cannot be run, by anybody.
+    /// A program that cannot be run on any machine.
     #[error("the test program cannot be run: {problem}")]
     Unrunnable {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// Work cannot be handed to workers, or taken.
+    /// Tasks cannot be handed to workers, or received.
     #[cfg(feature = "workers")]
     #[error(transparent)]
     Queue(QueueError),
-    /// A worker can do nothing.
+    /// A worker has neither a model nor a sandbox.
     #[error(
         "there is nothing that this worker could do: name a model that it may ask (--model ADDRESS), or install \
          bubblewrap and an interpreter, so that it can run programs"
     )]
     Idle,
-    /// One pair after the other failed, so that something is wrong with all of them.
+    /// Several pairs in a row failed, which suggests a common cause.
     #[error(
         "{in_a_row} pairs in a row failed, the last of them so: {last}; fix that, and run the plan again"
     )]
     Failures {
-        /// How many.
+        /// Number of failures in a row.
         in_a_row: u32,
         /// The last failure.
         last: String,

@@ -1,4 +1,4 @@
-//! What is known about a pair: the answers of models and the runs of programs, in their order.
+//! The evidence about a pair: answers of models and runs of programs, in order.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 use crate::assertions::{self, Assertions, InstrumentedProgram};
 use crate::language::Language;
 
-/// The option of a plan that a step is for. A judge without options takes none of these steps.
+/// The option of a plan that a step belongs to. A judge without options takes none of these steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionalStep {
-    /// Tests that do not see the code: what joins them with it.
+    /// For tests written without seeing the code: the code that connects them with it.
     FromQuery,
-    /// Further programs.
+    /// Additional programs.
     Programs,
-    /// Broken functions.
+    /// Runs with mutants.
     Mutation,
-    /// Programs that are written anew, since they held for broken functions.
+    /// Programs that are rewritten because they passed with mutants.
     Rewritten,
-    /// Another candidate of the same query.
+    /// Runs with another candidate of the same query.
     Differential,
 }
 
 impl OptionalStep {
-    /// All of them.
+    /// All optional steps.
     pub const ALL: [Self; 5] =
         [Self::FromQuery, Self::Programs, Self::Mutation, Self::Rewritten, Self::Differential];
 
-    /// Its name in the ledger.
+    /// The name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::FromQuery => "from_query",
@@ -59,7 +59,7 @@ pub enum Event {
 /// A model's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelAnswer {
-    /// The prompt that was asked.
+    /// The name of the prompt.
     pub prompt: String,
     /// What the model wrote.
     pub text: String,
@@ -72,10 +72,10 @@ pub struct TestProgram {
     pub language: String,
     /// Its source code.
     pub source: String,
-    /// The option that it is for, if a judge without options would not do it.
+    /// The option that it belongs to; `None` if a judge without options would have it too.
     #[serde(rename = "extra")]
     pub optional_step: Option<OptionalStep>,
-    /// The packages that it is to have, as the language's package manager names them.
+    /// The packages that it needs, as the language's package manager names them.
     pub packages: Vec<String>,
 }
 
@@ -84,60 +84,60 @@ pub struct TestProgram {
 pub struct Run {
     /// The program that ran.
     pub program: TestProgram,
-    /// The packages that it had, each a name and a version; or why those that it asks for cannot be had. Then it did
-    /// not run, and what follows says nothing.
+    /// The installed packages, each with name and version; or why the requested ones are unavailable. In that case
+    /// the program did not run, and the remaining fields carry no information.
     pub provided: Result<Vec<String>, String>,
-    /// Why it is no longer running.
+    /// Why the program ended.
     pub ended: Ended,
-    /// What it wrote to its standard output, shortened.
+    /// Standard output, shortened.
     pub stdout: String,
-    /// What it wrote to its standard error output, shortened.
+    /// Standard error, shortened.
     pub stderr: String,
-    /// Which of its assertions were evaluated; `None` where that is not known.
+    /// Which of its assertions were evaluated; `None` if unknown.
     #[serde(default)]
     pub assertions: Option<Assertions>,
-    /// From start to end.
+    /// Time from start to end.
     pub wall_time: Duration,
-    /// Of all processes together.
+    /// CPU time of all processes together.
     pub cpu_time: Duration,
-    /// Of all processes together, in bytes.
+    /// Peak memory of all processes together, in bytes.
     pub peak_memory_bytes: u64,
-    /// What kept it in: `bubblewrap` or `none`, and what bounded its memory.
+    /// The isolation, `bubblewrap` or `none`, and what limited the memory.
     pub isolation: String,
 }
 
-/// Maximum number of bytes of each output stream that are kept: its beginning and its end.
+/// Maximum number of bytes that are kept of each output stream: its beginning and its end.
 const MAX_OUTPUT_BYTES: usize = 16_000;
 
-/// Maximum number of bytes of output that a model is shown.
+/// Maximum number of bytes of output shown to a model.
 const MAX_SHOWN_BYTES: usize = 4_000;
 
 /// The result of the run of a test program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunResult {
-    /// Every assertion that ran held, and there was one as far as is known.
+    /// Every evaluated assertion held, and as far as is known there was at least one.
     Passed,
-    /// An assertion did not hold.
+    /// An assertion failed.
     Failed,
-    /// An assertion did not hold, and the program went on and ended as if it had.
+    /// An assertion failed, but the program continued and exited successfully.
     Swallowed,
-    /// It ended without an error, and no assertion ran.
+    /// It exited without an error, and no assertion was evaluated.
     NoAssertions,
     /// A package is missing.
     MissingPackage,
-    /// It did not run, because packages that it asks for cannot be had.
+    /// It did not run, because packages that it requests are unavailable.
     PackagesUnavailable,
-    /// It ended with another error.
+    /// It ended with some other error.
     Error,
-    /// It ran for too long.
+    /// It exceeded the time limit.
     TimedOut,
-    /// It needed too much memory.
+    /// It exceeded the memory limit.
     OutOfMemory,
 }
 
 impl RunResult {
-    /// Every result.
+    /// All results.
     pub const ALL: [Self; 9] = [
         Self::Passed,
         Self::Failed,
@@ -150,12 +150,12 @@ impl RunResult {
         Self::OutOfMemory,
     ];
 
-    /// Whether the tests could be executed: they held, or one of them did not.
+    /// Whether the tests could be executed, whether they passed or failed.
     pub fn is_executable(self) -> bool {
         matches!(self, Self::Passed | Self::Failed | Self::Swallowed)
     }
 
-    /// Its name in the ledger.
+    /// The name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -172,7 +172,7 @@ impl RunResult {
 }
 
 impl Run {
-    /// From what a sandbox said of the program, or of the program as it reports its assertions.
+    /// A run from the sandbox's outcome of the program, which may be instrumented to report its assertions.
     pub(crate) fn new(
         program: TestProgram,
         provided: Vec<String>,
@@ -199,12 +199,12 @@ impl Run {
         }
     }
 
-    /// Of a program whose packages cannot be had.
+    /// The run of a program whose packages are unavailable.
     pub fn unavailable(program: TestProgram, reason: String) -> Self {
         Self {
             program,
             provided: Err(reason),
-            // As shells tell of what cannot be run.
+            // The status with which shells report a command that cannot be executed.
             ended: Ended::Exited { code: 126 },
             stdout: String::new(),
             stderr: String::new(),
@@ -216,14 +216,14 @@ impl Run {
         }
     }
 
-    /// The package that it lacked, if it did.
+    /// The missing package that ended the run, if any.
     pub(crate) fn missing_package(&self, language: &Language) -> Option<String> {
         let lacks = self.result(language) == RunResult::MissingPackage;
         lacks.then(|| language.missing_package(&self.stdout, &self.stderr).unwrap_or_default())
     }
 
-    /// How many tests it has: the positions of the assertions that ran or, where these are not known, lines that begin
-    /// with one.
+    /// The number of tests: positions of evaluated assertions or, if these are unknown, lines that begin with an
+    /// assertion.
     pub(crate) fn n_tests(&self, language: &Language) -> u64 {
         let lines = || language.count_tests(&self.program.source) as u64;
         self.assertions.map_or_else(lines, |found| found.sites)
@@ -233,7 +233,7 @@ impl Run {
         format!("{}\n{}", self.stdout, self.stderr)
     }
 
-    /// Whether an assertion is known not to have held, by what was reported or printed.
+    /// Whether the reports or the output show that an assertion failed.
     fn tells_failed_assertion(&self, language: &Language) -> bool {
         let output = self.output();
         self.assertions.is_some_and(|found| found.failed > 0)
@@ -241,8 +241,8 @@ impl Run {
             || language.names_failed_test(&output, &self.program.source)
     }
 
-    /// What it came to. Only a program that ended with another status than 0 lacks a package or has a test that
-    /// failed, whatever it printed.
+    /// The result. Only a program with a nonzero exit status counts as lacking a package or having a failed test,
+    /// whatever it printed.
     pub fn result(&self, language: &Language) -> RunResult {
         match self.ended {
             _ if self.provided.is_err() => RunResult::PackagesUnavailable,
@@ -264,7 +264,7 @@ impl Run {
         }
     }
 
-    /// The result as a model is told it.
+    /// The result, phrased for a model.
     pub fn told(&self, language: &Language) -> String {
         let found = self.assertions.unwrap_or_default();
         match self.result(language) {
@@ -315,14 +315,14 @@ impl Run {
         }
     }
 
-    /// The output as a model is shown it: without what differs between machines.
+    /// The output as shown to a model, without details that differ between machines.
     pub(crate) fn shown(&self, language: &Language) -> String {
         let output = language.without_noise(&self.output());
         if output.is_empty() { "(nothing)".to_owned() } else { both_ends(&output, MAX_SHOWN_BYTES) }
     }
 }
 
-/// What is kept of a stream: both ends, or its beginning where the sandbox left out `more` bytes after it.
+/// The part of a stream that is kept: both ends, or only the beginning if the sandbox omitted `more` bytes after it.
 fn kept(text: &str, more: u64) -> String {
     if more == 0 {
         return both_ends(text, MAX_OUTPUT_BYTES);
@@ -331,7 +331,7 @@ fn kept(text: &str, more: u64) -> String {
     format!("{}\n{}", &text[..head], left_out(more + (text.len() - head) as u64))
 }
 
-/// The beginning and the end of a text, which together have at most `max` bytes.
+/// The beginning and the end of a text, `max` bytes in total at most.
 fn both_ends(text: &str, max: usize) -> String {
     if text.len() <= max {
         return text.to_owned();
@@ -341,16 +341,16 @@ fn both_ends(text: &str, max: usize) -> String {
     format!("{}\n{}\n{}", &text[..head], left_out(size(&text[head..tail])), &text[tail..])
 }
 
-/// Stands for so many bytes that are left out.
+/// The note that replaces omitted bytes.
 fn left_out(bytes: u64) -> String {
     format!("… {bytes} bytes …")
 }
 
-/// The bytes of a text, those counting too that are left out of it already.
+/// The size of a text in bytes, including those already omitted from it.
 fn size(text: &str) -> u64 {
     let gap = |line: &str| {
         let bytes = line.trim_end().strip_prefix("… ")?.strip_suffix(" bytes …")?.parse::<u64>().ok()?;
-        // The line ends around it are not of the text.
+        // The line breaks around the note do not belong to the text.
         Some(bytes.saturating_sub(1))
     };
     text.split_inclusive('\n').map(|line| gap(line).unwrap_or(line.len() as u64)).sum()
@@ -430,7 +430,7 @@ mod tests {
                 RunResult::Failed,
                 "an assertion did not hold in line 7 of the program",
             ),
-            // What broke off may be any error.
+            // An interrupted assertion may have been interrupted by any error.
             (ended, counted(2, 0, 1), RunResult::Error, "(status 1), after 1 assertion that held"),
             (ended, counted(0, 0, 0), RunResult::Error, "before any assertion held"),
             (ended, None, RunResult::Error, "ended with an error (status 1)"),

@@ -1,4 +1,4 @@
-//! Labels as data sets.
+//! Exporting labels as data sets.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -23,38 +23,38 @@ pub struct ExportRequest<'a> {
     pub target: convert::Target,
     /// Name of the split.
     pub split: &'a str,
-    /// Grades rather than labels, where the guideline has grades.
+    /// Export grades instead of labels, if the guideline has grades.
     pub graded: bool,
-    /// Number queries and codes anew.
+    /// Renumber queries and codes.
     pub renumber: bool,
-    /// What becomes of different labels of one query and code, in formats that hold one of them.
+    /// How to combine different labels of one query and code, in formats that allow only one.
     pub grades: convert::Grades,
 }
 
-/// What was exported and what was left out.
+/// What was exported and what was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportSummary {
-    /// The files of labels.
+    /// The label files.
     pub files: Vec<Written>,
-    /// The file that says what was generated, with its number of codes, if any.
+    /// The file that lists generated code and the number of codes in it, if any.
     pub generated: Option<(PathBuf, usize)>,
-    /// Pairs of the plan without a label, which are left out.
+    /// Pairs of the plan without a label, which are omitted.
     pub unlabeled: u64,
-    /// Pairs with label 0 that are left out, as the format holds matches only.
+    /// Omitted pairs with label 0, if the format holds positive pairs only.
     pub negatives: usize,
-    /// Generated codes that are left out, as neither people nor the judge accept them.
+    /// Omitted generated codes, which neither people nor the judge accepted.
     pub rejected: usize,
-    /// Pairs in other languages than the one that readers of the format take all code for.
+    /// Pairs in another language than the one that readers of the format assume for all code.
     pub foreign: usize,
-    /// Labels without a grade, where grades were asked for.
+    /// Labels without a grade, if grades were requested.
     pub ungraded: u64,
 }
 
-/// Writes the labels of `judge` to `out`. Generated code that answers its query is among the others, with label 1, and
-/// a file beside them says what was generated.
+/// Writes the labels of `judge` to `out`. Generated code that answers its query is included with label 1, and a
+/// separate file lists what was generated.
 ///
 /// # Errors
-/// When `out` exists already or cannot be written, the format cannot hold the labels, or there are none.
+/// When `out` already exists or cannot be written, the format cannot represent the labels, or there are none.
 pub fn export(
     ledger: &Ledger,
     judge: i64,
@@ -69,7 +69,7 @@ pub fn export(
     let is_foreign = |pair: &Pair| export.target.language().is_some_and(|language| pair.language != language);
     let (mut whole_ids, mut maximum) = (true, [-1; 2]);
     let (mut labeled, mut unlabeled, mut ungraded) = (0, ledger.n_waiting(judge)?, 0);
-    // Of pairs with label 0, and of the others.
+    // The number of pairs with label 0, and of the others.
     let mut foreign = [0, generated.iter().filter(|code| is_foreign(&code.pair)).count()];
     ledger.for_each_decided(judge, |decided| {
         let JudgedPair { pair, verdict } = &decided;
@@ -100,7 +100,7 @@ pub fn export(
         number(&mut generated, maximum);
     }
     let labels = ExportedLabels { ledger, judge, generated: &generated, graded: export.graded };
-    // Grades want a format that holds them.
+    // Grades require a format that holds them.
     let (path, from) = match export.graded {
         false => (write_pairs(&labels, directory.path())?, PAIRS.name),
         true => (write_benchmark(&labels, directory.path(), export)?, ""),
@@ -121,7 +121,7 @@ pub fn export(
         ungraded,
     };
     if !generated.is_empty() {
-        // Within a directory it would be read as a part of the data set.
+        // Inside the directory, it would be read as part of the data set.
         let path = out.with_added_extension("generated.jsonl");
         write_generated(&generated, &path)?;
         exported.generated = Some((path, generated.len()));
@@ -129,8 +129,8 @@ pub fn export(
     Ok(exported)
 }
 
-/// Gives pairs of generated code numbers behind the maximum ones of other pairs and codes, as in CoSQA+. What was
-/// written for several queries is one code.
+/// Numbers pairs of generated code after the largest numbers of other pairs and codes, as CoSQA+ does. Code written
+/// for several queries is one code.
 fn number(generated: &mut [GeneratedCode], maximum: [i64; 2]) {
     let mut codes: HashMap<String, i64> = HashMap::new();
     for (number, code) in (1..).zip(generated) {
@@ -165,7 +165,7 @@ impl ExportedLabels<'_> {
     }
 }
 
-/// What was generated, a JSON object a line.
+/// Writes a JSON line for each generated code.
 fn write_generated(generated: &[GeneratedCode], path: &Path) -> Result<(), AnnotateError> {
     let mut lines = JsonLines::create(path)?;
     for code in generated {
@@ -188,7 +188,7 @@ fn label(decided: &JudgedPair, graded: bool) -> Option<i32> {
     Some(decided.verdict.grade.filter(|_| graded).map_or(label, i32::from))
 }
 
-/// One file with a pair a line and all that is known of it.
+/// Writes one file with all that is known of each pair, one pair per line.
 fn write_pairs(labels: &ExportedLabels<'_>, directory: &Path) -> Result<PathBuf, AnnotateError> {
     let path = directory.join("pairs.jsonl");
     let mut lines = JsonLines::create(&path)?;
@@ -203,7 +203,7 @@ fn write_pairs(labels: &ExportedLabels<'_>, directory: &Path) -> Result<PathBuf,
     Ok(path)
 }
 
-/// A BEIR directory.
+/// Writes a BEIR directory.
 fn write_benchmark(
     labels: &ExportedLabels<'_>,
     directory: &Path,

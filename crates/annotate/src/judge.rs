@@ -1,9 +1,9 @@
-//! Judging as a function: from what is known about a pair to what is done next.
+//! Judging as a function from the evidence about a pair to the next step.
 //!
-//! A judge holds no state. All that it knows is the list of events, in which the ledger keeps what happened: whoever
-//! goes on with a pair, in the same process or after a crash, asks [`Judge::next`] with that list, does what it says,
-//! and adds what came of it. The agents are those of CoSQA+ (2024): a screener, a test generator, an executor, a bug
-//! fixer for missing packages, and an arbiter.
+//! A judge is stateless. It works on the list of events that the ledger keeps: whichever process continues with a
+//! pair, even after a crash, calls [`Judge::next`] with that list, carries out the step, and appends the resulting
+//! event. The agents are those of CoSQA+ (2024): a screener, a test generator, an executor, a bug fixer for missing
+//! packages, and an arbiter.
 
 mod options;
 mod repair;
@@ -29,29 +29,29 @@ pub use options::{JudgeOptions, TestOptions, TestsFrom};
 pub(crate) use repair::RepairState;
 use trial::TestRunner;
 
-/// Samples of a question that a round may ask for; each is an answer of its own.
+/// Number of distinct samples that a question may have in a round.
 const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
 
-/// Minimum temperature for further programs for a pair, which would repeat the first one otherwise.
+/// Minimum temperature for additional programs for a pair, which would otherwise repeat the first one.
 const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
-/// The name instead of a prompt if a pair could not be decided.
+/// Value of `decided_by` if a pair could not be decided.
 pub(crate) const NOBODY: &str = "nobody";
 
 /// Decides whether a code answers a query.
 #[derive(Clone, Debug)]
 pub struct Judge {
-    /// The name by which plans choose it.
+    /// The name by which plans refer to it.
     pub name: String,
     /// A hash of all its prompts and options; part of every label.
     pub version: String,
-    /// What its labels speak of.
+    /// What its labels count as an answer.
     pub criterion: Criterion,
     steps: Vec<Prompt>,
     tests: Option<TestPrompts>,
-    /// Whether packages that a program lacks are installed.
+    /// Whether missing packages are installed.
     installs: bool,
-    /// How often a question is asked until the answer can be read.
+    /// How often a question is asked until the answer can be parsed.
     attempts: u32,
     options: JudgeOptions,
 }
@@ -99,24 +99,24 @@ static JUDGES: LazyLock<BTreeMap<String, JudgeSpec>> = LazyLock::new(|| {
 /// The next step in judging a pair.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// A model is to be asked.
+    /// Ask a model.
     Ask(Question),
-    /// A program is to be run.
+    /// Run a program.
     Run(TestProgram),
-    /// Nothing more: this is the verdict.
+    /// Done; the verdict.
     Decide(Verdict),
 }
 
 /// A question to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// The prompt that it was made from.
+    /// The name of the prompt.
     pub prompt: String,
-    /// The version of that.
+    /// The version of the prompt.
     pub version: String,
-    /// What is asked.
+    /// The request.
     pub request: ChatRequest,
-    /// The option that it is for, if a judge without options would not do it.
+    /// The option that it belongs to; `None` if a judge without options would ask it too.
     pub optional_step: Option<OptionalStep>,
 }
 
@@ -125,13 +125,13 @@ pub struct Question {
 pub struct Verdict {
     /// The label.
     pub outcome: Outcome,
-    /// How well the code answers, where the guideline has grades.
+    /// The grade, if the guideline has grades.
     pub grade: Option<u8>,
     /// The prompt whose answer decided.
     pub decided_by: String,
-    /// Why, in the words of the model if any.
+    /// The reason, in the words of the model if there is one.
     pub reason: String,
-    /// Confidence of the model or person that decided, from 0 to 1, where it was asked for.
+    /// Confidence of the model or person that decided, from 0 to 1, if requested.
     pub confidence: Option<f64>,
 }
 
@@ -141,19 +141,19 @@ pub struct Verdict {
 pub enum Outcome {
     /// The code answers the query.
     Yes,
-    /// It does not.
+    /// The code does not answer the query.
     No,
     /// The query does not look for code.
     Discarded,
-    /// It could not be decided.
+    /// No decision could be reached.
     Unresolved,
 }
 
 impl Outcome {
-    /// Every outcome.
+    /// All outcomes.
     pub const ALL: [Self; 4] = [Self::Yes, Self::No, Self::Discarded, Self::Unresolved];
 
-    /// Its name in the ledger.
+    /// The name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::Yes => "yes",
@@ -169,22 +169,22 @@ impl Outcome {
     }
 }
 
-/// The events of a pair do not follow from this judge.
+/// The recorded events of a pair are not those that this judge would produce.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the evidence does not fit the judge: expected {expected} as event {position}, found {found}; another version of \
      quarry started with this pair: use that one, or name another ledger"
 )]
 pub struct UnexpectedEvent {
-    /// From 1.
+    /// 1-based position of the event.
     pub position: usize,
-    /// What the judge would have done.
+    /// The step that the judge would have taken.
     pub expected: String,
-    /// What is there.
+    /// The recorded event.
     pub found: String,
 }
 
-/// Why [`Judge::next`] stops: there is a next step, or an event does not fit.
+/// Why [`Judge::next`] returns early: a step is due, or an event does not fit.
 enum Interrupt {
     Next(Box<Next>),
     Unexpected(UnexpectedEvent),
@@ -197,7 +197,7 @@ impl From<UnexpectedEvent> for Interrupt {
 }
 
 impl TestPrompts {
-    /// The prompts that may be asked with these choices.
+    /// The prompts that may be used with these options.
     fn asked(&self, options: &TestOptions) -> Vec<&Prompt> {
         let mut prompts = vec![&self.generator];
         let is_unseen = options.from == TestsFrom::Query;
@@ -214,20 +214,20 @@ impl TestPrompts {
 }
 
 impl Judge {
-    /// The names of all judges with what they are, in alphabetical order.
+    /// The names of all judges with their descriptions, in alphabetical order.
     pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         JUDGES.iter().map(|(name, outline)| (name.as_str(), outline.about.as_str()))
     }
 
-    /// The judge of a name, which asks a question at most `attempts` times until it can read the answer.
+    /// The judge with this name, which asks a question at most `attempts` times until the answer can be parsed.
     ///
     /// # Errors
-    /// `Ok(None)` if no judge has that name; an error if its prompts do not fit their steps.
+    /// If the judge's prompts do not fit its steps. `Ok(None)` if no judge has that name.
     pub fn named(name: &str, prompts: &Prompts, attempts: u32) -> Result<Option<Self>, AnnotateError> {
         Self::with_options(name, prompts, attempts, JudgeOptions::default())
     }
 
-    /// Like [`Judge::named`], with what it does beyond its prompts.
+    /// Like [`Judge::named`], with options.
     ///
     /// # Errors
     /// Like [`Judge::named`].
@@ -276,7 +276,7 @@ impl Judge {
         Ok(Some(judge))
     }
 
-    /// The same judge, which lets packages be installed that a program lacks; without tests, there is no difference.
+    /// The same judge with installation of missing packages; no effect without tests.
     pub fn with_packages(mut self) -> Self {
         if self.tests.is_some() && !self.installs {
             self.version = digest(&[&self.version, "installs packages"])[..16].to_owned();
@@ -285,28 +285,28 @@ impl Judge {
         self
     }
 
-    /// Every prompt that it may ask.
+    /// Every prompt that it may use.
     pub fn prompts(&self) -> impl Iterator<Item = &Prompt> {
         let tests = self.tests.iter().flat_map(|tests| tests.asked(&self.options.tests));
         self.steps.iter().chain(tests)
     }
 
-    /// Names of the prompts that decide what is clear, without tests.
+    /// Names of the prompts that decide clear pairs, without tests.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().map(|prompt| prompt.name.as_str())
     }
 
-    /// How often a question is asked until the answer can be read.
+    /// How often a question is asked until the answer can be parsed.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// What it does beyond its prompts.
+    /// Its options.
     pub fn options(&self) -> &JudgeOptions {
         &self.options
     }
 
-    /// The maximum grade that its last step can give, where its guideline has grades.
+    /// The highest grade that its last step can give; `None` if the guideline has no grades.
     pub(crate) fn max_grade(&self) -> Option<u8> {
         self.steps.last().and_then(|prompt| prompt.grammar().max_grade())
     }
@@ -316,12 +316,12 @@ impl Judge {
         self.tests.is_some()
     }
 
-    /// Bytes of the prompts for a test program and for the verdict on it, if there are tests.
+    /// Total size in bytes of the prompts for a test program and for the verdict on it; `None` without tests.
     pub(crate) fn test_prompt_bytes(&self) -> Option<usize> {
         self.tests.as_ref().map(|tests| tests.generator.text.len() + tests.arbiter.text.len())
     }
 
-    /// A replaced prompt must still answer in the form that its step needs.
+    /// Checks that replaced prompts still use the answer format that their step needs.
     fn check_forms(&self) -> Result<(), AnnotateError> {
         let wrong = |prompt: &Prompt, problem: &str| {
             let problem = format!("{problem} of the judge {}", self.name);
@@ -366,10 +366,10 @@ impl Judge {
         Ok(())
     }
 
-    /// What is to be done for `pair` after `events`.
+    /// The next step for `pair` after `events`.
     ///
     /// # Errors
-    /// When the events do not follow from this judge.
+    /// When the events are not those that this judge would produce.
     pub fn next(&self, pair: &Pair, events: &[Event]) -> Result<Next, UnexpectedEvent> {
         let mut known = EventReader { events, position: 0 };
         match self.decide(pair, &mut known) {
@@ -392,7 +392,7 @@ impl Judge {
                     Some(verdict) => return Ok(verdict),
                     None => problem = format!("{} left it open", prompt.name),
                 },
-                // What cannot be read counts as not clear where somebody else can decide.
+                // An unparsable answer counts as unclear if a later step can decide.
                 Err(unreadable) => {
                     problem = unreadable;
                     if self.tests.is_none() {
@@ -414,9 +414,8 @@ impl Judge {
         }
     }
 
-    /// What `read` makes of the answer to a prompt, of which this is number `sample`, for `optional_step`. An answer
-    /// that cannot be read is shown to the model again, with what is wrong with it; the error is what is wrong with the
-    /// last one.
+    /// The value that `read` parses from the answer to sample `sample` of a prompt, for `optional_step`. An
+    /// unparsable answer is shown to the model again with the problem; the error is the problem with the last one.
     fn ask<T>(
         &self,
         prompt: &Prompt,
@@ -430,7 +429,7 @@ impl Judge {
         request.sample = self.options.round * SAMPLES_PER_ROUND + sample;
         let JudgeOptions { round, temperature, .. } = self.options;
         request.temperature = temperature.or(request.temperature);
-        // Without chance, the same question would have the same answer.
+        // At temperature 0, the same question would get the same answer.
         if sample > 0 || round > 0 && temperature.is_none() {
             request.temperature = request.temperature.map(|given| given.max(RESAMPLING_TEMPERATURE));
         }
@@ -447,9 +446,9 @@ impl Judge {
     }
 }
 
-/// Asks until an answer can be read, at most `attempts` times. An answer that cannot be read is shown to the model
-/// again, with what is wrong with it; the inner error is what is wrong with the last one. `request` is then the one
-/// that was answered.
+/// Asks until an answer can be parsed, at most `attempts` times. An unparsable answer is shown to the model again
+/// with the problem; the inner error is the problem with the last one. `request` is left as the request that was
+/// answered.
 pub(crate) fn ask_until_read<A: AsRef<str>, T, E>(
     attempts: u32,
     prompt: &str,
@@ -471,7 +470,7 @@ pub(crate) fn ask_until_read<A: AsRef<str>, T, E>(
     Ok(Err(last))
 }
 
-/// Shows an answer that cannot be read to the model that gave it, with what is wrong with it.
+/// Appends an unparsable answer and the problem with it to the conversation.
 fn correct(request: &mut ChatRequest, answer: &str, problem: &str) {
     if !answer.trim().is_empty() {
         request.messages.push(Message::new(Role::Assistant, answer.trim()));
@@ -480,7 +479,7 @@ fn correct(request: &mut ChatRequest, answer: &str, problem: &str) {
     request.messages.push(Message::new(Role::User, correction));
 }
 
-/// The events in their order, with those that were looked at.
+/// The events in order, with the number of those already read.
 struct EventReader<'e> {
     events: &'e [Event],
     position: usize,
@@ -509,7 +508,7 @@ impl<'e> EventReader<'e> {
         }
     }
 
-    /// Like [`EventReader::run`], for a run that may not have been made when others that follow it were.
+    /// Like [`EventReader::run`], for a run that may be absent even if later events are present.
     fn run_if_any(&mut self, program: TestProgram) -> Result<Option<&'e Run>, Interrupt> {
         match self.events.get(self.position) {
             Some(Event::Run(run)) if run.program == program => self.run(program).map(Some),
@@ -527,7 +526,7 @@ impl<'e> EventReader<'e> {
     }
 }
 
-/// What prompts can name of a pair. Its label is not among it.
+/// The values that prompts can use about a pair. The label is not one of them.
 fn values(pair: &Pair) -> BTreeMap<&'static str, String> {
     let language = Language::named(&pair.language);
     let title = language.map_or(pair.language.as_str(), |language| language.title.as_str());

@@ -1,4 +1,4 @@
-//! What judging by tests has to know about a language, as data: `languages.toml`.
+//! What judging by tests needs to know about a language, as data: `languages.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,11 +11,11 @@ use crate::assertions::ReportStyle;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Language {
-    /// Its name, as prompts have it.
+    /// The name in prompts.
     pub title: String,
-    /// Names of code fences that hold programs of the language.
+    /// Info strings of code fences that contain programs of the language.
     pub fences: Vec<String>,
-    /// What the test generator is told beside its prompt.
+    /// Instructions for the test generator in addition to its prompt.
     pub guidance: String,
     failed_test: Vec<String>,
     #[serde(default)]
@@ -32,7 +32,7 @@ pub struct Language {
     reporting: ReportStyle,
 }
 
-/// Options of `pip install` and `npm install` that change nothing of what is asked for, and have no value.
+/// Options of `pip install` and `npm install` that do not change what is requested and take no value.
 const SWITCHES: [&str; 14] = [
     "-q",
     "--quiet",
@@ -50,7 +50,7 @@ const SWITCHES: [&str; 14] = [
     "--break-system-packages",
 ];
 
-/// The whole table.
+/// The text of the table, which is part of the versions of judges.
 pub(crate) const LANGUAGES_TEXT: &str = include_str!("languages.toml");
 
 static LANGUAGES: LazyLock<BTreeMap<String, Language>> =
@@ -62,7 +62,7 @@ impl Language {
         LANGUAGES.keys().map(String::as_str)
     }
 
-    /// The language of a name, in any case.
+    /// The language with a name, ignoring case.
     pub fn named(name: &str) -> Option<&'static Self> {
         LANGUAGES.get(&name.to_lowercase())
     }
@@ -72,13 +72,13 @@ impl Language {
         &self.reporting
     }
 
-    /// Whether `output` tells of an assertion that did not hold.
+    /// Whether `output` shows that an assertion failed.
     pub(crate) fn tells_failed_test(&self, output: &str) -> bool {
         self.failed_test.iter().any(|mark| output.contains(mark.as_str()))
     }
 
-    /// Whether `output` ends with nothing but the name of an assertion in the program, as `stopifnot("the sum" = …)`
-    /// has one.
+    /// Whether `output` ends with just the name of an assertion in the program, such as that of `stopifnot("the sum"
+    /// = …)`.
     pub(crate) fn names_failed_test(&self, output: &str, program: &str) -> bool {
         let mut names: Vec<&str> = Vec::new();
         for call in &self.names_failures {
@@ -99,8 +99,8 @@ impl Language {
         names.into_iter().any(|name| !name.is_empty() && output.lines().any(|line| told(line, name)))
     }
 
-    /// The name of the package that the error that ended a program says is missing, without what lies inside of the
-    /// package. A program's own output or assertions about packages do not count.
+    /// The name of the package that is missing according to the error that ended a program, without the path inside
+    /// the package. Output or assertions of the program about packages do not count.
     pub(crate) fn missing_package(&self, stdout: &str, stderr: &str) -> Option<String> {
         let told = if self.reports_errors { format!("{stdout}\n{stderr}") } else { stderr.to_owned() };
         let errors = match &self.traceback {
@@ -123,12 +123,12 @@ impl Language {
         })
     }
 
-    /// Whether its programs can have packages.
+    /// Whether its programs can use packages.
     pub(crate) fn has_packages(&self) -> bool {
         !self.install.is_empty()
     }
 
-    /// The packages that the bug fixer names, one or more a line; an error where it names none.
+    /// The packages that the bug fixer names, one or more per line; an error if it names none.
     pub(crate) fn packages(&self, answer: &str) -> Result<Vec<String>, String> {
         let mut packages = Vec::new();
         for command in answer.lines().flat_map(|line| line.split(" && ")) {
@@ -136,9 +136,10 @@ impl Language {
                 if SWITCHES.contains(&word.as_str()) {
                     continue;
                 }
-                // In quotes, a version may stand apart from its name.
+                // Within quotes, there may be spaces between name and version.
                 let word = word.replace(' ', "");
-                // The value of another option would be taken for a package, and anybody can publish one of that name.
+                // The value of an unknown option would be taken for a package, and anybody can publish one under that
+                // name.
                 if word.starts_with('-') {
                     return Err(format!("{word} is an option; expected names of packages and nothing else"));
                 }
@@ -158,10 +159,10 @@ impl Language {
         Ok(packages)
     }
 
-    /// What follows the command that installs packages, word by word as a shell reads it; nothing if another command
-    /// stands there, or none.
+    /// The arguments of the command that installs packages, split as a shell does; empty if it is another command or
+    /// none.
     fn asked_for(&self, command: &str) -> Vec<String> {
-        // What comes before a command in a list, a console or a notebook.
+        // What precedes a command in a list, a console or a notebook.
         let number = command.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
         let command = number.strip_prefix(['.', ')']).unwrap_or(command);
         let command = command.trim_matches(|c: char| c.is_whitespace() || c == '`');
@@ -182,13 +183,13 @@ impl Language {
         self.install.iter().find_map(after).unwrap_or_default()
     }
 
-    /// How many tests a program has: its lines that begin with an assertion.
+    /// The number of tests in a program: its lines that begin with an assertion.
     pub fn count_tests(&self, program: &str) -> usize {
         let is_test = |line: &&str| self.test.iter().any(|mark| line.trim_start().starts_with(mark.as_str()));
         program.lines().filter(is_test).count()
     }
 
-    /// Output without what differs from one interpreter, or one run, to the next.
+    /// Output without details that differ between interpreters or runs.
     pub(crate) fn without_noise(&self, output: &str) -> String {
         let is_noise = |line: &str| {
             let marks = line.trim();
@@ -201,7 +202,7 @@ impl Language {
     }
 }
 
-/// The errors that the tracebacks of a text tell of: of each the first line that is not indented, as its story is.
+/// The errors of the tracebacks in a text: of each, the first line that is not indented.
 fn errors<'t>(text: &'t str, traceback: &str) -> Vec<&'t str> {
     let mut lines = text.lines();
     let mut errors = Vec::new();
@@ -211,13 +212,13 @@ fn errors<'t>(text: &'t str, traceback: &str) -> Vec<&'t str> {
     errors
 }
 
-/// The package that a module is in: `yaml.nodes` in `yaml`, `@scope/name/part` in `@scope/name`.
+/// The package that contains a module: `yaml.nodes` is in `yaml`, `@scope/name/part` in `@scope/name`.
 fn package_of(module: &str) -> String {
     let parts = if module.starts_with('@') { 2 } else { 1 };
     let package: Vec<&str> = module.split('/').take(parts).collect();
     let package = package.join("/");
     match package.split_once('.') {
-        // Names of npm may hold dots at their end, as in `socket.io`; Python's modules never hold slashes.
+        // Names of npm packages may contain dots, as `socket.io`; Python's modules never contain slashes.
         Some((first, _)) if !module.contains('/') && !module.ends_with(".js") && !module.ends_with(".io") => {
             first.to_owned()
         }
@@ -225,7 +226,7 @@ fn package_of(module: &str) -> String {
     }
 }
 
-/// Addresses in memory as `0x…`.
+/// Replaces memory addresses with `0x…`.
 fn without_addresses(line: &str) -> String {
     let mut parts = line.split("0x");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -280,7 +281,7 @@ mod tests {
         check(python(), &traceback("ImportError: cannot import name 'x' from 'y'"), None);
         check(python(), &traceback("ModuleNotFoundError: No module named ''"), None);
         check(python(), "ModuleNotFoundError: No module named 'yaml'\n", None);
-        // The last error counts, whatever was logged before, and whatever its message says.
+        // The last error counts, whatever was logged before it and whatever its message says.
         let [missing, other] =
             ["ModuleNotFoundError: No module named 'yaml'", "KeyError: 'x'"].map(traceback);
         let during = "\nDuring handling of the above exception, another exception occurred:\n\n";
@@ -303,7 +304,7 @@ mod tests {
         );
         check(javascript(), "Error: Cannot find module 'x' is what it should say", None);
         check(javascript(), &format!("{}AssertionError: the sum\n", thrown("lodash")), None);
-        // As the programs are asked to report errors.
+        // The format in which programs are asked to report errors.
         let reported = |stdout: &str| javascript().missing_package(stdout, "");
         assert_eq!(reported(&format!("Error {}", node("lodash"))).as_deref(), Some("lodash"));
         assert_eq!(reported(&format!("Error {}AssertionError no\n", node("lodash"))), None);

@@ -1,8 +1,8 @@
-//! Judges whether code answers a query, by language models that write tests and a sandbox that runs them.
+//! Judges whether code answers a query, with language models that write tests and a sandbox that runs them.
 //!
-//! A [`Judge`] is a function: from a pair and what happened to it so far to what is to be done next. [`Judging`] does
-//! it, for all pairs of a [`Plan`] and on many threads, and keeps all evidence in a [`ledger`]. What is asked are
-//! files, the prompts; what a language needs is a table.
+//! A [`Judge`] is a function from a pair and its events so far to the next step. [`Judging`] carries out the steps
+//! for all pairs of a [`Plan`], in many threads, and keeps all evidence in a [`ledger`]. Prompts are files; the
+//! properties of languages are a table.
 
 mod answer;
 mod assertions;

@@ -1,13 +1,14 @@
-//! One verdict of several.
+//! Combining the verdicts of several judges into one.
 
 use crate::judge::{Outcome, Verdict};
 
-/// Who decides where several judges do.
+/// Value of `decided_by` for majorities.
 pub(crate) const MAJORITY: &str = "majority";
 
-/// The verdict that more than half of all `votes` have: one that is unresolved is a vote for nothing else. Where no
-/// verdict has so many, it is unresolved. The grade is the median of all who decided, the lower of the two in the
-/// middle: so it reaches a grade where more than half of them do. The confidence is the share of the votes that agree.
+/// The verdict that more than half of all `votes` have; unresolved votes support no other verdict. If no verdict has
+/// so many votes, the result is unresolved. The grade is the median of those who decided, the lower of the two middle
+/// ones if there are two: so it is at least some grade exactly if more than half of them are. The confidence is the
+/// share of votes that agree.
 pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     let count = |outcome: Outcome| votes.iter().filter(|vote| vote.outcome == outcome).count();
     let counts = Outcome::ALL.map(|outcome| (outcome, count(outcome)));
@@ -81,7 +82,7 @@ mod tests {
         );
         check(&[(Yes, Some(3)), (Yes, Some(2)), (No, Some(1))], Yes, Some(2), "2 yes, 1 no");
         check(&[(Yes, Some(3)), (Yes, Some(2)), (Yes, Some(3))], Yes, Some(3), "3 yes");
-        // Two of five say that it does all.
+        // Two of five give the highest grade.
         let grades = [(Yes, Some(3)), (Yes, Some(3)), (Yes, Some(2)), (No, Some(0)), (No, Some(0))];
         check(&grades, Yes, Some(2), "3 yes, 2 no");
         check(&[(Yes, Some(3)), (Discarded, None), (Discarded, None)], Discarded, None, "1 yes, 2 discarded");
@@ -94,7 +95,7 @@ mod tests {
     }
 
     proptest! {
-        /// At each threshold the median is on the side of most.
+        /// At each threshold, the median is on the side of the majority.
         #[test]
         fn a_grade_is_reached_where_more_than_half_reach_it(grades in prop::collection::vec(0_u8..4, 1..8),
             minimum in 1_u8..4) {
@@ -112,7 +113,7 @@ mod tests {
             }
         }
 
-        /// What is decided was decided by more than half of all.
+        /// A decision has more than half of all votes.
         #[test]
         fn a_label_has_more_than_half_of_all_votes(indices in prop::collection::vec(0_usize..4, 0..9)) {
             let votes: Vec<Verdict> = indices.iter().map(|index| vote(Outcome::ALL[*index], None)).collect();

@@ -1,4 +1,4 @@
-//! A judge as a method of evaluations: a chat model that says of each pair whether it matches, as in
+//! A judge as an evaluation method: a chat model that decides for each pair whether it matches, as in
 //! GenCodeSearchNet (2023), section 5.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ use crate::judge::{Judge, JudgeOptions, Next, Outcome, Verdict};
 use crate::pair::Pair;
 use crate::prompt::Prompts;
 
-/// How often a question is asked until the answer can be read.
+/// How often a question is asked until the answer can be parsed.
 const ATTEMPTS: u32 = 2;
 
-/// Scores a pair by the verdict of a judge that runs no programs.
+/// Scores a pair by the verdict of a judge without tests.
 #[derive(Debug)]
 pub struct ChatMatcher {
     judge: Judge,
@@ -28,10 +28,10 @@ pub struct ChatMatcher {
 }
 
 impl ChatMatcher {
-    /// Asks `client`, at most `at_once` times at the same time, as `chat` says.
+    /// Asks `client` as specified by `chat`, with at most `at_once` concurrent questions.
     ///
     /// # Errors
-    /// When there is no such judge, or it runs programs.
+    /// When the judge does not exist, or it runs programs.
     pub fn new(client: Client, chat: &ChatModel, at_once: usize) -> Result<Self, AnnotateError> {
         let ChatModel { model, judge, language, prompts, temperature } = chat;
         let options = JudgeOptions { temperature: *temperature, ..JudgeOptions::default() };
@@ -51,7 +51,7 @@ impl ChatMatcher {
         Ok(Self { judge: found, client, model, language, at_once: at_once.max(1) })
     }
 
-    /// Stands for the prompts of `chat`, where they are not those of the program; empty where they are.
+    /// Hash of the prompts of `chat` if they replace built-in ones; otherwise empty.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -61,7 +61,7 @@ impl ChatMatcher {
         Ok(judge.map_or_else(String::new, |judge| judge.version))
     }
 
-    /// Stands for the model, and for the judge with its prompts.
+    /// Identifies the model, and the judge with its prompts.
     pub fn id(&self) -> String {
         format!("{}, {} {}", self.client.name(), self.judge.name, self.judge.version)
     }
@@ -97,8 +97,8 @@ impl ChatMatcher {
         }
     }
 
-    /// 1 for a pair that matches and 0 for one that does not; where the guideline has grades, the share of the largest
-    /// one. One half where nothing can be said.
+    /// 1 for a pair that matches and 0 for one that does not; with grades, the grade divided by the highest one. One
+    /// half if undecided.
     fn score(&self, verdict: &Verdict) -> f32 {
         match (verdict.grade, self.judge.max_grade(), verdict.outcome) {
             (Some(grade), Some(maximum), _) if maximum > 0 => f32::from(grade) / f32::from(maximum),

@@ -1,7 +1,7 @@
-//! Test programs in which the function under test is broken, or another one replaces it.
+//! Test programs in which the function under test is mutated or replaced by another one.
 //!
 //! A program that passes whatever the function does proves nothing (DeMillo, Lipton and Sayward, *Hints on Test Data
-//! Selection*, 1978). How functions are broken is data: `mutants.toml`.
+//! Selection*, 1978). The mutations are data: `mutants.toml`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use std::sync::LazyLock;
 use quarry_source::{Function, extract, functions, language_called};
 use serde::Deserialize;
 
-/// The most mutants with one operator changed.
+/// Maximum number of mutants with one changed operator.
 const MAX_OPERATORS: usize = 3;
 
-/// The name under which tests that do not see the code call it.
+/// The name under which tests written without seeing the code call it.
 pub(crate) const SUBJECT: &str = "subject";
 
-/// The whole table.
+/// The text of the table, which is part of the versions of judges.
 pub(crate) const MUTANTS_TEXT: &str = include_str!("mutants.toml");
 
-/// How functions of a language are broken.
+/// How to mutate functions of a language.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MutationRules {
@@ -32,19 +32,19 @@ struct MutationRules {
 static FAULTS: LazyLock<BTreeMap<String, MutationRules>> =
     LazyLock::new(|| toml::from_str(MUTANTS_TEXT).expect("mutants.toml is well-formed"));
 
-/// A test program with a broken function.
+/// A test program with a mutated function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mutant {
-    /// What is broken.
+    /// Description of the mutation.
     pub(crate) about: String,
-    /// Whether the function does nothing that it should any longer, so that tests that hold for it prove nothing.
+    /// Whether the whole body was replaced, so that tests that still pass prove nothing.
     pub(crate) is_gutted: bool,
-    /// The program.
+    /// The source of the program.
     pub(crate) source: String,
 }
 
-/// `program` with the function of `code` broken in several ways, one at a time: first its whole body, then operators.
-/// Empty where the function is not found, or the language has no faults.
+/// Variants of `program` with one mutation each in the function of `code`: first its whole body, then operators.
+/// Empty if the function is not found, or the language has no mutations.
 pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> {
     let Some(faults) = FAULTS.get(language) else { return Vec::new() };
     let Some(function) = function_in(program, code, language) else { return Vec::new() };
@@ -73,7 +73,7 @@ pub(crate) fn mutants(program: &str, code: &str, language: &str) -> Vec<Mutant> 
     mutants
 }
 
-/// `program` with the function of `other` instead of that of `code`, under its name; `None` where one of them is
+/// `program` with the function of `other` instead of that of `code`, under the same name; `None` if one of them is
 /// not found, or is a method.
 pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str) -> Option<String> {
     let alias = FAULTS.get(language)?.alias.as_ref()?;
@@ -84,12 +84,12 @@ pub(crate) fn with_other(program: &str, code: &str, other: &str, language: &str)
         text.push_str("\n\n");
         text.push_str(&alias.replace("{name}", &own.name).replace("{other}", &other_name));
     }
-    // What is indented is in a class, whose other parts the function may need.
+    // An indented function is in a class, and may need other members of it.
     let is_top = own.bytes.start == 0 || program.as_bytes()[own.bytes.start - 1] == b'\n';
     is_top.then(|| replaced(program, &own.bytes, &text))
 }
 
-/// How the function of `code` is called, under a name that does not say what it does; `None` if there is none.
+/// How the function of `code` is called, under a meaningless name; `None` if there is no function.
 pub(crate) fn interface(code: &str, language: &str) -> Option<String> {
     let source = language_called(language)?;
     let name = first_function(code, language)?.name;
@@ -104,7 +104,7 @@ fn first_function(code: &str, language: &str) -> Option<Function> {
     functions(language_called(language)?, code.as_bytes()).into_iter().next()
 }
 
-/// The function of `code` as it is in `program`: with the same text, else under the same name.
+/// The function of `code` as it occurs in `program`: with the same text, otherwise with the same name.
 fn function_in(program: &str, code: &str, language: &str) -> Option<Function> {
     let wanted = first_function(code, language)?;
     let text = &code[wanted.body.clone()];
@@ -148,7 +148,7 @@ mod tests {
         );
         assert!(mutants[2].source.contains("len(items) <= 0 and items[0] > 1"));
         assert!(mutants[4].source.contains("len(items) > 0 and items[0] >= 1"));
-        // The tests are not touched.
+        // The tests are unchanged.
         assert!(mutants.iter().all(|mutant| mutant.source.contains("assert first([2]) == 2")));
         assert_eq!(mutants.iter().filter(|mutant| mutant.is_gutted).count(), 2);
     }
@@ -236,7 +236,7 @@ mod tests {
         assert!(mutants("def other(): pass", CODE, "python").is_empty());
         assert!(mutants(CODE, "x = 1", "python").is_empty());
         assert!(mutants(CODE, CODE, "cobol").is_empty());
-        // A body that already does so is not broken by it.
+        // A body that already has this effect is not a mutant.
         let code = "def f():\n    return None\n";
         assert_eq!(mutants(code, code, "python").len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Takes the place of `remote` in a build without workers: nobody is there to be given work.
+//! Replaces `remote` in a build without workers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use quarry_llm::{Attempt, Failure, LlmError, Settings, Transport};
 
 use crate::error::AnnotateError;
 
-/// There is none.
+/// Uninhabited: there are no workers.
 #[derive(Debug)]
 pub(crate) enum Remote {}
 

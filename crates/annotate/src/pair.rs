@@ -1,4 +1,4 @@
-//! What is judged.
+//! The pairs that are judged.
 
 use crate::digest::digest;
 
@@ -9,7 +9,7 @@ pub struct Pair {
     pub id: String,
     /// Identifier of the query.
     pub query_id: String,
-    /// What is asked.
+    /// The text of the query.
     pub query: String,
     /// Identifier of the code.
     pub code_id: String,
@@ -17,19 +17,19 @@ pub struct Pair {
     pub code: String,
     /// Its language, in lower case.
     pub language: String,
-    /// The label that the file gives, which no judge sees.
+    /// The label in the file, which no judge sees.
     pub label: Option<i32>,
     /// The code of another candidate for the same query in the same language, if there is one.
     pub alternative: Option<String>,
 }
 
 impl Pair {
-    /// The id of what has none of its own: it stands for these texts.
+    /// An id for a text or texts without one: a hash.
     pub(crate) fn id_of(texts: &[&str]) -> String {
         digest(texts)[..16].to_owned()
     }
 
-    /// Stands for what is judged: language, query and code.
+    /// Hash of what is judged: language, query and code.
     pub fn content(&self) -> String {
         digest(&[&self.language, &self.query, &self.code])
     }

@@ -1,4 +1,4 @@
-//! Pairs of a plan: from files into the ledger.
+//! Reading the pairs of a plan from files into the ledger.
 
 use std::slice;
 
@@ -12,13 +12,13 @@ use crate::ledger::Writer;
 use crate::pair::Pair;
 use crate::plan::Plan;
 
-/// Wrong pairs that are listed.
+/// Maximum number of invalid pairs listed in an error.
 const MAX_LISTED: usize = 10;
 
-/// Pairs that are written at once.
+/// Pairs written per transaction.
 const BATCH: usize = 1000;
 
-/// Files of pairs that were all read, and found to be such as can be judged.
+/// Files of pairs that were read completely and can be judged.
 #[derive(Debug)]
 pub(crate) struct CheckedPairs {
     sources: Vec<Source>,
@@ -26,15 +26,15 @@ pub(crate) struct CheckedPairs {
     pub(crate) languages: Vec<String>,
 }
 
-/// Reads all pairs of a plan once, to find what cannot be judged before anything is asked.
+/// Reads all pairs of a plan once, to find invalid ones before any question is asked.
 ///
 /// # Errors
-/// When a file is wrong, and [`AnnotateError::Pairs`].
+/// When a file is invalid, and [`AnnotateError::Pairs`].
 pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
     let mut sources = Vec::new();
     for path in &plan.pairs {
         let mut found = dataset::sources(slice::from_ref(path), &plan.format, "test")?;
-        // A directory may hold the queries and codes of its pairs too, each by itself.
+        // A directory may also contain separate files of queries and codes.
         if path.is_dir() && found.iter().any(|source| source.format.holds == RecordKind::Pairs) {
             found.retain(|source| source.format.holds == RecordKind::Pairs);
         }
@@ -62,7 +62,7 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
             if let Some(problem) = problem(&pair, plan) {
                 n_wrong += 1;
                 if listed.len() < MAX_LISTED {
-                    // A pair without an id of its own cannot be found by the one that it was given.
+                    // A pair without an id in the file cannot be found by a generated one.
                     listed.push(format!(
                         "  {}: record {number}, pair {}: {problem}",
                         source.path.display(),
@@ -85,10 +85,10 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
     Ok(CheckedPairs { sources, languages })
 }
 
-/// Notes the pairs in the ledger.
+/// Records the pairs in the ledger.
 ///
 /// # Errors
-/// When the ledger knows one of them with another text, or cannot be written.
+/// When the ledger has one of their ids with another text, or cannot be written.
 pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Result<(), AnnotateError> {
     writer.begin_list()?;
     let (mut batch, mut clashes, mut n_clashes, mut failed) = (Vec::new(), Vec::new(), 0, None);
@@ -158,7 +158,7 @@ fn from_record(pair: quarry_corpus::formats::Pair, plan: &Plan) -> Pair {
     pair
 }
 
-/// A language by the name that its tests know, if it is called otherwise (`js`, `golang`); in lower case.
+/// The canonical name of a language that has tests, for aliases such as `js` or `golang`; other names in lower case.
 pub(crate) fn language(called: &str) -> String {
     let called = called.to_lowercase();
     let known = || quarry_source::language_called(&called).map(quarry_source::Language::name);

@@ -1,4 +1,4 @@
-//! Plans: what is judged, by whom, with which model, for how much.
+//! Plans: which pairs to judge, with which judge, model and budget.
 
 pub(crate) mod file;
 pub(crate) mod open;
@@ -19,10 +19,10 @@ use crate::ledger::Ledger;
 use crate::prompt::Prompt;
 use crate::remote::Remote;
 
-/// Pairs that are judged at the same time where workers on other machines do the work.
+/// Pairs judged concurrently when workers on other machines do the work.
 const PAIRS_FOR_WORKERS: usize = 64;
 
-/// How code is written for queries that no candidate answers, with what is asked.
+/// How to write code for queries without a correct candidate, with its prompts.
 #[derive(Clone, Debug)]
 pub(crate) struct GenerationSettings {
     pub(crate) rounds: u32,
@@ -30,49 +30,49 @@ pub(crate) struct GenerationSettings {
     pub(crate) repairer: Prompt,
 }
 
-/// A plan that was read and can work, as far as that can be said without its pairs.
+/// A plan that was read and validated, except for its pairs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The file that it was read from.
+    /// The path of its file.
     pub path: PathBuf,
     /// The text of the file.
     pub text: String,
     /// Files of pairs.
     pub pairs: Vec<PathBuf>,
-    /// Their format, or the beginning of its name.
+    /// Name of their format, or a prefix of it.
     pub format: String,
-    /// Language of the pairs that have none.
+    /// Language of pairs that do not specify one.
     pub language: Option<String>,
-    /// Where the evidence goes.
+    /// Path of the ledger.
     pub ledger: PathBuf,
     /// The judge, with its prompts and options.
     pub judge: Judge,
-    /// Stands for the judge, the model and the limits of programs: all that a label depends on. If there are
-    /// members, it stands for all of theirs.
+    /// Hash of the judge, the model and the limits of programs: everything that a label depends on. With members, a
+    /// hash of their versions.
     pub version: String,
-    /// The version of the same plan without options beyond the judge, if any.
+    /// The version of the same plan without options of the judge, if it has any.
     pub plain_version: Option<String>,
-    /// Which member of a majority it is: its model, its round or both.
+    /// The name of this member of a majority: its model, its round, or both.
     pub member: Option<String>,
-    /// The same plan for each model and each round, if there are several: their majority is the label.
+    /// The same plan for each model and each round, if there are several: the label is their majority.
     pub members: Vec<Plan>,
-    /// How code is written for queries that no candidate answers.
+    /// How to write code for queries without a correct candidate.
     pub(crate) generation: GenerationSettings,
-    /// Pairs that are judged at the same time.
+    /// Maximum number of pairs judged concurrently.
     pub workers: usize,
-    /// Programs that run at the same time.
+    /// Maximum number of programs running concurrently.
     pub programs: usize,
-    /// What each may use up.
+    /// Resource limits of each program.
     pub limits: Limits,
-    /// How packages are had that programs lack, where they are installed.
+    /// How to obtain missing packages; `None` if they are not installed.
     pub packages: Option<quarry_sandbox::packages::Settings>,
-    /// The price of a token.
+    /// The price of tokens.
     pub price: Price,
-    /// The address of the server that brings the work to workers on other machines, if the plan names one.
+    /// The address of the NATS server that connects workers on other machines, if the plan names one.
     pub nats: Option<String>,
-    /// Whether such workers ask the models too.
+    /// Whether workers call the models as well.
     asks_elsewhere: bool,
-    /// Whether the plan says how many pairs are judged at the same time.
+    /// Whether the plan specifies the number of pairs judged concurrently.
     says_workers: bool,
     settings: Settings,
     spendable: BudgetLimits,
@@ -83,11 +83,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads a plan, with another ledger if one is given: parses the file, validates its entries, resolves what they
-    /// name, and multiplies the plan by its models and rounds.
+    /// Reads a plan, optionally with another ledger: parses the file, validates its entries, resolves the names in
+    /// them, and multiplies the plan by its models and rounds.
     ///
     /// # Errors
-    /// When the file cannot be read or is wrong, naming the entry and what was expected.
+    /// When the file cannot be read or is invalid, naming the entry and what was expected.
     pub fn open(path: &Path, ledger: Option<&Path>) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
         let (text, file) = open::parse(path)?;
@@ -98,7 +98,7 @@ impl Plan {
         open::multiply(plan, members).map_err(wrong)
     }
 
-    /// With as many pairs at the same time as keep workers on other machines busy, unless the plan says how many.
+    /// Sets enough concurrent pairs to keep workers on other machines busy, unless the plan specifies the number.
     ///
     /// # Errors
     /// When it needs a directory that other machines do not have.
@@ -120,7 +120,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// The same plan for other files of pairs, of one format.
+    /// The same plan with other files of pairs, all of one format.
     #[must_use]
     pub fn with_pairs(self, pairs: Vec<PathBuf>, format: &str) -> Self {
         let members =
@@ -128,11 +128,11 @@ impl Plan {
         Self { pairs, format: format.to_owned(), members, ..self }
     }
 
-    /// The same plan with a copy of its ledger, so that what is done with it leaves no trace. The copy is removed with
-    /// what is returned beside the plan.
+    /// The same plan with a copy of its ledger, so that judging leaves no trace. The copy is removed when the
+    /// returned directory is dropped.
     ///
     /// # Errors
-    /// When the ledger cannot be read, or there is no room for the copy.
+    /// When the ledger cannot be read or copied.
     pub fn rehearsal(self) -> Result<(Self, tempfile::TempDir), AnnotateError> {
         let failed = |source| AnnotateError::Write { path: std::env::temp_dir(), source };
         let directory = tempfile::tempdir().map_err(failed)?;
@@ -145,17 +145,18 @@ impl Plan {
         Ok((Self { members, ..at_copy(self) }, directory))
     }
 
-    /// Whether a recording answers, so that nothing is paid.
+    /// Whether answers come from a recording, so that nothing is paid.
     pub fn is_replay(&self) -> bool {
         self.replay.is_some()
     }
 
-    /// The address of the server that is asked.
+    /// The address of the model's server.
     pub(crate) fn server(&self) -> Result<String, AnnotateError> {
         Ok(self.settings.address()?)
     }
 
-    /// Whom it asks: the address of each server, and the environment variable with the key that is sent there.
+    /// The destinations of questions: the address of each server, and the environment variable with the key that is
+    /// sent there.
     pub fn asked(&self) -> Vec<String> {
         let of = |plan: &Self| match &plan.settings.key_variable {
             Some(variable) => format!("{} with the key in {variable}", plan.settings.base_url),
@@ -167,7 +168,7 @@ impl Plan {
         asked
     }
 
-    /// How tables call who judges: the model, the judge, and which member of a majority it is.
+    /// The name in tables: the model, the judge, and the name of the member.
     pub fn title(&self) -> String {
         let model = match self.members.is_empty() {
             true => self.settings.model.clone(),
@@ -177,21 +178,21 @@ impl Plan {
         format!("{model} ({}{member})", self.judge.name)
     }
 
-    /// How often a call may be sent.
+    /// Maximum number of attempts of a call.
     pub(crate) fn attempts(&self) -> u32 {
         self.settings.attempts
     }
 
-    /// What sends questions in batches, where the plan wants that.
+    /// The client for batches, if the plan uses them.
     ///
     /// # Errors
-    /// When its settings cannot work, or its key is missing.
+    /// When its settings are invalid, or its key is missing.
     pub(crate) fn batches(&self) -> Result<Option<Batches>, AnnotateError> {
         let is_asked = self.batch && !self.is_replay();
         Ok(is_asked.then(|| Batches::new(self.settings.clone())).transpose()?)
     }
 
-    /// Who judges, as the ledger describes it.
+    /// The description of the judge in the ledger.
     pub(crate) fn description(&self) -> String {
         let prompts: Vec<_> = (self.judge.prompts())
             .map(|prompt| json!({"name": prompt.name, "version": prompt.version}))
@@ -223,15 +224,15 @@ impl Plan {
         .to_string()
     }
 
-    /// What may be spent, of which `spent` is gone.
+    /// The budget, of which `spent` is already used.
     pub(crate) fn budget(&self, spent: quarry_llm::Cost) -> Budget {
         Budget::new(self.spendable, spent)
     }
 
-    /// The model that is asked, which pays from `budget`.
+    /// The client for the model, which pays from `budget`.
     ///
     /// # Errors
-    /// When its settings cannot work, its key is missing, or the recording or cache cannot be used.
+    /// When its settings are invalid, its key is missing, or the recording or cache cannot be used.
     pub(crate) fn client(
         &self,
         budget: Budget,
@@ -239,7 +240,7 @@ impl Plan {
     ) -> Result<Client, AnnotateError> {
         let settings = self.settings.clone();
         let asks_workers = remote.filter(|_| self.asks_elsewhere);
-        // What is wrong with the settings is wrong with this file.
+        // An error in the settings is an error in this file.
         let here = |error| match error {
             LlmError::Settings { problem } => {
                 AnnotateError::Plan { path: self.path.clone(), problem: format!("model: {problem}") }

@@ -1,4 +1,4 @@
-//! Who runs test programs.
+//! Running test programs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,20 +10,21 @@ use crate::assertions::InstrumentedProgram;
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
 
-/// Runs test programs: in this process, or elsewhere. Any number of threads may share it.
+/// Runs test programs, in this process or elsewhere. Can be shared between threads.
 pub trait Programs: Send + Sync {
-    /// Runs a program that tests `code` with the packages that it asks for. That they cannot be had is a [`Run`] too.
+    /// Runs a program that tests `code` with the packages that it requests. Unavailable packages are also reported as
+    /// a [`Run`].
     ///
     /// # Errors
-    /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages could
-    /// not be fetched this time; [`AnnotateError::Unrunnable`] when this is the fault of this program alone;
-    /// [`AnnotateError::Stopped`] when it was not started because the user asked to stop.
+    /// When its language has no runner, or it could not be started; [`AnnotateError::Packages`] when its packages
+    /// could not be fetched this time; [`AnnotateError::Unrunnable`] when the cause is this program alone;
+    /// [`AnnotateError::Stopped`] when it was not started because the user stopped.
     fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError>;
 
-    /// Why programs of a language cannot be run, and what to do; `None` where they can.
+    /// Why programs of a language cannot be run, and what to do; `None` if they can.
     ///
     /// # Errors
-    /// When that cannot be found out.
+    /// When that cannot be determined.
     fn problem(&self, runner: &Runner) -> Result<Option<String>, AnnotateError> {
         Ok(runner.problem())
     }
@@ -31,7 +32,7 @@ pub trait Programs: Send + Sync {
     /// The languages whose programs can be run.
     ///
     /// # Errors
-    /// When that cannot be found out.
+    /// When that cannot be determined.
     fn languages(&self) -> Result<Vec<&'static str>, AnnotateError> {
         let mut languages = Vec::new();
         for name in Runner::names() {
@@ -42,26 +43,26 @@ pub trait Programs: Send + Sync {
         Ok(languages)
     }
 
-    /// Is told that the run of a program is in the ledger.
+    /// Called when the run of a program is in the ledger.
     fn noted(&self, _program: &TestProgram, _code: &str, _limits: &Limits) {}
 }
 
-/// Runs programs in a sandbox, as many at the same time as the semaphore has permits; fetching packages takes none.
+/// Runs programs in a sandbox. The semaphore limits their concurrency; fetching packages needs no permit.
 pub struct IsolatedPrograms {
-    /// It.
+    /// The sandbox.
     pub sandbox: Box<dyn Sandbox>,
-    /// Its name, as the ledger has it.
+    /// The name of the sandbox in the ledger.
     pub name: String,
-    /// Where packages come from; without it there are none.
+    /// The source of packages; `None` if packages are not installed.
     pub packages: Option<Box<dyn PackageSource>>,
-    /// For programs that run.
+    /// Limits the number of concurrent programs.
     pub semaphore: Semaphore,
-    /// Set when the user asked to stop: then nothing is started.
+    /// Set when the user stops: then no more programs are started.
     pub stop: Arc<AtomicBool>,
 }
 
 impl IsolatedPrograms {
-    /// Without packages, for so many programs at the same time.
+    /// Without packages, for `at_once` concurrent programs.
     pub fn new(sandbox: Box<dyn Sandbox>, name: &str, at_once: usize) -> Self {
         let semaphore = Semaphore::new(at_once);
         Self { sandbox, name: name.to_owned(), packages: None, semaphore, stop: Arc::default() }

@@ -1,4 +1,4 @@
-//! Prompts: what a model is asked, as files that a user can replace.
+//! Prompts: questions to models, as files that a user can replace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +12,10 @@ use crate::answer::AnswerFormat;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 
-/// Bytes of the longest file with a prompt.
+/// Maximum size of a prompt's file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What may stand between `{{` and `}}` in a prompt.
+/// The names allowed between `{{` and `}}` in a prompt.
 const VARIABLES: [&str; 15] = [
     "query",
     "code",
@@ -34,7 +34,7 @@ const VARIABLES: [&str; 15] = [
     "documentation",
 ];
 
-/// The prompts that come with the program, by name.
+/// The built-in prompts by name.
 const BUILT_IN: &[(&str, &str)] = &[
     ("screener", include_str!("../prompts/screener.toml")),
     ("test-generator", include_str!("../prompts/test-generator.toml")),
@@ -59,12 +59,12 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("api-explainer", include_str!("../prompts/api-explainer.toml")),
 ];
 
-/// What a model is asked.
+/// The text of a question to a model, with variables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// Its name, which is that of its file.
+    /// The name of its file, without extension.
     pub name: String,
-    /// Stands for its whole text; part of every label.
+    /// Hash of its whole text; part of every label.
     pub version: String,
     /// The text of the file.
     pub text: String,
@@ -85,10 +85,10 @@ struct PromptFile {
 }
 
 impl Prompt {
-    /// Reads the text of a prompt's file; `file` is how messages name it.
+    /// Parses the text of a prompt's file; `file` is its name in messages.
     ///
     /// # Errors
-    /// [`AnnotateError::Prompt`], saying what was expected.
+    /// [`AnnotateError::Prompt`] with what was expected.
     pub fn parse(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
         let content: PromptFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -106,18 +106,18 @@ impl Prompt {
         Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
     }
 
-    /// What an answer must say.
+    /// The format of its answers.
     pub fn grammar(&self) -> &AnswerFormat {
         &self.content.answer
     }
 
-    /// Whether it has the variable `variable`.
+    /// Whether it uses a variable.
     pub(crate) fn names(&self, variable: &str) -> bool {
         let mut templates = self.content.system.iter().chain([&self.content.user]);
         templates.any(|template| variables(template).any(|named| named == variable))
     }
 
-    /// The question, with `values` instead of their names. What is in a value is not looked at again.
+    /// The request, with `values` in place of the variables. Variables within a value are not replaced.
     pub fn request(&self, values: &BTreeMap<&str, String>) -> ChatRequest {
         let mut request = ChatRequest::new(fill(&self.content.user, values), self.content.max_output_tokens);
         if let Some(system) = &self.content.system {
@@ -152,15 +152,15 @@ fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
     text
 }
 
-/// All prompts: those that come with the program, except those that a directory has files for.
+/// All prompts: the built-in ones, except those that a directory replaces.
 #[derive(Clone, Debug)]
 pub struct Prompts(BTreeMap<String, Prompt>);
 
 impl Prompts {
-    /// Reads the built-in prompts, and in their place the files `NAME.toml` in `directory`.
+    /// Reads the built-in prompts, replaced by the files `NAME.toml` in `directory`.
     ///
     /// # Errors
-    /// When the directory cannot be read, holds a file that replaces nothing, or one that is wrong.
+    /// When the directory cannot be read, contains a file that replaces nothing, or contains an invalid file.
     pub fn open(directory: Option<&Path>) -> Result<Self, AnnotateError> {
         let mut prompts = BTreeMap::new();
         for (name, text) in BUILT_IN {
@@ -205,10 +205,10 @@ impl Prompts {
         Ok(Self(prompts))
     }
 
-    /// The prompt of a name.
+    /// The prompt with a name.
     ///
     /// # Errors
-    /// [`AnnotateError::Prompt`] if there is none.
+    /// [`AnnotateError::Prompt`] if it does not exist.
     pub(crate) fn named(&self, name: &str) -> Result<&Prompt, AnnotateError> {
         self.0.get(name).ok_or_else(|| AnnotateError::Prompt {
             file: name.to_owned(),
@@ -248,8 +248,8 @@ mod tests {
 
     #[test]
     fn no_prompt_changes_by_accident() {
-        // The version of a prompt is part of every label, and its text of every stored answer's key: a prompt that
-        // changes is asked again, and paid for again. Whoever means to change one writes its new version here.
+        // The version of a prompt is part of every label, and its text is part of every stored answer's key: changed
+        // prompts are asked again, and paid for again. If you mean to change one, update its version here.
         let expected = [
             ("screener", "92caa67d6b80110c"),
             ("test-generator", "f8f21645b96148d5"),

@@ -1,8 +1,8 @@
-//! Work of a judge that workers on other machines do: what is said to them, and the side that has the work.
+//! Distributing work of a judge to workers on other machines: the messages, and the side of the judging process.
 //!
-//! Everything that must exist once stays with the process that judges: the ledger, the budget, the order of steps, and
-//! what is tried again how soon. A worker makes one attempt of a call, or runs one program. It knows nothing of pairs,
-//! and needs nothing but the task, the key of the model from its own environment, and a sandbox.
+//! Everything that must exist only once stays in the judging process: the ledger, the budget, the order of steps, and
+//! the schedule of retries. A worker makes one attempt of a call, or runs one program. It knows nothing of pairs, and
+//! needs only the task, the model's key from its own environment, and a sandbox.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use crate::evidence::{Run, TestProgram};
 use crate::ledger::Ledger;
 use crate::programs::Programs;
 
-/// What both sides speak. It changes when a task or a reply of one version means nothing to another.
+/// Version of the protocol between both sides. It changes whenever tasks or replies become incompatible.
 pub(crate) const PROTOCOL: &str = "judge-2";
 
-/// How many workers may be lost with a program until it is held to be why.
+/// How many workers may be lost with a program before the program is considered the cause.
 const MAX_LOST_WITH_PROGRAM: u32 = 3;
 
-/// Beginnings of the kinds of tasks; what follows says which model, or which language.
+/// Prefixes of the kinds of tasks; followed by the model, or the language.
 pub(crate) const ASK: &str = "ask-";
 pub(crate) const RUN: &str = "run-";
 
-/// The kind of tasks that ask the model behind an address.
+/// The kind of tasks that call the model at an address.
 pub(crate) fn kind_of_questions(address: &str) -> String {
     format!("{ASK}{}", &digest(&[address])[..16])
 }
@@ -38,18 +38,18 @@ pub(crate) fn kind_of_programs(language: &str) -> String {
     format!("{RUN}{language}")
 }
 
-/// A program to be run.
+/// A program to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgramTask {
     pub(crate) program: TestProgram,
-    /// What it tests.
+    /// The code that it tests.
     pub(crate) code: String,
     pub(crate) limits: Limits,
-    /// How packages are had, where they are installed.
+    /// How to obtain packages; `None` if they are not installed.
     pub(crate) packages: Option<Settings>,
 }
 
-/// Hands the work of one ledger to workers.
+/// Distributes the work of one ledger to workers.
 #[derive(Debug)]
 pub(crate) struct Remote {
     dispatcher: Dispatcher,
@@ -65,7 +65,7 @@ impl Remote {
         Ok(Self { dispatcher: Dispatcher::new(connection, &ledger.identity()?, PROTOCOL)?, packages })
     }
 
-    /// Asks the model of `settings`.
+    /// A transport to the model of `settings`.
     pub(crate) fn questions(
         self: &Arc<Self>,
         settings: &quarry_llm::Settings,
@@ -75,23 +75,23 @@ impl Remote {
         Ok(Questions { remote: Arc::clone(self), kind: kind_of_questions(&address), about })
     }
 
-    /// The answer to a question of this name is in the ledger.
+    /// Reports that the answer to the request with this name is in the ledger.
     pub(crate) fn noted(&self, name: &str) {
         self.dispatcher.settle(name);
     }
 
-    /// Takes back what nobody began.
+    /// Withdraws tasks that no worker has started.
     pub(crate) fn withdraw(&self) {
         self.dispatcher.withdraw();
     }
 
-    /// Removes what is left of the work of this ledger when all of it is done.
+    /// Removes the remaining data of this ledger from the server when all work is done.
     pub(crate) fn clear(&self) -> Result<(), AnnotateError> {
         Ok(self.dispatcher.clear()?)
     }
 }
 
-/// Has attempts of calls made by workers.
+/// Sends attempts of calls to workers.
 #[derive(Debug)]
 pub(crate) struct Questions {
     remote: Arc<Remote>,
@@ -107,7 +107,7 @@ impl Transport for Questions {
             payload: json(attempt),
             about: self.about.clone(),
         };
-        // A worker that is lost may have paid: the client books that, and decides whether to try again.
+        // A lost worker may have paid: the client books that, and decides whether to try again.
         match self.remote.dispatcher.submit(&task, 1) {
             Ok(Reply::Done(body)) => String::from_utf8(body)
                 .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() }),
@@ -115,7 +115,7 @@ impl Transport for Questions {
                 .unwrap_or_else(|error| Failure::Broken { problem: unreadable(&error) })),
             Ok(Reply::Lost(problem)) => Err(Failure::Broken { problem }),
             Err(QueueError::Stopped) => Err(Failure::Withdrawn),
-            // As a model's server says that a request is too large.
+            // The same failure as when a model's server says that a request is too large.
             Err(error @ QueueError::TooLarge { .. }) => Err(Failure::Status {
                 status: 413,
                 message: error.to_string(),
@@ -162,7 +162,7 @@ impl Programs for Remote {
     }
 }
 
-/// What consists of texts, numbers and lists can always be written.
+/// Serializes data that consists of texts, numbers and lists, which cannot fail.
 pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }

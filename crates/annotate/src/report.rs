@@ -1,4 +1,4 @@
-//! What judging came to, in the terms of CoSQA+'s accounting.
+//! Reporting the work of a judge, in the terms of CoSQA+'s accounting.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::evidence::RunResult;
 use crate::judge::Outcome;
 use crate::ledger::{Effort, JudgeCounts};
 
-/// The rule that stands beside the executable rate, with and without packages: either is stricter than the paper's,
-/// which also ran the setup code of packages.
+/// The definition shown beside the executable rate, with and without packages: both are stricter than the paper's,
+/// which also ran code that sets up packages.
 pub const EXECUTABLE_RULES: [&str; 2] = [
     "at least one of its assertions ran, and they held or one did not, after missing packages were installed; only \
      wheels and, of npm, files are installed, and no setup code runs, so that what needs more counts as not executable",
@@ -19,7 +19,7 @@ pub const EXECUTABLE_RULES: [&str; 2] = [
      one counts as not executable",
 ];
 
-/// The table of a judge's work.
+/// Summary of a judge's work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JudgeReport {
     /// Pairs of the plan.
@@ -30,32 +30,31 @@ pub struct JudgeReport {
     pub waiting: u64,
     /// Labels by the prompt that decided, with their share of all labels.
     pub decided_by: BTreeMap<String, (u64, f64)>,
-    /// Pairs that were decided without tests; under a majority, by every member.
+    /// Pairs decided without tests; under a majority, without tests by every member.
     pub clear: u64,
     /// Share of these among the pairs with a verdict; `None` without verdicts.
     pub clear_share: Option<f64>,
-    /// Pairs with a test program and the verdict that it was for.
+    /// Pairs with a verdict and a test program for it.
     pub tested: u64,
     /// The test programs of finished verdicts, by the result of their last run.
     pub runs: BTreeMap<String, u64>,
-    /// Verdicts whose test program could not be read from the model's answer.
+    /// Verdicts whose test program could not be parsed from the model's answer.
     pub without_program: u64,
-    /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
-    /// see [`EXECUTABLE_RULES`].
+    /// Share of executable test programs, counting unparsable ones as not executable; see [`EXECUTABLE_RULES`].
     pub executable_rate: Option<f64>,
-    /// Assertions that ran, of a test program that could be executed: their positions, but each time
-    /// where others call them.
+    /// Mean number of evaluated assertions per executable test program, counted by position, but by evaluation inside
+    /// helper functions.
     pub mean_tests: Option<f64>,
     /// Test programs that lacked a package.
     pub missing_packages: u64,
-    /// Programs among these that could be executed with the package.
+    /// Number of these that were executable after installing it.
     pub repaired: u64,
-    /// Answers in the histories of the pairs.
+    /// Number of answers in the histories of the pairs.
     pub answers: u64,
-    /// What these answers cost by their tokens, whenever they were paid for.
+    /// Cost of these answers by their tokens, no matter when they were paid for.
     #[serde(serialize_with = "in_dollars")]
     pub cost: Cost,
-    /// What a pair with a verdict takes.
+    /// Average effort for pairs with a verdict.
     pub per_pair: PerPairs,
     /// What this ledger's calls have booked, failed ones included.
     #[serde(serialize_with = "in_dollars")]
@@ -63,35 +62,35 @@ pub struct JudgeReport {
     /// Part of that at the worst case: attempts of unknown cost, and interrupted or current calls.
     #[serde(serialize_with = "in_dollars")]
     pub unconfirmed: Cost,
-    /// Pairs with a label of the file.
+    /// Pairs with a label in the file.
     pub labelled: u64,
-    /// Labels of the file with those of the judge: (file, judge, number).
+    /// Pairs of labels as (file, judge, number).
     pub labels: Vec<(i32, i32, u64)>,
-    /// Share of the pairs with both labels in which they agree, a label of the file counting as 1 from 1 on.
+    /// Share of agreement over the pairs with both labels; a label of 1 or more in the file counts as 1.
     pub accuracy: Option<f64>,
     /// Why pairs have no label, most frequent first.
     pub reasons: Vec<(String, u64)>,
 }
 
-/// What pairs with a verdict take on average.
+/// Average effort for pairs with a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PerPairs {
-    /// Those that were decided without tests.
+    /// Pairs that were decided without tests.
     pub clear: PerPair,
-    /// The others.
+    /// All others.
     pub unclear: PerPair,
 }
 
-/// What a pair takes on average.
+/// Average effort for a pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PerPair {
-    /// Pairs that were averaged.
+    /// Number of pairs averaged.
     pub pairs: u64,
-    /// Tokens of its answers.
+    /// Tokens of the answers.
     pub tokens: f64,
-    /// What they cost, in dollars; `None` where no price is known.
+    /// Cost of the answers, in dollars; `None` if no price is known.
     pub dollars: Option<f64>,
-    /// Time of its answers, as far as an endpoint gave them, and of its programs, in seconds.
+    /// Time of the answers, as far as reported by the server, and of the programs, in seconds.
     pub seconds: f64,
 }
 
@@ -110,7 +109,7 @@ impl From<Effort> for PerPair {
     }
 }
 
-/// The unit in which money is kept is nothing to those who read a report.
+/// Reports give dollars instead of the internal unit of money.
 fn in_dollars<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
     let mut object = serializer.serialize_struct("Cost", 2)?;
     object.serialize_field("tokens", &cost.tokens)?;
@@ -119,7 +118,7 @@ fn in_dollars<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Err
 }
 
 impl JudgeReport {
-    /// From what a ledger counts.
+    /// Computes the report from a ledger's counts.
     pub fn new(counts: JudgeCounts) -> Self {
         let JudgeCounts {
             pairs,
@@ -209,7 +208,7 @@ mod tests {
     #[test]
     fn the_accounting_of_an_unfinished_ledger() {
         let text = |text: &str| text.to_owned();
-        // Of eleven pairs one waits, with a test program whose costs are none of a finished pair.
+        // One of eleven pairs waits, with a test program whose costs do not belong to a finished pair.
         let report = JudgeReport::new(JudgeCounts {
             pairs: 11,
             verdicts: vec![

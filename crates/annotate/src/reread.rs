@@ -1,10 +1,10 @@
-//! Reading the answers and runs of a ledger again, by the rules of this program.
+//! Reading the answers and runs of a ledger again, by the current rules.
 //!
-//! How answers and the outcomes of runs are read is part of the version of a label, as the prompts and the model are.
-//! So labels of earlier rules stay what they are, and those of today's stand beside them: this makes the latter out of
-//! the evidence of the former, asking no model and running no program. Where the evidence does not decide by today's
-//! rules, because an answer cannot be read any longer, or a run came to something else than the arbiter was told, the
-//! pair waits, with what still holds, for the next `quarry judge run`.
+//! The rules for parsing answers and classifying runs are part of a label's version, as the prompts and the model
+//! are. So labels by earlier rules remain, beside those by the current rules: this derives the latter from the
+//! evidence of the former, without calling a model or running a program. If the evidence does not lead to a decision
+//! by the current rules, because an answer can no longer be parsed or a run has another result than the arbiter was
+//! told, the pair waits, with the evidence that is still valid, for the next `quarry judge run`.
 
 use serde::Serialize;
 
@@ -17,41 +17,41 @@ use crate::pair::Pair;
 use crate::pairs;
 use crate::plan::Plan;
 
-/// Pairs that are read at once.
+/// Pairs that are read at a time.
 const PAGE: usize = 256;
 
 /// The results of reading again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RereadSummary {
-    /// Pairs of which something was taken over this time; of a majority, by each of its members.
+    /// Pairs for which evidence was adopted this time; under a majority, counted for each member.
     pub read: u64,
     /// Labels that are the same by both rules.
     pub same: u64,
-    /// The others, in the order of the pairs.
+    /// Labels that differ, in the order of the pairs.
     pub changed: Vec<ChangedLabel>,
 }
 
-/// A label that is another one by the rules of this program.
+/// A label that differs under the current rules.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangedLabel {
     /// Id of the pair.
     pub pair: String,
     /// The verdict before.
     pub before: Outcome,
-    /// The verdict now; none while the pair waits for the next run.
+    /// The current verdict; `None` while the pair waits for the next run.
     pub now: Option<Outcome>,
-    /// Why the label is another one, in words.
+    /// Why the label changed, as a phrase.
     pub reason: String,
 }
 
-/// The judge that judged as this plan says by earlier rules, if there is one.
+/// The judge that used this plan under earlier rules, if there is one.
 pub(crate) fn predecessor(ledger: &Ledger, plan: &Plan) -> Result<Option<i64>, AnnotateError> {
     let started = ledger.described(&plan.version, &plan.description())?;
     let is_same = |text: &str| rules_for_packages(text) == rules_for_packages(&plan.text);
     Ok(started.into_iter().find(|started| is_same(&started.plan)).map(|started| started.judge))
 }
 
-/// Whether a ledger has labels by earlier rules that [`reread`] reads again, and none by those of today.
+/// Whether a ledger has labels by earlier rules that [`reread`] would read again, and none by the current rules.
 ///
 /// # Errors
 /// When the ledger cannot be read.
@@ -69,7 +69,7 @@ pub fn has_earlier_labels(ledger: &Ledger, plan: &Plan) -> Result<bool, Annotate
     Ok(false)
 }
 
-/// The entries of a plan that say which packages programs have, which the description of a judge does not hold.
+/// The entries of a plan that specify packages, which the description of a judge does not include.
 fn rules_for_packages(plan: &str) -> Option<toml::Table> {
     let mut plan: toml::Table = toml::from_str(plan).ok()?;
     let mut packages =
@@ -78,11 +78,11 @@ fn rules_for_packages(plan: &str) -> Option<toml::Table> {
     Some(packages)
 }
 
-/// Reads what earlier rules judged again. What was read already is left as it is, so that this can be done twice, and
-/// go on after it was stopped.
+/// Reads again what was judged by earlier rules. Pairs that were already read again are left alone, so this can be
+/// repeated, and resumed after an interruption.
 ///
 /// # Errors
-/// When there is no ledger, its pairs cannot be had, or it cannot be written.
+/// When there is no ledger, its pairs cannot be read, or it cannot be written.
 pub fn reread(plan: &Plan) -> Result<RereadSummary, AnnotateError> {
     Ledger::open_to_copy(&plan.ledger)?;
     let checked = pairs::check(plan)?;
@@ -118,7 +118,7 @@ pub fn reread(plan: &Plan) -> Result<RereadSummary, AnnotateError> {
     Ok(found)
 }
 
-/// Takes over what the judge `before` had of pairs that `number` has nothing of; how many pairs there were.
+/// Adopts the evidence of judge `before` for pairs without any of `number`; returns the number of pairs.
 fn take_over(
     writer: &Writer,
     judge: &Judge,
@@ -134,7 +134,7 @@ fn take_over(
     }
 }
 
-/// What the rules of today make of a pair.
+/// Judges a pair from its stored evidence by the current rules.
 fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
     let StoredPair { number, pair, events, verdict } = stored;
     let had_verdict = verdict.is_some();
@@ -143,7 +143,7 @@ fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
     let mut other_run = None;
     for event in events {
         let is_next = match judge.next(&pair, &known) {
-            // What follows was done for what no longer is.
+            // Later evidence depended on something that has changed.
             Ok(Next::Ask(_)) => other_run.is_none(),
             Ok(Next::Run(_)) => true,
             Ok(Next::Decide(_)) | Err(_) => false,
@@ -175,7 +175,7 @@ fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
     AdoptedPair { number, events: taken, verdict, reason }
 }
 
-/// The outcome of a run, if it differs from the stored one.
+/// The result of a run, if it differs from the stored one.
 fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
     let language = Language::named(&run.program.language)?;
     let result = run.result(language);

@@ -1,4 +1,4 @@
-//! Judging the pairs of a plan: workers that ask, run and note until every pair has its verdict.
+//! Judging the pairs of a plan: workers ask, run and record until every pair has its verdict.
 
 mod batch;
 mod estimate;
@@ -34,10 +34,10 @@ pub use estimate::Estimate;
 pub use generate::GenerationSummary;
 use waiting::{RequestsInFlight, lock};
 
-/// Pairs that are read from the ledger at once.
+/// Pairs that are read from the ledger at a time.
 const PAGE: usize = 64;
 
-/// After so many failed pairs in a row something is wrong with all of them.
+/// After this many failed pairs in a row, a common cause is assumed.
 const MAX_FAILURES_IN_A_ROW: u32 = 25;
 
 /// A plan whose pairs are in the ledger, ready to be judged.
@@ -45,15 +45,15 @@ pub struct Judging {
     plan: Plan,
     writer: Arc<Writer>,
     client: Client,
-    /// Where questions are sent in batches.
+    /// The client for batches, if the plan uses them.
     batches: Option<Batches>,
     executors: Executors,
     judge: i64,
-    /// Who judges, where the label is a majority.
+    /// The members, if the label is a majority.
     members: Vec<Judging>,
 }
 
-/// Runs programs and asks models for judges.
+/// Runs programs and calls models.
 #[derive(Clone, Default)]
 struct Executors {
     programs: Option<Arc<dyn Programs>>,
@@ -66,19 +66,19 @@ struct Executors {
 pub enum Progress {
     /// A pair has its verdict.
     Decided(Outcome),
-    /// A pair has none for now.
+    /// A pair has no verdict for now.
     Failed,
 }
 
 /// Why judging a pair stopped.
 enum StepError {
-    /// Something is wrong with this pair.
+    /// A problem with this pair only.
     Pair(String),
-    /// Something is wrong with all pairs.
+    /// A problem that affects all pairs.
     All(AnnotateError),
-    /// It waits for an answer that comes later.
+    /// The pair waits for an answer from a batch.
     Later,
-    /// The user asked to stop.
+    /// The user stopped.
     Stop,
 }
 
@@ -89,7 +89,7 @@ impl From<AnnotateError> for StepError {
 }
 
 impl Judging {
-    /// Checks all that a plan needs, and notes its pairs in the ledger. Nothing is asked yet.
+    /// Checks everything that a plan needs, and records its pairs in the ledger. No question is asked yet.
     ///
     /// # Errors
     /// When pairs cannot be judged, a runtime or the key is missing, or the ledger cannot be used.
@@ -113,7 +113,7 @@ impl Judging {
                 }
             }
         }
-        // Settings that cannot work are found before a ledger is made.
+        // Invalid settings are detected before a ledger is created.
         for member in plan.members.iter().chain([&plan]) {
             member.client(plan.budget(Cost::default()), None)?;
         }
@@ -121,12 +121,12 @@ impl Judging {
         Self::note(plan, &checked, |_| Ok(Executors { programs, remote: None }))
     }
 
-    /// Like [`Judging::prepare`], but programs run, and models are asked, where the workers are that are connected to
-    /// the same server. Without a connection it can be estimated, and not run.
+    /// Like [`Judging::prepare`], but workers that are connected to the same server run programs and call models.
+    /// Without a connection, the costs can be estimated, but nothing can be run.
     ///
     /// # Errors
-    /// When pairs cannot be judged, or the ledger cannot be used; [`AnnotateError::Stopped`] when the user wanted no
-    /// more before the server could be told.
+    /// When pairs cannot be judged, or the ledger cannot be used; [`AnnotateError::Stopped`] when the user stopped
+    /// before the server was reached.
     #[cfg(feature = "workers")]
     pub fn prepare_for_workers(plan: Plan, connection: Option<&Connection>) -> Result<Self, AnnotateError> {
         let plan = plan.for_workers()?;
@@ -139,14 +139,14 @@ impl Judging {
         })
     }
 
-    /// Notes the start of a plan, and its pairs.
+    /// Records the start of a plan, and its pairs.
     fn note(
         plan: Plan,
         checked: &CheckedPairs,
         executors: impl FnOnce(&Ledger) -> Result<Executors, AnnotateError>,
     ) -> Result<Self, AnnotateError> {
         let writer = Arc::new(Writer::open(&plan.ledger)?);
-        // Judging all anew costs what reading again does not.
+        // Judging everything again costs money; reading the evidence again does not.
         if has_earlier_labels(writer.ledger(), &plan)? {
             return Err(AnnotateError::Ledger {
                 path: plan.ledger,
@@ -162,7 +162,7 @@ impl Judging {
         Self::start(plan, &writer, &executors, &budget)
     }
 
-    /// Notes the start of a plan, after those of its members.
+    /// Records the start of a plan, after those of its members.
     fn start(
         plan: Plan,
         writer: &Arc<Writer>,
@@ -190,7 +190,7 @@ impl Judging {
         (self.writer.ledger(), self.judge)
     }
 
-    /// A pair that has no verdict, and why: it failed this time or was never reached.
+    /// A pair without a verdict, and the reason: it failed this time or was never reached.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -204,17 +204,18 @@ impl Judging {
         Ok(None)
     }
 
-    /// What is booked on the budget, that of earlier runs included.
+    /// What is booked on the budget, including earlier runs.
     pub fn spent(&self) -> Cost {
         self.client.budget().spending().spent
     }
 
-    /// Judges until every pair has a verdict, or has failed this time, or `stop` is set. What was answered and run is
-    /// in the ledger at any moment. The members of a majority work at the same time where they ask different servers;
-    /// those of one server work one after the other, so that its limits are kept and it holds one model at a time.
+    /// Judges until every pair has a verdict or has failed this time, or `stop` is set. All answers and runs are in
+    /// the ledger at any moment. Members of a majority work concurrently if they use different servers; those with
+    /// the same server work one after the other, so that its rate limits are kept and it needs to load only one model
+    /// at a time.
     ///
     /// # Errors
-    /// When something is wrong that concerns all pairs: the key, the budget, the recording, the ledger, the sandbox.
+    /// When an error affects all pairs: the key, the budget, the recording, the ledger, the sandbox.
     pub fn run(&self, stop: &AtomicBool, progress: &(dyn Fn(Progress) + Sync)) -> Result<(), AnnotateError> {
         let mut of_server: BTreeMap<String, Vec<&Self>> = BTreeMap::new();
         for member in self.judges() {
@@ -235,7 +236,7 @@ impl Judging {
                 .map(|server| server.join().unwrap_or_else(|panic| resume_unwind(panic)))
                 .collect()
         });
-        // Where one fails, the others are stopped.
+        // If one fails, the others are stopped.
         let (stopped, failed): (Vec<_>, Vec<_>) = (results.into_iter().filter_map(Result::err))
             .partition(|error| matches!(error, AnnotateError::Stopped));
         if let Some(error) = failed.into_iter().chain(stopped).next() {
@@ -244,7 +245,7 @@ impl Judging {
         self.executors.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
     }
 
-    /// Those whose verdicts are this one's: the members of a majority, else itself.
+    /// The judges whose verdicts decide: the members of a majority, otherwise itself.
     fn judges(&self) -> &[Self] {
         if self.members.is_empty() { std::slice::from_ref(self) } else { &self.members }
     }
@@ -261,8 +262,8 @@ impl Judging {
         }
     }
 
-    /// Goes on with every pair as far as it can: to its verdict, or, if there are rounds, to a question whose answer
-    /// is not known.
+    /// Advances every pair as far as possible: to its verdict or, with batches, to a question whose answer is not
+    /// known yet.
     fn pass(
         &self,
         is_over: &ShouldStop<'_>,
@@ -277,7 +278,7 @@ impl Judging {
                 scope.spawn(|| shared.work(&waiting, progress));
             }
             let fed = self.for_each_waiting(&mut |pair| {
-                // Nobody takes it when all workers have given up.
+                // The pair is dropped if all workers have given up.
                 let mut pair = Some(pair);
                 while let Some(next) = pair.take() {
                     if shared.is_over() {
@@ -304,7 +305,7 @@ impl Judging {
         if is_over() { Err(AnnotateError::Stopped) } else { Ok(()) }
     }
 
-    /// Gives pairs without a verdict to `each` until it says no.
+    /// Passes pairs without a verdict to `each` until it returns false.
     fn for_each_waiting(
         &self,
         each: &mut dyn FnMut(UnjudgedPair) -> Result<bool, AnnotateError>,
@@ -323,17 +324,17 @@ impl Judging {
     }
 }
 
-/// Whether nothing new is to be started.
+/// Whether to stop starting new work.
 type ShouldStop<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// What the worker threads share.
+/// State shared by the worker threads.
 struct SharedState<'a> {
     judging: &'a Judging,
     stop: &'a ShouldStop<'a>,
     failed: Mutex<Option<AnnotateError>>,
     failures_in_a_row: AtomicU32,
     asked: RequestsInFlight,
-    /// Where questions go that are not asked at once.
+    /// Collects questions for batches, if the plan uses them.
     rounds: Option<&'a Rounds<'a>>,
 }
 
@@ -391,12 +392,12 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Notes that something went well, after which failures are counted anew.
+    /// Records a success, which resets the count of failures in a row.
     fn passed(&self) {
         self.failures_in_a_row.store(0, Ordering::Relaxed);
     }
 
-    /// Notes a failure; an error where there were too many in a row.
+    /// Records a failure; returns an error if there were too many in a row.
     fn failed_once_more(&self, reason: &str) -> Result<(), AnnotateError> {
         let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         match in_a_row < MAX_FAILURES_IN_A_ROW {
@@ -444,7 +445,7 @@ impl<'a> SharedState<'a> {
                     step = next(&events)?;
                 }
                 Next::Ask(question) => {
-                    // The verdict that follows from an answer is noted with it.
+                    // The verdict that follows from an answer is recorded in the same transaction.
                     let mut following = Err(StepError::Stop);
                     self.ask(number, Some(key(question.optional_step)), question, &mut |answer| {
                         events.push(Event::Answer(answer));
@@ -476,8 +477,8 @@ impl<'a> SharedState<'a> {
         }
     }
 
-    /// Asks for a pair, and stores the answer, under its key if it has one, with what `take` makes of it. What is in
-    /// the ledger is not asked again.
+    /// Asks for a pair, and stores the answer, under its key if it has one, with the verdict that `take` derives.
+    /// Questions with an answer in the ledger are not asked again.
     fn ask(
         &self,
         pair: i64,
@@ -488,7 +489,7 @@ impl<'a> SharedState<'a> {
         let Judging { writer, client, plan, .. } = self.judging;
         let Question { prompt, version, request, optional_step: _ } = question;
         let name = client.chat_name(&request);
-        // An equal call that is running brings the answer for both.
+        // If the same request is already in flight, its answer serves both.
         let _asked = self.asked.enter(&name);
         if let Some(text) = writer.ledger().answer(&name)? {
             let verdict = take(ModelAnswer { prompt: prompt.clone(), text });
@@ -496,13 +497,13 @@ impl<'a> SharedState<'a> {
             return Ok(writer.add_known_answer(key, &prompt, &name, verdict)?);
         }
         let estimate = client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
-        // What is recorded or cached, or not even recorded, is not sent.
+        // Recorded or cached answers, and ones missing from a recording, do not lead to a request.
         let begin = CallBegin { pair, request: &name, worst: estimate.worst };
         if let Some(rounds) = self.rounds.filter(|_| estimate.calls > 0 && !plan.is_replay()) {
             rounds.collect(pair, &name, request)?;
             return Err(StepError::Later);
         }
-        // Each attempt is noted when it is its turn to be sent, so that no more is booked for one that is cut off.
+        // Each attempt is recorded just before it is sent, so that no more than that is booked if it is interrupted.
         let mut calls: Vec<Result<i64, AnnotateError>> = Vec::new();
         let start = Instant::now();
         let mut sending = || {
@@ -514,7 +515,7 @@ impl<'a> SharedState<'a> {
         let seconds = start.elapsed().as_secs_f64();
         let mut ends = Vec::new();
         for (attempt, call) in calls.into_iter().enumerate() {
-            // What all of them booked stands with the first.
+            // The booking of all attempts is recorded with the first one.
             let (booked, seconds) = if attempt == 0 { (booked, seconds) } else { Default::default() };
             ends.push(CallEnd { call: call?, booked, seconds });
         }
@@ -549,7 +550,7 @@ impl<'a> SharedState<'a> {
     }
 }
 
-/// Whether the next pair would meet the same.
+/// Whether an error would affect the next pair as well.
 pub(crate) fn concerns_all(error: &LlmError) -> bool {
     match error {
         LlmError::Settings { .. }
@@ -560,7 +561,7 @@ pub(crate) fn concerns_all(error: &LlmError) -> bool {
         LlmError::Failed { failure, .. } => match failure {
             Failure::Unauthorized { .. } | Failure::AskedToWait { .. } => true,
             Failure::Status { status, quota_used_up, .. } => {
-                // A redirect that is not temporary says that the API is elsewhere.
+                // A permanent redirect says that the API is elsewhere.
                 *quota_used_up || matches!(status, 300 | 301 | 308 | 404)
             }
             _ => false,

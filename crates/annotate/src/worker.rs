@@ -1,4 +1,4 @@
-//! A worker: does the tasks of a judging process elsewhere, with its own key and in its own sandbox.
+//! A worker: executes tasks of a judging process elsewhere, with its own key and in its own sandbox.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,43 +12,43 @@ use crate::error::AnnotateError;
 use crate::programs::Programs;
 use crate::remote::{ASK, PROTOCOL, ProgramTask, RUN, json, kind_of_programs, kind_of_questions};
 
-/// Runs programs and asks models for judges on other machines.
+/// Runs programs and calls models for judges on other machines.
 pub struct Worker {
-    /// The models that it may ask, each with its key. A task cannot name others.
+    /// The models that it may call, each with its key. A task cannot name others.
     pub models: Vec<HttpTransport>,
-    /// Questions at the same time.
+    /// Maximum number of concurrent questions.
     pub questions: usize,
-    /// Opens what programs run in; without it there are none.
+    /// Opens the environment for programs; `None` if the worker runs no programs.
     pub programs: Option<OpenPrograms>,
-    /// The languages whose programs it can run there; see [`Programs::languages`].
+    /// The languages whose programs it can run; see [`Programs::languages`].
     pub languages: Vec<&'static str>,
-    /// Programs at the same time.
+    /// Maximum number of concurrent programs.
     pub programs_at_once: usize,
-    /// How long it may be silent until others get its tasks.
+    /// How long it may be silent before its tasks are given to others.
     pub lease: Duration,
 }
 
-/// Opens what programs run in, with packages by these settings or without.
+/// Opens the environment for programs, with packages by these settings or without.
 pub type OpenPrograms =
     Box<dyn Fn(Option<&Settings>) -> Result<Arc<dyn Programs>, AnnotateError> + Send + Sync>;
 
-/// What is open already, by its settings.
+/// The environments that are already open, by their settings.
 type OpenedPrograms = Mutex<Vec<(Option<Settings>, Arc<dyn Programs>)>>;
 
-/// What a worker has done.
+/// Totals of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerSummary {
-    /// Attempts of calls, whatever came of them.
+    /// Attempts of calls, successful or not.
     pub questions: u64,
     /// Runs of programs.
     pub programs: u64,
 }
 
 impl Worker {
-    /// Works until `connection` is stopped; what is under way then is finished.
+    /// Works until `connection` is stopped, then finishes current tasks.
     ///
     /// # Errors
-    /// When there is nothing that it could do, or the sandbox does not work any longer; its tasks are given back.
+    /// When there is nothing that it can do, or the sandbox stops working; its tasks are given back.
     pub fn work(&self, connection: &Connection) -> Result<WorkerSummary, AnnotateError> {
         if self.models.is_empty() && self.languages.is_empty() {
             return Err(AnnotateError::Idle);
@@ -60,7 +60,7 @@ impl Worker {
             },
             Group {
                 kinds: self.languages.iter().map(|language| kind_of_programs(language)).collect(),
-                // Others run while packages are fetched.
+                // Other programs run while packages are fetched.
                 threads: self.programs_at_once + packages::SETS_AT_ONCE,
             },
         ];
@@ -75,7 +75,7 @@ impl Worker {
             }
         };
         match serve(connection, PROTOCOL, self.lease, &groups, &do_task) {
-            // What was stopped is given back.
+            // Interrupted tasks are given back.
             Err(QueueError::Unable { .. }) if connection.is_stopped() => {}
             served => served?,
         }
@@ -112,8 +112,8 @@ impl Worker {
     }
 }
 
-/// What programs run in whose packages are had as a task says: kept in this machine's own directory, and from an index
-/// that every machine has.
+/// The environment for programs whose packages are obtained as a task specifies: kept in this machine's own
+/// directory, from an index that every machine can reach.
 fn programs_for(
     packages: Option<Settings>,
     open: &OpenPrograms,

@@ -1,4 +1,4 @@
-//! What a run came to: the report, and the labels as data sets.
+//! Results of a run: the report, and the labels as data sets.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod fixture;
@@ -11,7 +11,7 @@ use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
 
-/// What a report says of nine pairs, of which six are clear, where the model's answers to a task are `says`.
+/// The report on nine pairs, of which six are clear, if the model answers `task` with `says`.
 fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'static) -> JudgeReport {
     let server = Server::script(move |_, seen| {
         match seen.body["messages"][0]["content"].as_str().unwrap().contains(task) {
@@ -24,13 +24,13 @@ fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'st
 
 #[test]
 fn what_is_not_finished_is_in_no_share() {
-    // The arbiter is silent: three pairs have a test program and no verdict.
+    // The arbiter fails: three pairs have a test program and no verdict.
     let report = report_where("final_verdict", || Reply::status(400, "{\"error\": \"not today\"}"));
     assert_eq!((report.waiting, report.tested, report.executable_rate), (3, 0, None));
     assert_eq!((report.clear, report.clear_share), (6, Some(1.0)));
     let PerPairs { clear, unclear } = report.per_pair;
     assert_eq!((clear.pairs, clear.tokens, unclear), (6, 110.0, PerPair::default()));
-    // Their answers are paid all the same.
+    // Their answers were paid for all the same.
     assert!(report.cost.tokens > 6 * 110);
 }
 
@@ -82,7 +82,7 @@ fn labels_become_data_sets() {
         exported(to, graded);
         fixture.path(&format!("{to}-{graded}"))
     };
-    // What is left out is counted.
+    // Omitted pairs are counted.
     let matches = exported("advtest", false);
     assert_eq!(matches.files[0].to_string(), format!("{}: 6 pairs", fixture.path("advtest-false").display()));
     assert_eq!((matches.negatives, matches.unlabeled, matches.foreign, matches.ungraded), (6, 0, 0, 0));
@@ -106,7 +106,7 @@ fn labels_become_data_sets() {
 fn an_export_recommends_what_it_can_do() {
     let server = honest();
     let fixture = Fixture::new(0, &server.url());
-    // One query and one code under two ids, of which one is judged otherwise.
+    // One query and one code under two ids, of which one has another label.
     let pair = |id: &str| json!({"id": id, "query_id": "q", "query": "q", "code_id": "c", "code": "subject0", "language": "python"});
     fixture.write_pairs(&[pair("a"), pair("b")]);
     fixture.run().unwrap();
@@ -124,7 +124,7 @@ fn an_export_recommends_what_it_can_do() {
     exported("trec-qrels", Grades::Max).unwrap();
     let text = fs::read_to_string(fixture.path("trec-qrels-Max")).unwrap();
     assert_eq!(text, "q\t0\tc\t1\n");
-    // Nothing but label 0, for a format that holds matches.
+    // Only label 0, for a format that holds positive pairs.
     let rows = rusqlite::Connection::open(fixture.plan().ledger).unwrap();
     rows.execute_batch("UPDATE verdicts SET outcome = 'no'").unwrap();
     drop(rows);
@@ -161,7 +161,7 @@ fn an_export_says_what_it_lacks() {
         assert_eq!(exported.unlabeled, 2);
         exported.foreign
     };
-    // Of the pairs in JavaScript one is a match.
+    // One of the pairs in JavaScript has label 1.
     assert_eq!([foreign("advtest"), foreign("cosqa-qa"), foreign("cosqa-plus")], [1, 3, 0]);
 }
 

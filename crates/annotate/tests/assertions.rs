@@ -1,4 +1,4 @@
-//! What is known of the assertions of programs in each language, where it can be run on this machine.
+//! Detection of assertions in each language, if the language is available on this machine.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ struct ConfidenceCase {
     sites: Option<u64>,
     #[serde(default)]
     says: String,
-    /// A part of what the program printed.
+    /// Expected part of the output.
     #[serde(default)]
     output: String,
-    /// A library that it needs.
+    /// A library that the program needs.
     needs: Option<String>,
 }
 
@@ -34,7 +34,7 @@ fn cases() -> BTreeMap<String, Vec<ConfidenceCase>> {
 }
 
 fn skip(what: &str) {
-    // Not by a macro, whose output the test runner hides.
+    // Not with a macro, whose output the test runner hides.
     let _ = writeln!(std::io::stderr(), "\nNOT TESTED: {what}\n");
 }
 

@@ -1,4 +1,4 @@
-//! Judging with questions that are sent in batches, by a provider on loopback.
+//! Judging in batches, with a provider on loopback.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ use quarry_test_support::batches::{Fate, provider};
 use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
 
-/// The pair that a question is about, and the answer to it.
+/// The number of the pair that a question is about, and the correct answer.
 fn honest(body: &Value) -> (usize, Value) {
     answer(&Seen { method: String::new(), path: String::new(), headers: String::new(), body: body.clone() })
 }
@@ -41,7 +41,7 @@ fn rounds_of_batches_bring_every_label_for_half_the_price() {
     drop(judging);
     let report = JudgeReport::new(fixture.run().unwrap());
     fixture.check_labels(36);
-    // As many questions as one by one, in a batch for each agent: 36, 12, 4 and 12.
+    // The same number of questions as without batches, one batch per agent: 36, 12, 4 and 12.
     let sizes: Vec<usize> = books.lock().unwrap().batches.iter().map(|batch| batch.questions.len()).collect();
     assert_eq!((sizes.iter().sum::<usize>(), sizes[0], sizes[1]), (64, 36, 12));
     assert_eq!((sizes.len() <= 5, count(&server, "POST", "/chat/completions")), (true, 0));
@@ -78,7 +78,7 @@ fn what_fails_is_in_the_next_batch_and_what_always_fails_is_listed() {
     let listed = ledger.unresolved(judge, 10).unwrap();
     assert_eq!((listed.len(), listed[0].0.as_str()), (1, "5"));
     assert!(listed[0].1.contains("bad luck") && listed[0].1.contains("batch 3"), "{listed:?}");
-    // An answer counts once, what is missing counts at its worst, and what failed not at all.
+    // A duplicate answer counts once, missing ones are booked at the worst case, and failed ones cost nothing.
     let books = books.lock().unwrap();
     let expected: u64 = books
         .asked
@@ -117,7 +117,7 @@ fn an_answer_that_was_cut_keeps_no_other_back_and_is_asked_for_again() {
 
 #[test]
 fn a_run_that_ended_while_a_batch_was_under_way_goes_on_with_it() {
-    // The process ends when it first looks, or as the batch is sent: its number is lost then.
+    // The process ends when it first polls, or while the batch is sent: in that case its id is lost.
     for loses_number in [false, true] {
         let (stop, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (server, books) = provider(|body, _| Fate::Answered(honest(body).1), {
@@ -139,7 +139,7 @@ fn a_run_that_ended_while_a_batch_was_under_way_goes_on_with_it() {
             }
         });
         let mut fixture = fixture(9, &server);
-        // Its worst case fits once.
+        // The worst case fits once.
         let judging = fixture.prepare().unwrap();
         let worst = judging.estimate().unwrap().first.worst.tokens;
         drop(judging);
@@ -178,7 +178,7 @@ fn the_budget_of_a_whole_batch_is_set_aside_before_it_is_sent() {
         Ok(counts) => counts,
         Err(error) => panic!("{error}"),
     });
-    // The worst case of a question is above 2,000: the first batches are smaller than the round.
+    // The worst case of a question is above 2,000 tokens: the first batches are smaller than the round.
     assert!(books.lock().unwrap().batches[0].questions.len() <= 12);
     assert_eq!((report.waiting, report.spent.tokens), (0, 64 * 110));
     let (server, _) = provider(|body, _| Fate::Answered(honest(body).1), no_trouble);

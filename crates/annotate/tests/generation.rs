@@ -1,4 +1,4 @@
-//! Code that a model writes for queries without an answer, from plan to ledger and export.
+//! Code that a model writes for queries without a correct candidate, from plan to ledger and export.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
 
-/// A model for a judge that wants `right` in the code, and a writer that learns from what the judge says.
+/// A model that acts as a judge that requires `right` in the code, and as a writer that uses the judge's feedback.
 fn writer(asked: &Asked<'_>) -> String {
     if asked.task.contains("Write the code anew") {
         assert!(asked.text.contains("wants right"), "{}", asked.text);
@@ -75,7 +75,7 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
         let judging = fixture.prepare(&plan);
         judging.generate(&AtomicBool::new(false), &|| ()).unwrap()
     };
-    // Nothing is known to have no answer before it was judged.
+    // Before judging, no query is known to lack a correct candidate.
     let generation = generate();
     assert_eq!((generation.queries, generation.open, server.count()), (0, 4, 0));
     fixture.run(&plan).unwrap();
@@ -83,7 +83,7 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
     let generation = generate();
     assert_eq!((generation.queries, generation.open, generation.unanswered), (3, 0, 1));
     assert_eq!(generation.answered, [(1, 1), (2, 1)].into());
-    // Written and judged once for one, twice for the others.
+    // Written and judged once for one query, twice for the others.
     assert_eq!(server.count(), 5 + 2 + 4 + 4);
     assert_eq!((generate(), server.count()), (generation, 15));
 
@@ -130,7 +130,7 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
     assert!(fixture.path("beir.generated.jsonl").exists());
     drop(ledger);
 
-    // What people say counts more than the judge, and is not written over.
+    // People's reviews take precedence over the judge, and are not overwritten.
     let person = |query: &str, code: &str, status| {
         let of = generated.iter().find(|code| code.pair.query == query).unwrap();
         let writer = Writer::open(&plan.ledger).unwrap();
@@ -184,9 +184,9 @@ fn generated_code_is_exported_for_listed_queries_without_an_answer() {
     };
     fixture.run(&plan).unwrap();
     fixture.prepare(&plan).generate(&AtomicBool::new(false), &|| ()).unwrap();
-    // The same code was written for all three, and is one.
+    // The same code was written for all three queries, and is exported once.
     assert_eq!(exported("all"), [[0, 3], [1, 3], [2, 3]]);
-    // One query is no longer in the plan, another has a candidate that answers.
+    // One query is no longer in the plan, another has a correct candidate.
     let text = fs::read_to_string(fixture.path("pairs.jsonl")).unwrap();
     let mut lines: Vec<&str> = text.lines().take(2).collect();
     let answer = lines[0].replace("def c(): pass", "def f(): return right").replace("idx\":0", "idx\":7");

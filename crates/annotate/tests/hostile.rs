@@ -1,4 +1,4 @@
-//! Judging where the server, the cache or the user is against it: nothing is lost that was paid.
+//! Judging with a faulty server or cache, or an interrupting user: nothing that was paid for is lost.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -38,7 +38,7 @@ fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
     let cache = Mutex::new(None::<std::path::PathBuf>);
     let cache: &'static Mutex<_> = Box::leak(Box::new(cache));
     let server = Server::script(move |_, seen| {
-        // There is nothing to read any more, and nowhere to write.
+        // From now on, the cache can be neither read nor written.
         if let Some(directory) = cache.lock().unwrap().take() {
             fs::remove_dir_all(&directory).unwrap();
             symlink("nowhere", &directory).unwrap();
@@ -95,7 +95,7 @@ fn a_wait_beyond_the_deadline_ends_the_run_and_fails_no_pair() {
     assert_eq!((counts(&judging).spent.tokens, counts(&judging).reasons), (0, Vec::new()));
 }
 
-/// What a server counts for every answer.
+/// A server that reports this usage for every answer.
 fn counting(usage: serde_json::Value) -> Server {
     Server::script(move |_, seen| {
         let (_, mut body) = answer(seen);
@@ -125,19 +125,19 @@ fn a_server_that_counts_more_than_it_was_sent_is_sent_nothing_more() {
     let error = fixture.run().unwrap_err().to_string();
     assert!(error.contains("the server counts 14400 tokens") && error.contains("20000 tokens"), "{error}");
     let asked = server.count();
-    // Eight fit at the same time; those that were under way are booked as they are counted.
+    // Eight calls fit at the same time; the last ones are booked when they are counted.
     assert!(asked <= 8, "{asked}");
     let (ledger, _) = fixture.ledger();
     let [spent, unconfirmed] = ledger.spent().unwrap();
     assert_eq!((spent.tokens, unconfirmed.tokens), (14_400 * asked as u64, 0));
     drop(ledger);
-    // Without a limit there is none to keep.
+    // Without a limit, nothing stops the run.
     fixture.entries[2].clear();
     fixture.run().unwrap();
     fixture.check_labels(100);
 }
 
-/// A gateway that is away for a moment keeps one pair waiting, and not all.
+/// A temporary redirect delays one pair, not the run.
 #[test]
 fn a_temporary_redirect_ends_no_run() {
     let server = Server::script(|_, seen| match answer(seen) {
@@ -149,7 +149,7 @@ fn a_temporary_redirect_ends_no_run() {
     let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.waiting, report.reasons.len()), (1, 1));
     assert!(report.reasons[0].0.contains("status 307") && report.reasons[0].0.contains("`base_url`"));
-    // One that is not temporary says that the API is elsewhere.
+    // A permanent redirect says that the API is elsewhere.
     let server = Server::replies([Reply::status(308, "")]);
     let error = Fixture::new(9, &server.url()).run().unwrap_err().to_string();
     assert!(error.contains("status 308") && server.count() <= 8, "{error}");
@@ -175,8 +175,7 @@ fn absurd_counts_of_tokens_leave_a_ledger_that_can_be_read() {
     }
 }
 
-/// Numbers of an earlier version, and those of a million dear answers, are told as they are, or as the maximum that can
-/// be told.
+/// Sums of ledgers from earlier versions, and of a million expensive answers, are reported correctly or saturate.
 #[test]
 fn sums_beyond_every_bound_can_be_told() {
     let server = honest();

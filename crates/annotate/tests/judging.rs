@@ -38,7 +38,7 @@ fn every_pair_gets_its_label_once_and_is_never_asked_again() {
     assert_eq!((report.waiting, report.mean_tests), (0, Some(2.0)));
     assert!((report.clear_share.unwrap() - 24.0 / 36.0).abs() < 1e-9);
     assert!((report.executable_rate.unwrap() - 8.0 / 12.0).abs() < 1e-9);
-    // To the token: each call has 100 and 10.
+    // Exact token counts: each call has 100 and 10.
     assert_eq!((report.spent.tokens, report.cost.tokens, report.unconfirmed.tokens), (64 * 110, 64 * 110, 0));
     assert_eq!(report.spent.money.units(), 64 * (100 * 1_000_000 + 10 * 2_000_000));
     fixture.run().unwrap();
@@ -55,7 +55,7 @@ fn programs_that_lack_a_package_run_again_with_it() {
     assert_eq!((report.tested, report.missing_packages, report.repaired), (12, 4, 4));
     assert_eq!((report.executable_rate, report.mean_tests), (Some(1.0), Some(2.0)));
     assert_eq!(report.runs, [("failed".to_owned(), 4), ("passed".to_owned(), 8)].into());
-    // 12 programs, of which four run again; the name of the module is none of a package, so that nothing ran for it.
+    // 12 programs, of which four run again; no package is named like the module, so no program ran with that.
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (64, 16));
     let (ledger, judge) = fixture.ledger();
     let history = ledger.history(judge, "8").unwrap().unwrap();
@@ -73,7 +73,7 @@ fn programs_that_lack_a_package_run_again_with_it() {
     assert_eq!(runs, expected);
     let asked = &history.steps[4];
     assert!(asked.messages.contains("there is no package yaml"), "{}", asked.messages);
-    // What the labels rest on runs again with the same packages.
+    // The runs that labels are based on run again with the same packages.
     let stop = AtomicBool::new(false);
     let found = audit(&ledger, judge, &fixture.programs(), &Limits::default(), 2, &stop).unwrap();
     assert_eq!((found.runs, found.changed), (16, Vec::new()));
@@ -140,15 +140,14 @@ fn equal_pairs_are_asked_about_once() {
     assert_eq!((server.count(), counts.verdicts), (1, vec![("no".into(), "screener".into(), 20)]));
 }
 
-/// What a request whose answer is `kind` costs, as far as the client can know: nothing, what the answer says, or as
-/// much as it may.
+/// The cost of a request as far as the client can know it: nothing, as reported in the answer, or the worst case.
 enum Bill {
     Nothing,
     Counted,
     Worst,
 }
 
-/// What comes instead of the first answer to a request, whose body would be `body`.
+/// A faulty reply in place of the first answer to a request, whose body would be `body`.
 fn fault(kind: usize, body: &Value) -> (Reply, Bill) {
     use Bill::{Counted, Nothing, Worst};
     let text = body["choices"][0]["message"]["content"].as_str().unwrap();
@@ -190,14 +189,13 @@ fn faults_of_the_server_lose_and_double_nothing() {
             let mut tries = tries.lock().unwrap();
             let tries = tries.entry(request.clone()).or_default();
             *tries += 1;
-            // Of each kind one pair is not clear; and refusals do not come together.
-            // Of each kind one pair is not clear; refusals do not come together, and what takes time comes once.
+            // One pair of each kind is unclear; refusals are not consecutive, and delays occur once.
             let kind = number / 3 * 5 % (FAULTS + 2);
             let is_screening = request.contains("preliminary_screening");
             let is_fault = kind < FAULTS && *tries == 1 && (is_screening || !matches!(kind, 4 | 5));
             let (reply, bill) = match kind {
                 _ if is_fault => fault(kind, &body),
-                // One model refuses in its own words, and another says everything twice.
+                // One model refuses in prose, and another repeats its answer.
                 FAULTS if is_screening => {
                     body["choices"][0]["message"]["refusal"] = json!("I cannot help with that.");
                     (Reply::ok(body), Bill::Counted)
@@ -223,11 +221,11 @@ fn faults_of_the_server_lose_and_double_nothing() {
     fixture.entries[1] = "concurrency = 24\ntimeout_seconds = 4.0".to_owned();
     let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!(report.waiting, 0);
-    // To the token: what is not known to be free counts as paid.
+    // Exact token counts: a call counts as paid unless it is known to be free.
     assert_eq!(report.spent.tokens, tokens.load(Ordering::SeqCst) as u64);
     let failed = report.spent.tokens - report.cost.tokens;
     assert!(report.unconfirmed.tokens > 0 && report.unconfirmed.tokens < failed, "{report:?}");
-    // Whatever the screener refuses is decided by tests; every other label is what it would be without faults.
+    // Pairs that the screener refuses are decided by tests; all other labels are the same as without faults.
     let refused: Vec<usize> = (0..n_pairs).filter(|number| number / 3 * 5 % (FAULTS + 2) == FAULTS).collect();
     let labels = fixture.labels();
     for number in (0..n_pairs).filter(|number| !refused.contains(number)) {
@@ -283,7 +281,7 @@ fn the_budget_holds_over_all_runs() {
         "{first:?}"
     );
     drop(ledger);
-    // The next run knows what is gone.
+    // The next run knows what was spent.
     assert!(fixture.run().is_err());
     let (ledger, _) = fixture.ledger();
     assert!(ledger.spent().unwrap()[0].tokens <= 6_500);
@@ -387,7 +385,7 @@ fn an_id_stands_for_one_pair() {
     fixture.write_pairs(&[pair(0), other]);
     let error = fixture.run().unwrap_err().to_string();
     assert!(error.contains("another ledger") && error.contains('1'), "{error}");
-    // A smaller file is judged alone.
+    // A smaller file of pairs is judged on its own.
     fixture.write_pairs(&[pair(0)]);
     assert_eq!(fixture.run().unwrap().pairs, 1);
 }
@@ -400,7 +398,7 @@ fn a_pair_has_one_label() {
     fixture.write_pairs(&[of(1), of(0)]);
     let error = fixture.prepare().err().unwrap().to_string();
     assert!(error.contains("is there twice, with different labels"), "{error}");
-    // What a file says may change.
+    // The label in the file may change.
     for label in [1, 0] {
         fixture.write_pairs(&[of(label), of(label)]);
         assert_eq!(fixture.run().unwrap().labels, [(label, 0, 1)]);
@@ -412,13 +410,13 @@ fn an_id_of_a_query_or_a_code_stands_for_one_text() {
     let server = honest();
     for (field, words) in [("query", "pair 7: its query id"), ("code", "pair 7: its code id")] {
         let fixture = Fixture::new(0, &server.url());
-        // Their files begin to count anew.
+        // Files without ids are numbered from the start.
         let mut other = pair(7);
         other[format!("{field}-idx")] = json!(0);
         fixture.write_pairs(&[pair(0), pair(1), other.clone()]);
         let error = fixture.prepare().err().unwrap().to_string();
         assert!(error.contains(words) && error.contains("in pair 0"), "{error}");
-        // Not in another plan with the same ledger either, which is as it was before.
+        // Another plan with the same ledger is rejected too, and the ledger is unchanged.
         fixture.write_pairs(&[pair(0)]);
         assert_eq!(fixture.run().unwrap().pairs, 1);
         fixture.write_pairs(&[other]);
@@ -436,10 +434,10 @@ fn the_same_code_may_be_there_in_two_languages() {
     let of = |language: &str| json!({"query": "q", "code": "subject1", "language": language});
     fixture.write_pairs(&[of("javascript"), of("typescript"), of("js")]);
     assert_eq!(fixture.run().unwrap().pairs, 2);
-    // In another order it is the same.
+    // The order does not matter.
     fixture.write_pairs(&[of("typescript"), of("javascript")]);
     assert_eq!((fixture.run().unwrap().pairs, server.count()), (2, 2));
-    // Whoever gives it an id is told what that stands for.
+    // If the file gives an id, the message says what that id stands for.
     let with_id = |language: &str, number: usize| {
         let mut pair = of(language);
         (pair["id"], pair["code_id"]) = (json!(format!("p{number}")), json!("c"));

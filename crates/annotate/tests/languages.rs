@@ -1,4 +1,4 @@
-//! What test programs of each language come to, where it can be run on this machine.
+//! Results of test programs in each language, if the language is available on this machine.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn cases() -> BTreeMap<String, ConfidenceCase> {
 }
 
 fn skip(what: &str) {
-    // Not by a macro, whose output the test runner hides.
+    // Not with a macro, whose output the test runner hides.
     let _ = writeln!(std::io::stderr(), "\nNOT TESTED: {what}\n");
 }
 

@@ -1,4 +1,4 @@
-//! What judges do beyond CoSQA+'s agents, as functions: from what is known to what is done next.
+//! Options of judges beyond CoSQA+'s agents, as functions from the evidence to the next step.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -12,7 +12,7 @@ use quarry_sandbox::Ended;
 
 const CODE: &str = "def add(a, b):\n    return a + b\n";
 
-/// A judge with a pair, which goes on from step to step.
+/// A judge with a pair, advanced step by step.
 struct Walk {
     judge: Judge,
     pair: Pair,
@@ -20,7 +20,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Up to the first question about tests.
+    /// Advances to the first question about tests.
     fn new(tests: TestOptions, alternative: Option<&str>) -> Self {
         let options = JudgeOptions { tests, ..JudgeOptions::default() };
         let judge =
@@ -45,7 +45,7 @@ impl Walk {
         self.judge.next(&self.pair, &self.events).unwrap()
     }
 
-    /// Answers the question of `prompt`, which has to be next.
+    /// Answers the question of `prompt`, which has to be the next step.
     #[track_caller]
     fn answer(&mut self, prompt: &str, text: &str) -> Question {
         let Next::Ask(question) = self.next() else { panic!("{:?}", self.next()) };
@@ -54,7 +54,8 @@ impl Walk {
         question
     }
 
-    /// Ends the program that has to be next with a status: 0 passes, 1 fails an assertion, all else is an error.
+    /// Ends the program that has to be the next step with a status: 0 passes, 1 fails an assertion, others are
+    /// errors.
     #[track_caller]
     fn run(&mut self, code: i32) -> TestProgram {
         let Next::Run(program) = self.next() else { panic!("{:?}", self.next()) };
@@ -79,7 +80,7 @@ impl Walk {
         program
     }
 
-    /// What the arbiter is told, who says yes.
+    /// The text shown to the arbiter, who says yes.
     #[track_caller]
     fn arbiter(&mut self) -> String {
         let question = self.answer("arbiter", "final_verdict: 1, final_explanation: so");
@@ -181,7 +182,7 @@ fn rounds_are_samples_of_their_own() {
         [0, 1, 2].map(|round| first(&judge(round, 2, Some(0.3)))),
         [(0, Some(0.3)), (16, Some(0.3)), (32, Some(0.3))]
     );
-    // Where nobody says how much chance there is, there is some, or all rounds would say the same.
+    // Without a given temperature, rounds use a positive one; otherwise all would give the same answers.
     assert_eq!([0, 1].map(|round| first(&judge(round, 2, None)).1), [Some(0.0), Some(0.7)]);
     assert_ne!(judge(0, 1, None).version, judge(1, 1, None).version);
 }
@@ -200,11 +201,11 @@ fn programs_are_tried_on_broken_functions() {
         );
         assert_eq!(run.optional_step, Some(OptionalStep::Mutation));
     }
-    // An operator that is not noticed is told, and no reason to write the tests anew.
+    // An undetected operator change is reported, but does not cause a rewrite.
     let told = walk.arbiter();
     assert!(told.contains("of 3 versions with a fault put in, the program fails for 2"), "{told}");
     assert!(told.contains("`+` is `-` in its line 2") && !told.contains("proves nothing"), "{told}");
-    // Nor are the broken functions shown as the program.
+    // Mutants are not shown as the program.
     assert!(!told.contains("NotImplementedError()"), "{told}");
 }
 
@@ -226,7 +227,7 @@ fn a_program_that_proves_nothing_is_written_anew_once() {
     let told = walk.arbiter();
     assert!(told.contains("the program fails for 3") && told.contains("assert add(1, 2) == 3"), "{told}");
 
-    // The second one is told for what it is, and what it shows counts if it does not pass.
+    // The second program is described as a rewrite, and its result counts even if it fails.
     for code in [0, 1] {
         let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
         walk.answer("test-generator", &program("assert True"));
@@ -290,7 +291,7 @@ fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
         assert!(told.contains(words), "{words}: {told}");
         assert_eq!(told.contains("another candidate"), alternative < 2, "{told}");
     }
-    // Nothing to compare with, or nothing that could be compared.
+    // No alternative, or none that can be compared.
     for (alternative, code) in [(None, 0), (Some("x = 1"), 0), (Some(other), 2)] {
         let mut walk = Walk::new(tests(), alternative);
         walk.answer("test-generator", &program("assert add(1, 2) == 3"));

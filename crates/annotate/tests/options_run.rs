@@ -1,4 +1,4 @@
-//! Judging beyond CoSQA+'s agents from plan to ledger, with a model server on loopback and a sandbox that runs nothing.
+//! Judging with options, from plan to ledger, with a model server on loopback and a sandbox that runs nothing.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -21,7 +21,7 @@ use quarry_test_support::model_server::{Reply, Server};
 const YES: &str = "{\"analysis\": \"x\", \"judgement\": \"yes\"}";
 const NO: &str = "{\"analysis\": \"x\", \"judgement\": \"no\"}";
 
-/// Says yes to code 0 always, to code 1 two times of three, to code 2 once.
+/// Always accepts code 0, accepts code 1 two times of three, and code 2 once.
 fn wavering(asked: &Asked<'_>) -> String {
     let number = asked.text.split("subject").nth(1).unwrap().chars().next().unwrap();
     let yes = match number {
@@ -68,7 +68,7 @@ fn the_label_of_several_rounds_is_their_majority() {
     assert_eq!(names, [("round 1", Some(2.0 / 3.0)), ("round 2", Some(2.0 / 3.0)), ("round 3", Some(1.0))]);
     drop(ledger);
 
-    // Nothing is asked again, and what was recorded is replayed as it was, each round by itself.
+    // Nothing is asked again, and the recording is replayed unchanged, separately for each round.
     fixture.run(&plan).unwrap();
     assert_eq!(server.count(), 9);
     fs::remove_file(fixture.path("x.ledger")).unwrap();
@@ -97,7 +97,7 @@ fn rounds_that_were_stopped_go_on_and_a_single_round_counts_among_them() {
     let plan = fixture.plan(three, &["m"], "");
     fixture.run(&plan).unwrap();
     assert_eq!((fixture.labels(&plan).len(), server.count()), (3, 9));
-    // A majority of members that have all decided has its verdicts at once.
+    // If all members of a majority have already decided, their verdicts are combined at once.
     let plan = fixture.plan("judge = 'cosqa-plus'\ntemperature = 0.0\nrounds = 2", &["m"], "");
     fixture.prepare(&plan);
     let labels = fixture.labels(&plan);
@@ -120,7 +120,7 @@ fn models_judge_apart_and_a_tie_is_said() {
     assert_eq!(server.count(), 9);
 }
 
-/// A plan of the models a and b, each with a server of its own.
+/// A plan with models a and b, each with its own server.
 fn plan_of_two(fixture: &Fixture, a: &Server, b: &Server) -> Plan {
     let plan = fixture.plan("judge = 'cosqa-plus'\nattempts = 1", &["a", "b"], "");
     let (first, second) = plan.text.split_once("[models.b]").unwrap();
@@ -154,7 +154,7 @@ fn different_servers_are_asked_at_the_same_time() {
 
 #[test]
 fn what_one_server_cannot_do_stops_the_others() {
-    // The first answer of a comes when b has refused, so that much is left to ask.
+    // Model a answers only after b has refused, so that work is left.
     let refused = Arc::new(AtomicBool::new(false));
     let (told, waits) = (Arc::clone(&refused), Arc::clone(&refused));
     let b = Server::script(move |_, _| {
@@ -180,7 +180,7 @@ fn what_one_server_cannot_do_stops_the_others() {
 
 #[test]
 fn a_majority_is_clear_where_it_is_to_every_member() {
-    // Of the first pair model b is not sure.
+    // Model b is unsure about the first pair.
     let server = model(|asked| match asked.task.contains("preliminary_screening") {
         true if asked.model == "a" || !asked.text.contains("subject0") => {
             "preliminary_screening: 1, explanation: x".to_owned()
@@ -197,7 +197,7 @@ fn a_majority_is_clear_where_it_is_to_every_member() {
     assert_eq!((report.per_pair.clear.tokens, report.per_pair.unclear.tokens), (220.0, 440.0));
 }
 
-/// A model for the agents: nothing is clear, tests are that `right` is in the code, and the arbiter goes by the result.
+/// A model for the agents: nothing is clear, tests require `right` in the code, and the arbiter follows the result.
 fn agent(asked: &Asked<'_>, tests: &str) -> String {
     let Asked { task, text, .. } = asked;
     if task.contains("preliminary_screening") {
@@ -218,7 +218,7 @@ fn agent(asked: &Asked<'_>, tests: &str) -> String {
         let code = text.split("<code>\n").nth(1).unwrap().split("</code>").next().unwrap();
         return format!("```python\n{code}\n{tests}\n# {} {}\n```", asked.times, asked.temperature);
     }
-    // The arbiter believes a program that proves something.
+    // The arbiter trusts a program that proves something.
     let passed = text.contains("1 assertion ran, and it held") && !text.contains("for another candidate all");
     let believed = passed && !text.contains("proves nothing");
     let verdict = u8::from(believed);
@@ -231,7 +231,7 @@ fn agent(asked: &Asked<'_>, tests: &str) -> String {
 const CANDIDATES: [(&str, &str); 2] =
     [("a query", "def f(a):\n    return right + a\n"), ("a query", "def f(a):\n    return wrong\n")];
 
-/// The labels and the effect of options, measured beside the judge without them.
+/// The labels and the effect of options, compared with the judge without them.
 fn with_options(tests: &'static str, options: &str) -> (Vec<Outcome>, OptionCosts, BTreeMap<String, u64>) {
     let server = model(move |asked| agent(&asked, tests));
     let fixture = Fixture::new(&server.url(), &CANDIDATES);
@@ -264,7 +264,7 @@ fn tests_from_the_query_cost_an_adapter() {
     let (labels, options, runs) = with_options("assert def f", "from = 'query'");
     assert_eq!(labels, [Outcome::Yes, Outcome::No]);
     assert_eq!(added(&options), [("from_query", 2, 0)]);
-    // The tests that saw the code passed for both.
+    // The tests written with the code visible passed for both.
     assert_eq!(changed(&options), [("yes", "no", 1)]);
     let beside = options.beside_plain.unwrap();
     assert_eq!((beside.pairs, beside.calls, beside.tokens, beside.runs), (2, 2, 220, 0));
@@ -286,12 +286,12 @@ fn further_programs_cost_a_question_and_a_run_each() {
 #[test]
 fn tests_that_prove_nothing_are_found_by_broken_functions() {
     let (labels, options, runs) = with_options("assert def f", "mutation = true");
-    // The second program is written anew, and fails.
+    // The second program is rewritten, and fails.
     assert_eq!(labels, [Outcome::Yes, Outcome::No]);
     assert_eq!(changed(&options), [("yes", "no", 1)]);
-    // The first function has three mutants, the second two; the improved program of the first is tried on three again.
+    // The first function has three mutants, the second two; the improved program of the first runs with three again.
     assert_eq!(added(&options), [("mutation", 0, 3 + 3 + 2), ("rewritten", 2, 2)]);
-    // Mutants are not test programs; their replacements are.
+    // Runs with mutants are not test programs; rewritten programs are.
     assert_eq!(runs, [("failed".to_owned(), 1), ("passed".to_owned(), 3)].into());
 }
 
@@ -330,7 +330,7 @@ fn the_confidence_of_the_arbiter_is_calibrated_on_the_labels_of_the_file() {
     fixture.run(&plan).unwrap();
     let (ledger, judge) = fixture.ledger(&plan);
     let found = Calibration::of(&ledger, judge, 2, 10).unwrap().unwrap();
-    // Both are labeled 1; one is judged so.
+    // Both are labeled 1; one is judged 1.
     assert_eq!((found.pairs, found.accuracy), (2, 0.5));
     assert!((found.as_said.brier - (0.01 + 0.81) / 2.0).abs() < 1e-12);
     drop(ledger);

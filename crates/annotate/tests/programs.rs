@@ -1,4 +1,4 @@
-//! What running programs takes beside models: packages that come while other programs run, and audits that go on.
+//! Running programs: packages that arrive while other programs run, and audits that continue after failures.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fixture;
@@ -13,7 +13,7 @@ use quarry_sandbox::{Limits, Program, Runner, Sandbox};
 
 use fixture::{Fixture, Pretended, PretendedPackages, honest};
 
-/// Has packages once so many programs ran; not in time otherwise.
+/// Provides packages once `after` programs have run; fails if that takes too long.
 struct Late {
     runs: Arc<AtomicUsize>,
     after: usize,
@@ -38,7 +38,7 @@ fn programs_run_while_packages_are_fetched() {
     let mut fixture = Fixture::new(36, &server.url());
     fixture.packages = true;
     fixture.entries = ["workers = 4".to_owned(), String::new(), "[sandbox]\nat_once = 1".to_owned()];
-    // Twelve programs, of which four lack a package: that many workers wait for it when the last of them has run.
+    // Twelve programs, of which four lack a package: four workers wait for it when the last program has run.
     let late = Late { runs: Arc::clone(&fixture.runs), after: 12 };
     let programs = IsolatedPrograms { packages: Some(Box::new(late)), ..fixture.programs() };
     let judging = Judging::prepare(fixture.plan(), Some(programs)).unwrap();
@@ -64,7 +64,7 @@ fn who_wants_no_more_does_not_wait_for_packages() {
     let programs = IsolatedPrograms { packages, stop: Arc::clone(&stop), ..fixture.programs() };
     let judging = Judging::prepare(fixture.plan(), Some(programs)).unwrap();
     assert!(matches!(judging.run(&stop, &|_| ()), Err(AnnotateError::Stopped)));
-    // It is not a failure of the pair.
+    // A stop is not a failure of the pair.
     assert!(judging.unjudged().unwrap().is_none_or(|(_, reason)| !reason.contains("packages")));
     drop(judging);
     fixture.run().unwrap();
@@ -91,7 +91,7 @@ fn an_audit_goes_on_where_packages_cannot_be_fetched() {
     assert_eq!((found.runs, pairs), (16, vec!["17", "26", "35", "8"]));
     assert!(found.not_run.iter().all(|not_run| not_run.reason.contains("the index is away")));
     assert!(found.changed.is_empty() && !found.holds());
-    // What was found is told even where the user asked to stop.
+    // What was found so far is reported even if the user stops.
     stop.store(true, Ordering::SeqCst);
     let found = audit(&ledger, judge, &programs, &Limits::default(), 2, &stop).unwrap();
     assert!(found.stopped && !found.holds() && found.runs == 0);
@@ -99,7 +99,7 @@ fn an_audit_goes_on_where_packages_cannot_be_fetched() {
 
 #[test]
 fn an_audit_finds_what_no_longer_holds() {
-    /// Passes everything.
+    /// A sandbox in which every program passes.
     struct Lenient;
     impl Sandbox for Lenient {
         fn run(

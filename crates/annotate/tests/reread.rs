@@ -1,4 +1,4 @@
-//! Reading a ledger of earlier rules again.
+//! Reading a ledger again that was judged by earlier rules.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,11 +11,11 @@ use quarry_annotate::ledger::Writer;
 use quarry_annotate::{Ledger, Outcome, has_earlier_labels, reread};
 use rusqlite::{Connection, params};
 
-/// An echo of the form that was asked for, which was read as no.
+/// An echo of the requested format, which was read as no.
 const ECHO: &str = "preliminary_screening: 0 | 0.5 | 1, explanation: <one or two sentences>";
 
-/// Makes a ledger what an earlier version of quarry would have left: its version and that of its judges, and no counts
-/// of assertions. Then `change` makes the evidence what such a version took for more than it says.
+/// Turns a ledger into one of an earlier version of quarry: with its version number and versions of judges, and
+/// without counts of assertions. Then `change` modifies the evidence to cases that such a version misread.
 fn age(fixture: &Fixture, change: impl FnOnce(&Connection)) {
     let connection = Connection::open(fixture.plan().ledger).unwrap();
     for table in ["answers", "runs", "judges", "verdicts"] {
@@ -40,7 +40,7 @@ fn set_answer(connection: &Connection, pair: &str, prompt: &str, text: &str) {
     assert_eq!(changed.unwrap(), 1, "{pair} {prompt}");
 }
 
-/// Pairs 0 and 1 were decided by what is not an answer; the arbiter of 5 said both; the program of 11 asserts nothing.
+/// Pairs 0 and 1 were decided by non-answers; the arbiter of 5 gave both verdicts; the program of 11 asserts nothing.
 fn undecided(connection: &Connection) {
     set_answer(connection, "0", "screener", ECHO);
     set_answer(
@@ -67,7 +67,7 @@ fn what_earlier_rules_took_for_labels_waits_and_the_rest_is_kept() {
     age(&fixture, undecided);
     let asked = (server.count(), fixture.runs.load(Ordering::SeqCst));
     let plan = fixture.plan();
-    // Nothing is judged anew by mistake, and what to do is said.
+    // The ledger is not judged again by mistake, and the error says what to do.
     for error in [Ledger::open(&plan.ledger).unwrap_err(), fixture.prepare().err().unwrap()] {
         assert!(error.to_string().contains("quarry judge reread PLAN"), "{error}");
     }
@@ -94,11 +94,11 @@ fn what_earlier_rules_took_for_labels_waits_and_the_rest_is_kept() {
     assert_eq!((ledger.n_waiting(judge).unwrap(), fixture.labels().len()), (4, 32));
     assert!(!has_earlier_labels(&ledger, &plan).unwrap());
     drop(ledger);
-    // The next run asks what is open, and nothing else: two screeners and two arbiters.
+    // The next run asks only what is open: two screeners and two arbiters.
     fixture.run().unwrap();
     fixture.check_labels(36);
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), (asked.0 + 4, asked.1));
-    // What was judged before is still there.
+    // The earlier verdicts are still there.
     let connection = Connection::open(&plan.ledger).unwrap();
     let verdicts = "SELECT count(*) FROM verdicts JOIN judges USING (judge) WHERE version LIKE 'earlier-%'";
     assert_eq!(connection.query_row(verdicts, [], |row| row.get::<_, i64>(0)).unwrap(), 36);
@@ -161,7 +161,7 @@ fn where_there_is_nothing_by_earlier_rules_nothing_happens() {
     fixture.run().unwrap();
     let found = reread(&fixture.plan()).unwrap();
     assert_eq!((found.read, found.same, found.changed), (0, 0, Vec::new()));
-    // Other packages do not change the rules.
+    // A change of packages is not a change of rules.
     age(&fixture, |_| ());
     drop(Writer::open(&fixture.plan().ledger).unwrap());
     let mut other = fixture;

@@ -1,4 +1,4 @@
-//! The judges as functions: from what is known to what is done next.
+//! The judges as functions from the evidence to the next step.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -44,7 +44,7 @@ fn ran(source: &str, code: i32, stderr: &str) -> Event {
     })
 }
 
-/// The prompt that is asked, and what the last message says.
+/// The name of the prompt, and the text of the last message.
 #[track_caller]
 fn asked(next: Next) -> (String, String) {
     match next {
@@ -177,14 +177,14 @@ fn what_is_missing_is_installed_by_its_name_and_then_by_what_the_bug_fixer_names
     assert!(prompt == "bug-fixer" && text.contains("there is no such package"), "{text}");
     events.push(answer("bug-fixer", "pip install PyYAML"));
     assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["PyYAML"]);
-    // What comes to light next is missing beside it.
+    // A newly discovered missing package is added.
     events.push(with(&["PyYAML"], ran(source, 1, &missing("numpy"))));
     assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["PyYAML", "numpy"]);
     let mut repaired = events.clone();
     repaired.push(with(&["PyYAML", "numpy"], ran(source, 0, "")));
     let (prompt, text) = asked(judge.next(&pair(), &repaired).unwrap());
     assert!(prompt == "arbiter" && text.contains("how many assertions ran is not known"), "{text}");
-    // A wrong guess is not kept, and an answer that brings nothing new ends it.
+    // A wrong guess is dropped, and an answer without a new package ends the repair.
     events.push(with(&["PyYAML", "numpy"], ran(source, 1, &missing("numpy"))));
     assert_eq!(asked(judge.next(&pair(), &events).unwrap()).0, "bug-fixer");
     events.push(answer("bug-fixer", "pip install numpy"));
@@ -243,7 +243,7 @@ fn cosqa_asks_for_the_intent_first() {
         [1, 2, 3, 4, 5, 6, 7].into_iter().zip([[Outcome::Yes; 4].as_slice(), &[Outcome::No; 3]].concat())
     {
         let events = [yes.clone(), answer("cosqa-answer", &format!("{{\"case\": \"{case}\"}}"))];
-        // Exact are the cases in which all is done.
+        // Only the cases in which all is done are exact.
         let grade = [3, 3, 2, 2, 1, 1, 0][case - 1];
         let found = decided("cosqa", &events);
         assert_eq!((found.0, found.1), (outcome, Some(grade)), "case {case}");

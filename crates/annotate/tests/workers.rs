@@ -1,4 +1,4 @@
-//! Judging by workers that are connected to a NATS server, here on threads of this process.
+//! Judging with workers that are connected to a NATS server, here in threads of this process.
 
 #![cfg(feature = "workers")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 const SECRET: &str = "sk-a-key-that-nobody-may-see";
 
-/// Every program passes.
+/// A sandbox in which every program passes.
 struct Pretended(Arc<AtomicUsize>);
 
 impl Sandbox for Pretended {
@@ -51,7 +51,7 @@ fn pretended() -> (OpenPrograms, Arc<AtomicUsize>) {
 fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
     let runs = Arc::clone(runs);
     Box::new(move |packages| {
-        // The rules for packages are the plan's, the directory for them is the worker's.
+        // The rules for packages are the plan's; the directory for them is the worker's.
         let packages = packages.unwrap();
         assert_eq!((&packages.pip.deny[..], packages.cache.is_absolute()), (&["evil".to_owned()][..], true));
         let sandbox = Box::new(Pretended(Arc::clone(&runs)));
@@ -59,7 +59,7 @@ fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
     })
 }
 
-/// Pair 0, 3, … is right, 1, 4, … is wrong, and the others are right by their tests.
+/// Pairs 0, 3, … are correct, 1, 4, … are wrong, and the others are correct by their tests.
 fn answer(seen: &Seen) -> Value {
     let text = seen.body.to_string();
     let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
@@ -109,7 +109,7 @@ impl Fixture {
         Plan::open(&path, None).unwrap()
     }
 
-    /// Judges by workers, and says what came of it.
+    /// Judges with workers, and returns the report.
     fn run(&self, nats: &Nats) -> Result<JudgeReport, AnnotateError> {
         let stop = Arc::new(AtomicBool::new(false));
         let connection = Connection::open(&nats.url(), Arc::clone(&stop), Arc::new(|_| ())).unwrap();
@@ -134,7 +134,7 @@ impl Fixture {
     }
 }
 
-/// Workers on threads, until this is dropped.
+/// Workers in threads, stopped on drop.
 struct Working {
     stop: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<Result<(), String>>>,
@@ -186,7 +186,7 @@ fn workers_judge_as_this_process_does() {
     let working = Working::start(&nats, &server, programs, 3);
     let report = fixture.run(&nats).unwrap();
     assert_eq!(fixture.labels(), expected(30));
-    // 30 screenings, 10 programs and 10 verdicts: each once, and accounted to the token.
+    // 30 screenings, 10 programs and 10 verdicts: each once, and with exact token counts.
     assert_eq!((server.count(), runs.load(Ordering::SeqCst)), (50, 10));
     assert_eq!((report.spent.tokens, report.cost.tokens, report.unconfirmed.tokens), (5500, 5500, 0));
     assert_eq!(report.spent.money.units(), 50 * (100 * 1_000_000 + 10 * 2_000_000));
@@ -198,7 +198,7 @@ fn workers_judge_as_this_process_does() {
 #[test]
 fn no_message_holds_a_key() {
     let Some(nats) = Nats::start() else { return };
-    // The server repeats the key once, as some do.
+    // The server repeats the key once in an answer, as some servers do.
     let server = Server::script(|index, seen| match index {
         0 => Reply::status(500, &format!("{{\"error\": {{\"message\": \"bad key {SECRET}\"}}}}")),
         _ => Reply::ok(answer(seen)),
@@ -218,7 +218,7 @@ fn the_budget_holds_when_a_worker_dies_with_a_question() {
     let Some(nats) = Nats::start() else { return };
     let server = honest();
     let fixture = Fixture::new(3, &server, "concurrency = 1\n[budget]\ntokens = 60000");
-    // It takes the first question, and is never heard of again.
+    // It takes the first question and then disappears.
     let mut lost = nats.connect();
     let report = thread::scope(|scope| {
         let judging = scope.spawn(|| fixture.run(&nats).unwrap());
@@ -230,7 +230,7 @@ fn the_budget_holds_when_a_worker_dies_with_a_question() {
     });
     assert_eq!(fixture.labels(), expected(3));
     assert_eq!(server.count(), 5);
-    // What the lost worker may have paid is booked at its worst case.
+    // What the lost worker may have paid is booked at the worst case.
     assert!(report.spent.tokens > report.cost.tokens && report.spent.tokens <= 60_000, "{report:?}");
     assert_eq!((report.cost.tokens, report.unconfirmed.tokens), (550, report.spent.tokens - 550));
 }
@@ -254,7 +254,7 @@ fn a_program_that_cannot_be_run_fails_its_pair_and_a_broken_sandbox_its_worker()
     assert_eq!((report.waiting, report.reasons.len()), (1, 1));
     assert!(report.reasons[0].0.contains("NUL"), "{report:?}");
     working.end();
-    // The next worker is broken; the one after it does the work.
+    // The first worker is broken; the one after it does the work.
     let broken = Working::start(&nats, &server, || Box::new(|_| Ok(Arc::new(Refusing(false)))), 1);
     let report = thread::scope(|scope| {
         let judging = scope.spawn(|| fixture.run(&nats).unwrap());

@@ -1,10 +1,9 @@
-//! What may be spent, what is spent, and what calls under way may still cost.
+//! Budgets: limits, spending, and reservations for calls in flight.
 //!
-//! A call reserves its worst case before it is sent. What it turned out to cost is then booked instead of the
-//! reservation; a call of which that is not known is booked at its worst case. So what is booked and what is reserved
-//! add up to at most the limits, unless a server counts more than a call could take. That is booked too, as it may
-//! be on the bill, and from then on nothing is reserved: only calls that are under way at that moment can exceed a
-//! limit.
+//! A call reserves its worst case before it is sent. Its actual cost is then booked instead; if that is unknown, the
+//! worst case is booked. So bookings and reservations together stay within the limits, unless a server counts more
+//! than a call could use. That is booked too, as it may be billed, and from then on nothing can be reserved: only
+//! calls that are in flight at that moment can exceed a limit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -13,25 +12,25 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens of a call, as the server counts them.
+/// Tokens of a call, as counted by the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens that were sent.
     pub input_tokens: u64,
-    /// Tokens that were written by the model, those of hidden reasoning included.
+    /// Tokens written by the model, including hidden reasoning.
     pub output_tokens: u64,
 }
 
-/// An amount of money in units of 10⁻¹² dollars, in which the price of one token is a whole number.
+/// An amount of money in units of 10⁻¹² dollars, in which the price of one token is an integer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Money(u64);
 
 impl Money {
     const PER_DOLLAR: f64 = 1e12;
 
-    /// `dollars`, rounded up; `None` for what is negative, not finite, or above 18 million.
+    /// `dollars`, rounded up; `None` if negative, not finite, or above 18 million.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
-        // What binary fractions add to a decimal price is not rounded up.
+        // The error of a decimal price as a binary fraction is not rounded up.
         let units = (dollars * Self::PER_DOLLAR - 1e-3).ceil();
         (dollars >= 0.0 && units < u64::MAX as f64).then_some(Self(units as u64))
     }
@@ -41,12 +40,12 @@ impl Money {
         self.0 as f64 / Self::PER_DOLLAR
     }
 
-    /// The amount in units of 10⁻¹² dollars, to be stored.
+    /// The amount in units of 10⁻¹² dollars, for storage.
     pub fn units(self) -> u64 {
         self.0
     }
 
-    /// The amount of so many units of 10⁻¹² dollars.
+    /// The amount from units of 10⁻¹² dollars.
     pub fn from_units(units: u64) -> Self {
         Self(units)
     }
@@ -73,17 +72,17 @@ impl fmt::Display for Money {
     }
 }
 
-/// The price of a model, for one token.
+/// The price of one token of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Of a token that is sent.
+    /// Price of an input token.
     pub input: Money,
-    /// Of a token that the model writes.
+    /// Price of an output token.
     pub output: Money,
 }
 
 impl Price {
-    /// What `usage` costs.
+    /// The cost of `usage`.
     pub fn of(&self, usage: Usage) -> Cost {
         Cost {
             tokens: usage.input_tokens.saturating_add(usage.output_tokens),
@@ -91,18 +90,18 @@ impl Price {
         }
     }
 
-    /// What providers take for a token of a batch: half, rounded up to 10⁻¹² dollars.
+    /// The price of a token in a batch: half, rounded up to 10⁻¹² dollars.
     pub fn in_batch(&self) -> Self {
         Self { input: self.input.half(), output: self.output.half() }
     }
 }
 
-/// What is spent or may be: tokens in both directions, and money.
+/// Tokens in both directions, and money.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Tokens sent and written.
+    /// Input and output tokens.
     pub tokens: u64,
-    /// Their price; nothing if the settings name no price.
+    /// Their price; zero if the settings specify no price.
     pub money: Money,
 }
 
@@ -126,13 +125,12 @@ impl Cost {
         self
     }
 
-    /// The price in dollars; `None` for tokens without a price, about which nothing is known rather than that they are
-    /// free.
+    /// The price in dollars; `None` for tokens without a price, whose cost is unknown rather than zero.
     pub fn dollars(&self) -> Option<f64> {
         (self.money > Money::default() || self.tokens == 0).then(|| self.money.dollars())
     }
 
-    /// Whether it is more than `other`, in tokens or in money.
+    /// Whether it is more than `other` in tokens or in money.
     fn exceeds(&self, other: Self) -> bool {
         self.tokens > other.tokens || self.money > other.money
     }
@@ -145,22 +143,22 @@ impl fmt::Display for Cost {
     }
 }
 
-/// What a call has booked, with all its attempts.
+/// The booking of a call with all its attempts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Booked {
-    /// All of it.
+    /// The total.
     pub cost: Cost,
-    /// Of that, the worst cases of attempts whose cost nobody told.
+    /// Part of that booked at the worst case, for attempts of unknown cost.
     pub unconfirmed: Cost,
 }
 
 impl Booked {
-    /// What a server counted.
+    /// A cost that a server reported.
     pub fn counted(cost: Cost) -> Self {
         Self { cost, unconfirmed: Cost::default() }
     }
 
-    /// The worst case of what nobody told the cost of.
+    /// The worst case, for an unknown cost.
     pub fn worst(worst: Cost) -> Self {
         Self { cost: worst, unconfirmed: worst }
     }
@@ -173,12 +171,12 @@ impl AddAssign for Booked {
     }
 }
 
-/// The maximum that may be spent; `None` means no limit.
+/// Limits on spending; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// In tokens.
+    /// Maximum number of tokens.
     pub tokens: Option<u64>,
-    /// In money.
+    /// Maximum amount of money.
     pub money: Option<Money>,
 }
 
@@ -196,32 +194,32 @@ impl Limits {
 /// Why a call cannot be paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
-    /// The worst case of the call does not fit into what is left.
+    /// The worst case of the call exceeds what is left.
     #[error(
         "the budget does not suffice for the next call: {spent} are spent, it may cost {worst}, and the limit is {}; \
          raise the limit, or lower `max_output_tokens` of what is asked",
         describe(.limits)
     )]
     Exhausted {
-        /// The limits.
+        /// The limits of the budget.
         limits: Limits,
-        /// What is booked.
+        /// What is booked so far.
         spent: Cost,
-        /// What the call might have cost.
+        /// The worst case of the call.
         worst: Cost,
     },
-    /// A server counted more for an earlier call than was reserved for it, so that no limit can be kept.
+    /// A server counted more for an earlier call than was reserved for it, so limits can no longer be guaranteed.
     #[error(
         "the server counts {counted} for a call that was reserved {reserved}, so that the limit of {} cannot be kept, \
          and nothing more is sent; check how the server counts, or remove the limit",
         describe(.limits)
     )]
     Overrun {
-        /// The limits.
+        /// The limits of the budget.
         limits: Limits,
-        /// What was counted, and is booked.
+        /// What was counted, and booked.
         counted: Cost,
-        /// What was reserved.
+        /// What was reserved for the call.
         reserved: Cost,
     },
 }
@@ -232,20 +230,20 @@ fn describe(limits: &Limits) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What was spent and how.
+/// A snapshot of a budget's spending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Spending {
-    /// All that is booked.
+    /// The total of all bookings.
     pub spent: Cost,
-    /// Of that, what is booked at the worst case, because the answer was late, cut or unreadable.
+    /// Part of that booked at the worst case, because the answer was late, truncated or unparsable.
     pub unconfirmed: Cost,
-    /// What calls under way have reserved.
+    /// Total reserved for calls in flight.
     pub reserved: Cost,
-    /// Calls that were booked.
+    /// Number of booked calls.
     pub calls: u64,
 }
 
-/// A budget, shared by all who spend from it. Clones are the same budget.
+/// A shared budget. Clones refer to the same budget.
 #[derive(Debug, Clone, Default)]
 pub struct Budget {
     limits: Limits,
@@ -261,7 +259,7 @@ struct Accounts {
 #[derive(Debug, Default)]
 struct State {
     spending: Spending,
-    /// What was counted for the first call that cost more than was reserved for it, and what was reserved.
+    /// The counted and the reserved cost of the first call that cost more than was reserved.
     overrun: Option<(Cost, Cost)>,
 }
 
@@ -272,28 +270,28 @@ impl Accounts {
 }
 
 impl Budget {
-    /// A budget with `limits`, of which `spent` is gone already, by an earlier run say.
+    /// A budget with `limits`, of which `spent` is already used, for example by an earlier run.
     pub fn new(limits: Limits, spent: Cost) -> Self {
         let state = State { spending: Spending { spent, ..Spending::default() }, overrun: None };
         Self { limits, accounts: Arc::new(Accounts { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
-    /// The limits.
+    /// The limits of the budget.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// What is spent and reserved now.
+    /// Current bookings and reservations.
     pub fn spending(&self) -> Spending {
         self.accounts.lock().spending
     }
 
-    /// Sets `worst` aside. Where it does not fit beside what calls under way have reserved, waits for them, at most
-    /// until `deadline`: most cost less than their worst case.
+    /// Reserves `worst`. If it does not fit because of other reservations, waits for these until `deadline`: most
+    /// calls cost less than their worst case.
     ///
     /// # Errors
-    /// [`BudgetError`] where it does not fit beside what is booked, nothing became free in time, or no limit can be
-    /// kept.
+    /// [`BudgetError`] if it does not fit beside what is booked, nothing was released in time, or limits can no
+    /// longer be guaranteed.
     pub fn reserve(&self, worst: Cost, deadline: Instant) -> Result<Reservation, BudgetError> {
         let limits = self.limits;
         let mut state = self.accounts.lock();
@@ -313,10 +311,10 @@ impl Budget {
         }
     }
 
-    /// Whether calls may still be sent, for which a reservation was made a while ago.
+    /// Whether calls with an earlier reservation may still be sent.
     ///
     /// # Errors
-    /// [`BudgetError::Overrun`] where no limit can be kept any longer.
+    /// [`BudgetError::Overrun`] if limits can no longer be guaranteed.
     pub(crate) fn check_overrun(&self) -> Result<(), BudgetError> {
         self.check(&self.accounts.lock())
     }
@@ -330,7 +328,7 @@ impl Budget {
         }
     }
 
-    /// Sets aside again what counts as spent for calls of an earlier run that turn out to be under way still.
+    /// Reserves again what was booked for calls of an earlier run that turn out to be in flight still.
     pub fn reopen(&self, worst: Cost) -> Reservation {
         let spending = &mut self.accounts.lock().spending;
         spending.spent = spending.spent.minus(worst);
@@ -339,7 +337,7 @@ impl Budget {
     }
 }
 
-/// What a call under way has set aside. Dropping it books the worst case, so that nothing is forgotten on any path.
+/// The reservation of a call in flight. Dropping it books the worst case, so that no code path can forget it.
 #[derive(Debug)]
 pub struct Reservation {
     accounts: Arc<Accounts>,
@@ -348,13 +346,13 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Books what the call cost. Where a server counts more than was reserved, a budget with a limit reserves nothing
-    /// from then on.
+    /// Books the actual cost. If a server counts more than was reserved, a budget with a limit allows no more
+    /// reservations.
     pub fn settle(mut self, cost: Cost) {
         self.close(cost, Cost::default(), 1);
     }
 
-    /// Books nothing: the call was not made, or refused.
+    /// Books nothing: the call was not made, or was rejected.
     pub fn release(mut self) {
         self.close(Cost::default(), Cost::default(), 0);
     }
@@ -437,7 +435,7 @@ mod tests {
         thread::scope(|scope| {
             let next = scope.spawn(|| budget.reserve(cost(100), soon()).map(Reservation::release));
             thread::sleep(Duration::from_millis(20));
-            // Dearer than reserved, with no more tokens.
+            // More expensive than reserved, with no more tokens.
             let counted = Cost { tokens: 100, money: Money(301) };
             second.settle(counted);
             let refused = next.join().unwrap().unwrap_err();
@@ -497,7 +495,7 @@ mod tests {
     }
 
     proptest! {
-        /// Many threads spend at random; no snapshot ever shows more than the limits, and the accounts add up.
+        /// With many threads spending at random, no snapshot ever exceeds the limits, and the totals add up.
         #[test]
         fn never_exceeded(
             limit in 1u64..2000, earlier in 0u64..100,

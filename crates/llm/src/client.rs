@@ -1,4 +1,4 @@
-//! One model at one endpoint, and everything between a question and its answer.
+//! A client for one model at one endpoint, which does everything between a question and its answer.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,19 @@ use crate::store::{Cache, Recorder, Recording, Request};
 use crate::transport::{Attempt, HttpTransport, Transport};
 use crate::wire::{self, Call};
 
-/// What calls would cost, before any is made.
+/// Estimated cost of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// Calls whose answers are stored, which cost nothing.
+    /// Number of calls whose answers are stored, which cost nothing.
     pub stored: usize,
-    /// Calls that would be sent.
+    /// Number of calls that would be sent.
     pub calls: usize,
-    /// The maximum cost of these, if each is answered at once: far above what text usually costs, as every byte
-    /// may be a token and every answer as long as it may be.
+    /// Maximum cost of these, if the first attempts succeed: far above the typical cost, because it assumes that
+    /// every byte is a token and every answer has the maximum length.
     pub worst: Cost,
 }
 
-/// Asks one model at one endpoint. Any number of threads may share it.
+/// Calls one model at one endpoint. Can be shared between threads.
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
@@ -44,12 +44,12 @@ pub struct Client {
     store_failure: OnceLock<(PathBuf, String)>,
 }
 
-/// Callbacks of a call that is under way.
+/// Callbacks during a call.
 pub struct CallControl<'a> {
     /// Called right before an attempt is sent; nothing is sent if it returns false.
     pub sending: &'a mut dyn FnMut() -> bool,
-    /// Whether the answer is no longer wanted. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt
-    /// that is on its way is waited for.
+    /// Whether the answer is no longer needed. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt that
+    /// has been sent is still awaited.
     pub is_over: &'a dyn Fn() -> bool,
 }
 
@@ -66,29 +66,29 @@ struct Network {
 }
 
 impl Client {
-    /// A client that sends what it is asked, with the key from the environment variable that the settings name.
+    /// A client that sends requests, with the key from the environment variable that the settings name.
     ///
     /// # Errors
-    /// When a setting cannot work, or the key is missing. Nothing is sent yet.
+    /// When a setting is invalid, or the key is missing. Nothing is sent yet.
     pub fn new(settings: Settings) -> Result<Self, LlmError> {
         let key = settings.key_variable.as_deref().map(ApiKey::from_environment).transpose()?;
         Self::with_key(settings, key)
     }
 
-    /// A client with a key from elsewhere.
+    /// The same with a given key.
     ///
     /// # Errors
-    /// When a setting cannot work.
+    /// When a setting is invalid.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
         let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
         Ok(Self::from_transport(endpoint, Box::new(transport)))
     }
 
-    /// A client whose attempts `transport` makes, which has the key if there is one.
+    /// A client that sends its attempts through `transport`, which has the key if there is one.
     ///
     /// # Errors
-    /// When a setting cannot work.
+    /// When a setting is invalid.
     pub fn with_transport(settings: Settings, transport: Box<dyn Transport>) -> Result<Self, LlmError> {
         Ok(Self::from_transport(settings.check()?, transport))
     }
@@ -98,10 +98,11 @@ impl Client {
         Self::from_source(endpoint, Source::Network(Box::new(Network { transport, limiter })))
     }
 
-    /// A client that answers from `recording` alone, without a network or a key. What is not in it is an error.
+    /// A client that answers only from `recording`, without network or key. Requests that it does not contain are
+    /// errors.
     ///
     /// # Errors
-    /// When a setting cannot work.
+    /// When a setting is invalid.
     pub fn replay(settings: Settings, recording: Recording) -> Result<Self, LlmError> {
         Ok(Self::from_source(settings.check()?, Source::Recording(recording)))
     }
@@ -117,10 +118,10 @@ impl Client {
         }
     }
 
-    /// Pays from `budget`; without it there is no limit, and spending is counted all the same.
+    /// Pays from `budget`. Without a budget, spending is counted but not limited.
     ///
     /// # Errors
-    /// [`LlmError::Settings`] where money is limited and the settings say no price.
+    /// [`LlmError::Settings`] if money is limited and the settings specify no price.
     pub fn with_budget(mut self, budget: Budget) -> Result<Self, LlmError> {
         let settings = &self.endpoint.settings;
         if budget.limits().money.is_some()
@@ -138,41 +139,40 @@ impl Client {
         Ok(self)
     }
 
-    /// Looks answers up in `cache` before it asks, and stores what it gets.
+    /// Looks answers up in `cache` before sending requests, and stores new answers.
     pub fn with_cache(mut self, cache: Cache) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// Writes every answer that is used, those from the cache too, to the recording at `path`.
+    /// Writes every answer, including cached ones, to the recording at `path`.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where it cannot be written.
+    /// [`LlmError::Store`] if it cannot be written.
     pub fn with_recording(mut self, path: &Path) -> Result<Self, LlmError> {
         self.recorder = Some(Recorder::append(path)?);
         Ok(self)
     }
 
-    /// The budget that it pays from, with what is spent.
+    /// The budget, with the spending so far.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// The address and the model, as messages name them.
+    /// The address and model, as used in messages.
     pub fn name(&self) -> String {
         self.endpoint.name()
     }
 
-    /// Asks a chat model.
+    /// Sends a chat request.
     ///
     /// # Errors
-    /// When there is no answer that can be used; see [`LlmError`].
+    /// When there is no usable answer; see [`LlmError`].
     pub fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, LlmError> {
         self.chat_with_cost(request, CallControl { sending: &mut || true, is_over: &|| false }).0
     }
 
-    /// Asks a chat model, and says what that booked on the budget, with all its attempts and whether or not there is
-    /// an answer.
+    /// Sends a chat request, and also returns what all its attempts booked on the budget, even without an answer.
     pub fn chat_with_cost(
         &self,
         request: &ChatRequest,
@@ -203,12 +203,12 @@ impl Client {
         Ok(answer)
     }
 
-    /// The embeddings of `texts`. Each text is stored by itself, so that a text that was embedded before costs nothing
-    /// among others either; what is missing is sent in batches, several at the same time. Where one fails, those that
-    /// were answered are stored.
+    /// The embeddings of `texts`. Each text is cached separately, so texts that were embedded before cost nothing
+    /// even in another combination; missing ones are sent in batches, several concurrently. If a batch fails, the
+    /// answers to the others are still stored.
     ///
     /// # Errors
-    /// When a batch has no answer that can be used; see [`LlmError`].
+    /// When a batch has no usable answer; see [`LlmError`].
     pub fn embed(&self, texts: &[&str]) -> Result<Embeddings, LlmError> {
         let mut vectors: HashMap<&str, Vec<f32>> = HashMap::new();
         let missing = self.missing_embeddings(texts, &mut vectors)?;
@@ -244,7 +244,7 @@ impl Client {
         Ok(Embeddings { vectors: rows, sent: missing.len() })
     }
 
-    /// Puts the vectors that are stored into `vectors`, and gives the texts of the others, each once.
+    /// Fills in the stored vectors, and returns the other texts without duplicates.
     fn missing_embeddings<'a>(
         &self,
         texts: &[&'a str],
@@ -297,14 +297,14 @@ impl Client {
         Ok(self.request(&call, body))
     }
 
-    /// Stands for a question to this model: the hash of all that is sent and of where, and of which of several answers
-    /// is meant. The key is not part of it.
+    /// Identifies a question to this model: the hash of the request, its destination, and the sample number. The key
+    /// is not part of it.
     pub fn chat_name(&self, request: &ChatRequest) -> String {
         let call = wire::chat_call(&self.endpoint, request);
         self.request(&call, call.body.clone()).key()
     }
 
-    /// Keeps an answer that came in a batch where those of [`Client::chat`] are kept, in the cache and the recording.
+    /// Stores an answer that came in a batch in the cache and the recording, like those of [`Client::chat`].
     pub fn keep(&self, request: &ChatRequest, body: &str) {
         if self.keeps_answers() {
             let call = wire::chat_call(&self.endpoint, request);
@@ -316,11 +316,11 @@ impl Client {
         self.cache.is_some() || self.recorder.is_some()
     }
 
-    /// Why answers cannot be kept in the cache or the recording any longer, if that is so. What was answered is given out
-    /// all the same, since it is paid; but nothing is sent from then on, as the user wanted answers to be kept.
+    /// Reports that answers can no longer be stored in the cache or the recording. Answers that were paid for are
+    /// still returned, but no more requests are sent, because the user wants answers to be stored.
     ///
     /// # Errors
-    /// [`LlmError::Store`], if that is so.
+    /// [`LlmError::Store`] if storing failed before.
     pub fn check_kept(&self) -> Result<(), LlmError> {
         match self.store_failure.get() {
             None => Ok(()),
@@ -330,7 +330,7 @@ impl Client {
         }
     }
 
-    /// What `requests` would cost; nothing is sent.
+    /// Estimated cost of `requests`; nothing is sent.
     ///
     /// # Errors
     /// When the cache cannot be read.
@@ -348,10 +348,10 @@ impl Client {
         Ok(estimate)
     }
 
-    /// What the embeddings of `texts` would cost; nothing is sent.
+    /// Estimated cost of the embeddings of `texts`; nothing is sent.
     ///
     /// # Errors
-    /// When the cache cannot be read, or the provider has no embeddings.
+    /// When the cache cannot be read, or the provider does not offer embeddings.
     pub fn estimate_embed(&self, texts: &[&str]) -> Result<Estimate, LlmError> {
         let mut vectors = HashMap::new();
         let missing = self.missing_embeddings(texts, &mut vectors)?;
@@ -371,7 +371,7 @@ impl Client {
         Request { url: self.url(call), sample: call.sample, request: body }
     }
 
-    /// The stored answer to `request`. With a recording as the source, an unknown request is an error.
+    /// The stored answer to `request`. When replaying a recording, an unknown request is an error.
     fn stored(&self, request: &Request) -> Result<Option<(Value, Origin)>, LlmError> {
         match (self.stored_or_none(request)?, &self.source) {
             (None, Source::Recording(recording)) => Err(LlmError::NotRecorded {
@@ -409,8 +409,8 @@ impl Client {
         }
     }
 
-    /// Sends a call until it is answered, or until that is hopeless. Gives the body and what `parse` made of it, and
-    /// adds to `booked` what all attempts together cost.
+    /// Sends a call until it is answered or there is no point in another attempt. Returns the body and the result of
+    /// `parse`, and adds the cost of all attempts to `booked`.
     fn send<T>(
         &self,
         call: &Call,
@@ -456,7 +456,7 @@ impl Client {
                 reservation.release();
                 return Err(self.failed(attempt - 1, late(last)));
             }
-            // Other calls may have ended meanwhile.
+            // Other calls may have ended in the meantime.
             let may_be_sent = || {
                 self.check_kept()?;
                 self.budget.check_overrun().map_err(|problem| self.unpaid(problem))
@@ -473,7 +473,7 @@ impl Client {
             let answer = transport.post(&sent);
             let failure = match answer {
                 Ok(answer) => {
-                    // What the server counted is what it bills, whether or not the rest can be used.
+                    // The server bills what it counted, even if the rest is unusable.
                     match wire::usage(&answer, call.worst.output_tokens > 0) {
                         Some(usage) => {
                             let cost = self.endpoint.price.of(usage);
@@ -539,7 +539,7 @@ impl Client {
     }
 }
 
-/// A body as JSON; one that was understood is JSON.
+/// Parses a body that is known to be JSON.
 fn parsed(body: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors, with what to do about them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetError;
 
-/// Why there is no answer. No text in it holds a key.
+/// Why there is no answer. No text in it contains a key.
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
-    /// The settings of an endpoint cannot work.
+    /// The settings of an endpoint are invalid.
     #[error("endpoint settings: {problem}")]
     Settings {
-        /// Which setting, what was expected, what to do.
+        /// The setting, what was expected, and what to do.
         problem: String,
     },
     /// The key cannot be read.
@@ -21,25 +21,25 @@ pub enum LlmError {
     Key {
         /// Name of the environment variable.
         variable: String,
-        /// What is wrong with its value.
+        /// The problem with its value.
         problem: String,
     },
-    /// The endpoint gave no answer that could be used.
+    /// The endpoint gave no usable answer.
     #[error("{endpoint}: {failure} (attempt {attempts})")]
     Failed {
         /// Address and model.
         endpoint: String,
-        /// How often the request was sent, or tried to be.
+        /// Number of attempts, including those that could not be sent.
         attempts: u32,
         /// How the last attempt failed.
         failure: Failure,
     },
-    /// The call might cost more than is left.
+    /// The call may cost more than is left.
     #[error("{endpoint}: {problem}")]
     Budget {
         /// Address and model.
         endpoint: String,
-        /// What was asked for and what is left.
+        /// What was requested and what is left.
         problem: BudgetError,
     },
     /// A recording has no answer to a request.
@@ -49,11 +49,11 @@ pub enum LlmError {
          was recorded with."
     )]
     NotRecorded {
-        /// The recording.
+        /// The path of the recording.
         path: PathBuf,
         /// Address and model.
         endpoint: String,
-        /// Which of several answers to the same question.
+        /// The sample number of the request.
         sample: u32,
         /// The request's body, shortened.
         request: String,
@@ -61,11 +61,11 @@ pub enum LlmError {
     /// The cache or a recording cannot be read or written.
     #[error("{path}: {problem}")]
     Store {
-        /// File or directory.
+        /// Path of the file or directory.
         path: PathBuf,
         /// What was expected and what to do.
         problem: String,
-        /// What the system reported.
+        /// The error from the system.
         #[source]
         source: Option<std::io::Error>,
     },
@@ -74,88 +74,88 @@ pub enum LlmError {
 /// How one attempt failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
-    /// A request holds the key itself, which would reach the model, the cache and recordings. It was not sent.
+    /// A request contains the key itself, which would reach the model, the cache and recordings. It was not sent.
     #[error("the request holds the value of the environment variable {variable}; remove it from the text")]
     KeyInRequest {
         /// Name of the environment variable.
         variable: String,
     },
-    /// The attempt was taken back before it was sent, because the user asked to stop.
+    /// The attempt was withdrawn before it was sent, because the user stopped.
     #[error("it was taken back before it was sent")]
     Withdrawn,
-    /// The server refused the key.
+    /// The server rejected the key.
     #[error("status {status}: the server does not accept the key; check {}", match .variable {
         Some(variable) => format!("the environment variable {variable}"),
         None => "whether the endpoint needs one, and name its environment variable in `key_variable`".to_owned(),
     })]
     #[serde(rename = "Unauthorised")]
     Unauthorized {
-        /// 401.
+        /// The HTTP status, 401.
         status: u16,
-        /// The environment variable that the key came from, if there was one.
+        /// The environment variable that the key came from, if any.
         variable: Option<String>,
     },
-    /// The server answered with another status than success.
+    /// The server answered with an error status.
     #[error("status {status}: {message}; {}", advice(*.status, *.quota_used_up))]
     Status {
         /// The HTTP status.
         status: u16,
-        /// The beginning of what the server said.
+        /// The beginning of the server's message.
         message: String,
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
-        /// The server says that the account, rather than the minute, is used up.
+        /// Whether the account's quota is used up, rather than a rate limit.
         quota_used_up: bool,
     },
     /// The answer did not come in time.
     #[error("no complete answer within {seconds:.1} s; raise `timeout_seconds`, or ask for fewer tokens")]
     TimedOut {
-        /// How long the attempt was given, in seconds.
+        /// The time limit of the attempt, in seconds.
         seconds: f64,
     },
     /// The server asks for a wait that would end after the deadline of the call.
     #[error("the server asks to wait {seconds:.0} s, and the deadline of the call is earlier{}; try again after that, \
              or raise `deadline_seconds`", last_met(.last))]
     AskedToWait {
-        /// How long it asks to wait, from now on.
+        /// How long it asks to wait from now, in seconds.
         seconds: f64,
-        /// What the attempt met that it answered so, if this call made it.
+        /// The failure with which the server asked to wait, if it was in this call.
         last: Option<Box<Failure>>,
     },
-    /// The call's turn, or its next attempt, would come after its deadline.
+    /// The first or next attempt could only start after the deadline of the call.
     #[error("the next attempt would come after the deadline of the call, {seconds:.1} s after its beginning{}; raise \
              `deadline_seconds`, or lower `concurrency`", last_met(.last))]
     Deadline {
-        /// How long the call took so far, in seconds.
+        /// Duration of the call so far, in seconds.
         seconds: f64,
-        /// What the last attempt met, if there was one.
+        /// The failure of the last attempt, if there was one.
         last: Option<Box<Failure>>,
     },
-    /// No connection: nothing was sent.
+    /// No connection was made: nothing was sent.
     #[error("no connection: {problem}; check the address, and that the server runs")]
     Unreachable {
-        /// What the transport reported.
+        /// The error from the transport.
         problem: String,
     },
     /// The connection broke after something was sent.
     #[error("the connection broke: {problem}; check the server, and what lies between")]
     Broken {
-        /// What the transport reported.
+        /// The error from the transport.
         problem: String,
     },
-    /// The server answered with success, and the body is not an answer.
+    /// The server reported success, but the body is not an answer.
     #[error("the answer cannot be used: {problem}; check that the address is that of a model server's API")]
     Answer {
-        /// What was expected and what came.
+        /// What was expected and what was received.
         problem: String,
     },
 }
 
 impl Failure {
-    /// Whether another attempt may fare better.
+    /// Whether another attempt may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            // A temporary redirect is not followed, and gone when it has passed.
+            // Temporary redirects are not followed; the next attempt may not be redirected.
             Self::Status { status, quota_used_up, .. } => {
                 !quota_used_up && matches!(status, 302 | 303 | 307 | 408 | 409 | 425 | 429 | 500..=599)
             }
@@ -170,8 +170,8 @@ impl Failure {
         }
     }
 
-    /// Whether the server may have done the work, so that it may be on the bill: what it did when an answer is late,
-    /// cut or unreadable is not known. A refusal and a failed connection cost nothing.
+    /// Whether the server may have done the work and bill it: if an answer is late, truncated or unparsable, this is
+    /// unknown. Rejections and failed connections cost nothing.
     pub(crate) fn may_cost(&self) -> bool {
         match self {
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Answer { .. } => true,
@@ -193,7 +193,7 @@ impl Failure {
         }
     }
 
-    /// Whether the server says that too much is asked of it at once.
+    /// Whether the server reports overload or exceeded rate limits.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self, Self::Status { status: 429 | 503 | 529, quota_used_up: false, .. })
     }

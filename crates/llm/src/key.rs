@@ -1,4 +1,4 @@
-//! The credential of an endpoint, which is sent and never shown.
+//! The credential of an endpoint, which is sent but never shown.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use crate::error::LlmError;
 use crate::spelling::Spelling;
 
-/// A plain word that is shorter, such as `none`, `ollama` or `not-needed`, is what servers without keys are given: it
-/// guards nothing, and taking it out of texts would mangle them.
+/// Shorter plain words, such as `none`, `ollama` or `not-needed`, are placeholders for servers without keys: they
+/// protect nothing, and removing them from texts would mangle these.
 const SHORTEST_WORD: usize = 12;
 
-/// Anything else is taken out of texts from this length on. What is shorter is in too many of them by chance, so
-/// that it is refused as a key.
+/// Any other key is removed from texts if it has this length at least. Shorter ones occur in texts by chance, and are
+/// rejected as keys.
 const SHORTEST_KEY: usize = 6;
 
-/// Whether `name` can be that of an environment variable. A key that was written instead of the name mostly
-/// cannot, so that what is none is never repeated in a message.
+/// Whether `name` is a valid name of an environment variable. A key given in place of the name usually is not, so
+/// invalid names are never repeated in messages.
 pub(crate) fn is_variable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// What is wrong where [`is_variable`] says no.
+/// The error if [`is_variable`] returns false.
 pub(crate) fn no_variable() -> LlmError {
     LlmError::Settings {
         problem: "`key_variable` is not the name of an environment variable; expected letters, digits and `_`, such as \
@@ -31,7 +31,7 @@ pub(crate) fn no_variable() -> LlmError {
     }
 }
 
-/// Whether a name looks like a key: some keys, such as `hf_…`, are made of nothing but letters, digits and `_`.
+/// Whether a name looks like a key: some keys, such as `hf_…`, consist only of letters, digits and `_`.
 fn looks_like_key(name: &str) -> bool {
     let has = |kind: fn(&char) -> bool| name.chars().any(|c| kind(&c));
     name.len() >= 20
@@ -39,21 +39,21 @@ fn looks_like_key(name: &str) -> bool {
         && (has(char::is_ascii_uppercase) || has(char::is_ascii_digit))
 }
 
-/// A credential. It has no way to be printed, stored or compared; only the transport reads it.
+/// A credential. It cannot be printed, stored or compared; only the transport reads it.
 #[derive(Clone)]
 pub struct ApiKey {
     secret: String,
     variable: String,
-    /// The forms in which texts may hold it; none for a word that is not a key.
+    /// The forms in which texts may contain it; empty for a placeholder word.
     spellings: Arc<[Spelling]>,
 }
 
 impl ApiKey {
-    /// Reads the key from the environment variable `variable`; spaces and line ends around it are cut off.
+    /// Reads the key from the environment variable `variable`, trimming spaces and line breaks.
     ///
     /// # Errors
-    /// [`LlmError::Settings`] where no variable has such a name; [`LlmError::Key`] where the variable is not set, is
-    /// empty, too short, or holds what no HTTP header can carry.
+    /// [`LlmError::Settings`] if this is not a valid name of a variable; [`LlmError::Key`] if the variable is not
+    /// set, empty, too short, or contains characters that are invalid in an HTTP header.
     pub fn from_environment(variable: &str) -> Result<Self, LlmError> {
         if !is_variable(variable) {
             return Err(no_variable());
@@ -65,10 +65,10 @@ impl ApiKey {
         Self::new(variable, &value)
     }
 
-    /// A key from elsewhere; `variable` is the name that errors give it.
+    /// A given key; `variable` is its name in errors.
     ///
     /// # Errors
-    /// [`LlmError::Key`] where the key is empty, too short, or holds what no HTTP header can carry.
+    /// [`LlmError::Key`] if the key is empty, too short, or contains characters that are invalid in an HTTP header.
     pub fn new(variable: &str, secret: &str) -> Result<Self, LlmError> {
         let fail =
             |problem: &str| LlmError::Key { variable: variable.to_owned(), problem: problem.to_owned() };
@@ -99,12 +99,12 @@ impl ApiKey {
         &self.secret
     }
 
-    /// Whether `text` holds the key.
+    /// Whether `text` contains the key.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         self.spellings.iter().any(|spelling| spelling.occurrences(text).next().is_some())
     }
 
-    /// `text` with the name of the variable instead of the key. Servers repeat keys in error messages.
+    /// `text` with the name of the variable in place of the key. Servers repeat keys in error messages.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut ranges: Vec<Range<usize>> =
             self.spellings.iter().flat_map(|spelling| spelling.occurrences(text)).collect();
@@ -122,7 +122,7 @@ impl ApiKey {
     }
 }
 
-/// Whether `secret` is a word rather than a key: letters of one case, with `-` and `_` between.
+/// Whether `secret` is a placeholder word: letters of one case, with `-` and `_` between.
 fn is_word(secret: &str) -> bool {
     let is_in_word = |c: char| c.is_ascii_alphabetic() || matches!(c, '-' | '_');
     let has = |kind: fn(&char) -> bool| secret.chars().any(|c| kind(&c));
@@ -256,7 +256,8 @@ mod tests {
         }
     }
 
-    /// `text` as a JSON string, with characters of `escapable` as numbers where a bit of `escapes` says so.
+    /// `text` as a JSON string, with characters accepted by `escapable` escaped if the corresponding bit of `escapes`
+    /// is set.
     fn written(text: &str, escapes: u32, escapable: impl Fn(char) -> bool) -> String {
         let write = |(at, c): (usize, char)| match escapable(c) && escapes >> (at % 32) & 1 == 1 {
             true => format!("\\u{:04x}", u32::from(c)),
@@ -270,8 +271,8 @@ mod tests {
     }
 
     proptest! {
-        /// However often it is written as JSON, and with whatever escapes: the key is in nothing that can be read out
-        /// of the text, and JSON stays JSON.
+        /// However often and with whatever escapes it is encoded as JSON, the key cannot be decoded from the text,
+        /// and JSON remains valid.
         #[test]
         fn no_reader_finds_the_key(
             secret in "[!-~]{0,20}[0-9!]{6}", before in ".*", after in ".*", escapes: u32,
@@ -279,7 +280,7 @@ mod tests {
         ) {
             let key = ApiKey::new("K", &secret).unwrap();
             let text = written(&format!("{before}{secret}{after}"), escapes, |c| c.is_ascii_graphic());
-            // Letters within an escape are never escaped themselves.
+            // Letters within an escape sequence are never escaped themselves.
             let text = outer.iter().fold(text, |text, &escapes| written(&text, escapes, |c| matches!(c, '\\' | '"')));
             let mut shown = key.redact(&text);
             for _ in 0..=outer.len() {

@@ -1,8 +1,9 @@
-//! Asks language models: chat and embeddings over the APIs of OpenAI, which many servers speak, and Anthropic.
+//! A client for language models: chat and embeddings over the APIs of OpenAI, which many servers implement, and
+//! Anthropic.
 //!
-//! A [`Client`] knows one model at one endpoint. It looks for an answer in its [`Cache`] first; what it has to send it
-//! pays from a [`Budget`], at a pace that the server takes, and tries again where that helps. With a [`Recording`]
-//! instead of an endpoint it needs no network. It knows nothing of what is asked.
+//! A [`Client`] is for one model at one endpoint. It looks for an answer in its [`Cache`] first; requests that it
+//! sends are paid from a [`Budget`], paced to the server's rate limits, and retried if that may help. With a
+//! [`Recording`] instead of an endpoint it needs no network. It is independent of the content of requests.
 //!
 //! ```no_run
 //! use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};

@@ -1,5 +1,5 @@
-//! How much is asked of a server at once: calls at the same time and tokens per minute, which shrink when the server
-//! refuses and grow while it does not.
+//! Rate limiting: concurrent calls and tokens per minute, which shrink when the server refuses calls and grow while
+//! it does not.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A refusal after fewer calls in a minute says nothing about tokens per minute.
+/// A refusal after fewer calls in a minute is no evidence of a limit of tokens per minute.
 const TELLING_CALLS: usize = 12;
 
-/// Nor does one among many answers: a server that counts tokens refuses most calls for a while.
+/// Nor is a lower share of refusals: a server that limits tokens refuses most calls for a while.
 const TELLING_SHARE: f64 = 0.25;
 
-/// By how much an answer raises a rate that no second event has confirmed.
+/// By how much an answer raises a rate that is based on a single event.
 const GUESS_GROWTH: f64 = 0.1;
 
-/// What one call weighs in the share of those that were refused.
+/// The weight of one call in the moving share of refused calls.
 const SHARE_WEIGHT: f64 = 0.05;
 
 /// When a call may start.
@@ -26,7 +26,7 @@ enum Turn {
     Now,
     /// Not before this time; ask again then.
     At(Duration),
-    /// Not before this time, as the server asks; ask again then.
+    /// Not before this time, at the server's request; ask again then.
     Paused(Duration),
     /// When another call has ended.
     Later,
@@ -36,20 +36,21 @@ enum Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Answered,
-    /// The server said that it is too much, and perhaps how long to wait.
+    /// The server refused it because of its load, possibly with a time to wait.
     Refused(Option<Duration>),
-    /// Neither says anything about the load.
+    /// It failed in a way that is unrelated to the load.
     Failed,
 }
 
-/// The state behind a [`Limiter`]. Times are since its start, and given by the caller.
+/// The state of a [`Limiter`]. Times are relative to its start, and passed by the caller.
 ///
-/// The number of calls at the same time follows additive increase and multiplicative decrease, as TCP's window does
-/// (Chiu and Jain, 1989): half after a refusal, one more for each round of answers. Tokens per minute are a bucket that
-/// holds ten seconds' worth; the first telling refusal that does not say how long to wait sets its rate to what was
-/// sent in the last minute, later ones lower it by a fifth, at most every half minute. A refusal is telling where a
-/// quarter of the last calls were refused, a twelfth once there is a rate. Each minute's worth of answers raises the
-/// rate by a quarter, and doubles it when it was not lowered for two minutes, up to the setting; before it was lowered
+/// The number of concurrent calls follows additive increase and multiplicative decrease, as TCP's window does (Chiu
+/// and Jain, 1989): it is halved after a refusal, and grows by one for each round of answers. Tokens per minute are a
+/// token bucket with a capacity of ten seconds; the first significant refusal without a time to wait sets its rate to
+/// the tokens sent in the last minute, later ones lower it by a fifth, at most every half minute. Refusals are
+/// significant if a quarter of the last calls were refused, a twelfth once there is a rate. Each minute's worth of
+/// answers raises the rate by a quarter, and doubles it if it was not lowered for two minutes, up to the setting;
+/// until it was lowered once, each answer raises it by a tenth, because the server's problem may have been momentary.
 /// once, each answer raises it by a tenth, as a server may have been at a loss for a moment only.
 #[derive(Debug)]
 struct Pace {
@@ -61,15 +62,15 @@ struct Pace {
     tokens: f64,
     refilled: Duration,
     sent: VecDeque<(Duration, u64)>,
-    /// No call starts earlier, because the server said so.
+    /// No call starts earlier, at the server's request.
     pause_until: Duration,
-    /// Refusals of calls that started earlier are part of the same event.
+    /// When the number of calls was last lowered. Refusals of calls that started earlier belong to the same event.
     lowered: Option<Duration>,
-    /// When the rate was lowered last.
+    /// When the rate was last lowered.
     rate_lowered: Option<Duration>,
-    /// Of the last calls, those that were refused: an average whose weights fall by the call.
+    /// Share of refused calls: an exponential moving average.
     refused_share: f64,
-    /// The rate comes from one event, and nothing was refused since.
+    /// Whether the rate is based on one event, and nothing was refused since.
     guessed: bool,
 }
 
@@ -105,7 +106,7 @@ impl Pace {
             let capacity = capacity(rate);
             let since = now.saturating_sub(self.refilled).as_secs_f64();
             self.tokens = (self.tokens + rate / 60.0 * since).min(capacity);
-            // A call that is larger than the bucket goes when the bucket is full, and leaves a debt.
+            // A call that is larger than the bucket starts when the bucket is full, and leaves a debt.
             let missing = (tokens as f64).min(capacity) - self.tokens;
             self.refilled = now;
             // Less than a token is a rounding error, not worth waiting for.
@@ -145,7 +146,7 @@ impl Pace {
                     self.calls = (self.calls / 2.0).max(1.0);
                 }
                 self.sent.retain(|(at, _)| *at + MINUTE >= now);
-                // A server that says when to come back needs no guess at its tokens per minute.
+                // If the server says when to come back, its tokens per minute need not be guessed.
                 let untold = self.rate.is_none()
                     && (wait.is_some()
                         || self.sent.len() < TELLING_CALLS
@@ -154,7 +155,7 @@ impl Pace {
                     return;
                 }
                 let last_minute: u64 = self.sent.iter().map(|(_, tokens)| tokens).sum();
-                // A server that counts by the minute refuses until the minute is over, whatever the pace is by then.
+                // A server with a limit per minute refuses until the minute is over, whatever the pace is.
                 if self.rate_lowered.is_none_or(|lowered| lowered + MINUTE / 2 <= now) {
                     self.rate_lowered = Some(now);
                     self.guessed = self.rate.is_none();
@@ -168,10 +169,10 @@ impl Pace {
     }
 }
 
-/// How often a wait checks whether it was canceled.
+/// Interval at which waits check for cancellation.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits for `time`; false if `is_over` cut that short.
+/// Waits for `time`; returns false if `is_over` ended the wait early.
 pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
     let start = Instant::now();
     while !is_over() {
@@ -187,9 +188,9 @@ pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
 /// Why a call cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaceError {
-    /// It would come after the deadline.
+    /// It would start after the deadline.
     Late,
-    /// It would, because the server asks to wait so long.
+    /// It would start after the deadline, because the server asks to wait this long.
     Paused(Duration),
     /// The call was canceled.
     Over,
@@ -199,7 +200,7 @@ fn capacity(rate: f64) -> f64 {
     rate / 6.0
 }
 
-/// Lets calls start at the pace that a server takes.
+/// Delays calls to the pace that a server accepts.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     start: Instant,
@@ -208,15 +209,15 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    /// At most `calls` at the same time, at most `rate` tokens per minute.
+    /// At most `calls` concurrent calls and `rate` tokens per minute.
     pub(crate) fn new(calls: u32, rate: Option<u64>) -> Self {
         Self { start: Instant::now(), pace: Mutex::new(Pace::new(calls, rate)), changed: Condvar::new() }
     }
 
-    /// Waits for the turn of a call of about `tokens`, until `is_over`.
+    /// Waits until a call of about `tokens` may start, or `is_over`.
     ///
     /// # Errors
-    /// When it would come after `deadline`, or not at all.
+    /// When it would start after `deadline`, or was canceled.
     pub(crate) fn turn(
         &self,
         tokens: u64,
@@ -251,7 +252,7 @@ impl Limiter {
     }
 }
 
-/// A call under way.
+/// A call in flight.
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
@@ -261,7 +262,7 @@ pub(crate) struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// Ends the call, saying how it went.
+    /// Ends the call with its outcome.
     pub(crate) fn end(mut self, ending: Ending) {
         self.ending = ending;
     }
@@ -310,8 +311,8 @@ mod tests {
         assert_eq!((pace.calls, pace.rate), (8.0, Some(1600.0)), "what was sent in the last minute");
     }
 
-    /// A server that takes `limit` tokens in any minute and refuses more: how many calls of 1000 it answers in ten
-    /// minutes, and how many it refuses.
+    /// Simulates a server that refuses more than `limit` tokens per minute: returns how many calls of 1000 tokens it
+    /// answers in ten minutes, and how many it refuses.
     fn simulate(limit: u64) -> (usize, usize) {
         let mut pace = Pace::new(16, None);
         let mut running: Vec<(Duration, Ending)> = Vec::new();
@@ -394,8 +395,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the calls, no minute holds more tokens than the setting, a full bucket and one call above it; and
-        /// waiting as told always leads to a turn.
+        /// Whatever the calls, no minute contains more tokens than the setting, a full bucket and one call above it;
+        /// and waiting as told always leads to a turn.
         #[test]
         fn the_setting_bounds_each_minute(
             rate in 60u64..100_000, calls in prop::collection::vec((1u64..5000, 0u64..3000), 1..60),
@@ -420,7 +421,7 @@ mod tests {
             }
         }
 
-        /// The calls under way stay between what one needs to go on and the setting.
+        /// The number of concurrent calls stays between the minimum to make progress and the setting.
         #[test]
         fn calls_stay_within_bounds(most in 1u32..50, endings in prop::collection::vec(0u8..3, 0..200)) {
             let mut pace = Pace::new(most, None);

@@ -1,11 +1,11 @@
-//! What is asked and what is answered, whichever API carries it.
+//! Requests and answers, independent of the API.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::budget::Usage;
 
-/// Who says a message.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -13,16 +13,16 @@ pub enum Role {
     System,
     /// The user.
     User,
-    /// An answer of the model.
+    /// The model.
     Assistant,
 }
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Message {
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
 }
 
@@ -33,13 +33,13 @@ impl Message {
     }
 }
 
-/// What the JSON object of an answer must look like.
+/// The required form of the JSON object in an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema {
-    /// A name for it: letters, digits, `_` and `-`.
+    /// Its name: letters, digits, `_` and `-`.
     pub name: String,
     /// JSON schema of an object. The order of its properties is kept: models write them in this order, so reasons
-    /// stand before verdicts.
+    /// should precede verdicts.
     pub schema: Value,
 }
 
@@ -48,18 +48,18 @@ pub struct Schema {
 pub struct ChatRequest {
     /// The conversation so far.
     pub messages: Vec<Message>,
-    /// Maximum number of tokens that the answer may have. Every call has such a limit, or it would have no worst case.
+    /// Maximum number of tokens of the answer. Required, because otherwise a call would have no worst case.
     pub max_output_tokens: u32,
-    /// How much chance there is in an answer, 0 for none; the server's own if unset.
+    /// Sampling temperature, 0 for deterministic answers; the server's default if `None`.
     pub temperature: Option<f64>,
-    /// The form of the answer.
+    /// The required form of the answer, if any.
     pub schema: Option<Schema>,
-    /// Which of several answers to the same question this is. Each is cached and recorded by itself.
+    /// Sample number, to distinguish several answers to the same question. Each is cached and recorded separately.
     pub sample: u32,
 }
 
 impl ChatRequest {
-    /// A question by a user, with an answer of at most `max_output_tokens`.
+    /// A question by the user, with an answer of at most `max_output_tokens`.
     pub fn new(question: impl Into<String>, max_output_tokens: u32) -> Self {
         Self {
             messages: vec![Message::new(Role::User, question)],
@@ -71,48 +71,48 @@ impl ChatRequest {
     }
 }
 
-/// Why an answer ends.
+/// Why an answer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The model was done.
+    /// The model completed it.
     Complete,
-    /// The answer reached its limit of tokens, so it may be cut.
+    /// The answer reached its token limit and may be truncated.
     Length,
     /// The model or the server refused to answer.
     Refusal,
-    /// Another reason, in the server's words.
+    /// Another reason, as given by the server.
     Other(String),
 }
 
-/// Where an answer comes from.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// From the endpoint, and paid for.
+    /// The endpoint; this answer was paid for.
     Endpoint,
-    /// From the cache.
+    /// The cache.
     Cache,
-    /// From a recording.
+    /// A recording.
     Recording,
 }
 
 /// A chat model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatAnswer {
-    /// What the model wrote; for a refusal, the reason it gives.
+    /// The model's text; for a refusal, the reason it gives.
     pub text: String,
-    /// Why it ends.
+    /// Why it ended.
     pub stop: Stop,
-    /// Tokens as the server counted them, when the question was sent.
+    /// Tokens as counted by the server when the question was sent.
     pub usage: Option<Usage>,
-    /// Where it comes from.
+    /// Its source.
     pub origin: Origin,
 }
 
 /// Embeddings of texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
-    /// A vector for each text, in the order of the texts, as the server gives them: not normalized.
+    /// A vector for each text, in the order of the texts, as returned by the server: not normalized.
     pub vectors: Vec<Vec<f32>>,
-    /// How many of the distinct texts came from the endpoint, rather than the cache or a recording.
+    /// Number of distinct texts that were sent to the endpoint, rather than found in the cache or a recording.
     pub sent: usize,
 }

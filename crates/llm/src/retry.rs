@@ -1,17 +1,17 @@
-//! How long to wait before the next attempt.
+//! Waiting times between attempts.
 
 use std::time::Duration;
 
-/// The bound of the first wait.
+/// Upper bound of the first wait.
 const FIRST: Duration = Duration::from_millis(500);
-/// The bound of every wait that the server does not ask for.
+/// Upper bound of every wait that the server does not ask for.
 const MAX_DURATION: Duration = Duration::from_secs(60);
 
-/// The wait after failed attempt number `attempt` (from 1 on), with `chance` drawn from 0.0..1.0.
+/// The wait after failed attempt number `attempt` (1-based), with `chance` drawn from 0.0..1.0.
 ///
-/// Exponential back-off with full jitter: uniform below 0.5 s · 2^(attempt − 1), at most 60 s (M. Brooker, "Exponential
-/// Backoff And Jitter", AWS Architecture Blog, 2015). A wait that the server asks for is a lower bound: up to a tenth
-/// more, and up to 0.5 s, keep clients from coming back together.
+/// Exponential backoff with full jitter: uniform below 0.5 s · 2^(attempt − 1), at most 60 s (M. Brooker,
+/// "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). A wait that the server asks for is a lower bound:
+/// up to a tenth more, and up to 0.5 s, prevents clients from retrying simultaneously.
 pub(crate) fn wait(attempt: u32, server: Option<Duration>, chance: f64) -> Duration {
     match server {
         Some(server) => server.saturating_add((server / 10 + FIRST / 10).min(FIRST).mul_f64(chance)),

@@ -1,4 +1,4 @@
-//! How an endpoint is reached: what a user writes into a settings file.
+//! Settings of an endpoint, as written in settings files and plans.
 
 use std::time::Duration;
 
@@ -9,63 +9,63 @@ use crate::budget::{Money, Price};
 use crate::error::LlmError;
 use crate::key::{is_variable, no_variable};
 
-/// Maximum time that an attempt or a call can be given.
+/// Maximum time limit of an attempt or a call.
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(1_000_000);
 
-/// Which API an endpoint speaks.
+/// The API of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
     /// OpenAI's own chat completions and embeddings.
     Openai,
-    /// The same API as others serve it: Ollama, vLLM, llama.cpp, hosts of models. The limit of an answer is called
+    /// The same API as implemented by others: Ollama, vLLM, llama.cpp, model hosts. The limit of an answer is named
     /// `max_tokens` here.
     OpenaiCompatible,
-    /// Anthropic's messages. It has no embeddings.
+    /// Anthropic's messages, without embeddings.
     Anthropic,
 }
 
-/// An endpoint and how to treat it. Durations are in seconds.
+/// An endpoint and how to use it. Durations are in seconds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Which API it speaks.
+    /// The API that it implements.
     pub provider: Provider,
-    /// Where the API begins, such as `http://localhost:11434/v1` or `https://api.anthropic.com/v1`.
+    /// Base URL of the API, such as `http://localhost:11434/v1` or `https://api.anthropic.com/v1`.
     pub base_url: String,
-    /// The model's name there.
+    /// The server's name for the model.
     pub model: String,
-    /// The environment variable that holds the key; nothing for servers that need none.
+    /// The environment variable with the key; `None` for servers that need none.
     #[serde(default)]
     pub key_variable: Option<String>,
-    /// Dollars for a million tokens that are sent.
+    /// Dollars per million input tokens.
     #[serde(default)]
     pub input_price: Option<f64>,
-    /// Dollars for a million tokens that the model writes.
+    /// Dollars per million output tokens.
     #[serde(default)]
     pub output_price: Option<f64>,
-    /// Whether the server can hold an answer to a JSON schema. Where it cannot, the schema is put in words.
+    /// Whether the server can enforce a JSON schema. If not, the schema is described in the prompt.
     #[serde(default = "yes")]
     pub json_schema: bool,
-    /// Maximum time that one attempt may take.
+    /// Maximum duration of one attempt.
     #[serde(default = "two_minutes")]
     pub timeout_seconds: f64,
-    /// Maximum time that a call may take with all its attempts and waits.
+    /// Maximum duration of a call with all its attempts and waits.
     #[serde(default = "fifteen_minutes")]
     pub deadline_seconds: f64,
     /// Maximum number of attempts of a call.
     #[serde(default = "six")]
     pub attempts: u32,
-    /// Maximum number of calls at the same time; fewer where the server refuses them.
+    /// Maximum number of concurrent calls; lowered if the server refuses them.
     #[serde(default = "eight")]
     pub concurrency: u32,
-    /// Maximum number of tokens per minute; by default, what the server takes.
+    /// Maximum number of tokens per minute; determined by the server's refusals if `None`.
     #[serde(default)]
     pub tokens_per_minute: Option<u64>,
     /// Maximum number of texts in one request for embeddings.
     #[serde(default = "sixty_four")]
     pub embedding_batch: usize,
-    /// The length that vectors are asked to have, for models that can shorten theirs.
+    /// The requested length of vectors, for models that support shortening.
     #[serde(default)]
     pub dimensions: Option<u32>,
 }
@@ -110,18 +110,18 @@ impl Settings {
         }
     }
 
-    /// The address where the API begins, as it is compared: without a slash at its end.
+    /// The normalized base URL: without a trailing slash.
     ///
     /// # Errors
-    /// [`LlmError::Settings`] where it is none.
+    /// [`LlmError::Settings`] if it is invalid.
     pub fn address(&self) -> Result<String, LlmError> {
         Ok(Address::parse(&self.base_url)?.base)
     }
 
-    /// Checks every setting, and takes the address apart.
+    /// Validates every setting, and parses the address.
     ///
     /// # Errors
-    /// [`LlmError::Settings`], naming the setting.
+    /// [`LlmError::Settings`] with the name of the setting.
     pub(crate) fn check(self) -> Result<Endpoint, LlmError> {
         let fail = |problem: String| Err(LlmError::Settings { problem });
         let address = Address::parse(&self.base_url)?;
@@ -166,19 +166,19 @@ impl Settings {
 pub(crate) const KEY_IN_ADDRESS: &str = "`base_url` holds a key; put the key into an environment variable and name \
                                          that in `key_variable`";
 
-/// Where an API begins.
+/// A parsed base URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Without a slash at its end; it holds no credential.
+    /// Without a trailing slash; contains no credential.
     pub(crate) base: String,
-    /// Whether the server is on this machine, to which no proxy leads.
+    /// Whether the server is on this machine, so that no proxy is used.
     pub(crate) local: bool,
 }
 
 impl Address {
     pub(crate) fn parse(address: &str) -> Result<Self, LlmError> {
         let fail = |problem: &str| Err(LlmError::Settings { problem: problem.to_owned() });
-        // An address may hold a password: no message repeats it.
+        // An address may contain a password: no message repeats it.
         let Ok(url) = Url::parse(address) else {
             return fail("`base_url` is not an address; write one such as http://localhost:11434/v1");
         };
@@ -209,17 +209,17 @@ impl Address {
     }
 }
 
-/// Settings that have been checked.
+/// Validated settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) settings: Settings,
     pub(crate) address: Address,
-    /// Of one token.
+    /// The price of one token.
     pub(crate) price: Price,
 }
 
 impl Endpoint {
-    /// How messages name the endpoint.
+    /// The name of the endpoint in messages.
     pub(crate) fn name(&self) -> String {
         format!("{} ({})", self.address.base, self.settings.model)
     }

@@ -1,8 +1,8 @@
-//! A secret in a text, however it is written there.
+//! Finding a secret in a text, in any encoding.
 //!
-//! Servers, gateways and models repeat keys as they are, as JSON, HTML or addresses escape them, in base64 and in
-//! hexadecimal, in another case, broken over lines or with characters between that nobody sees. All of that is found,
-//! also in JSON inside of JSON. What is reversed, encrypted, compressed, split into parts or told in words is not.
+//! Servers, gateways and models repeat keys verbatim, escaped for JSON, HTML or URLs, in base64 and in hexadecimal,
+//! in another case, broken across lines or with invisible characters in between. All of that is found, even in JSON
+//! inside of JSON. Reversed, encrypted, compressed, split or paraphrased secrets are not.
 
 use std::iter;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use std::ops::Range;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// Maximum number of characters between two characters of a secret that are passed over, and the most meanings that a
-/// position in a text may have, so that hostile text does not take long.
+/// Maximum number of skipped characters between two characters of a secret, and of interpretations of a position in a
+/// text, so that hostile text does not take long.
 const MAX_SKIPPED: usize = 64;
 
-/// One way to write a secret: a sequence of bytes, each of which may be escaped.
+/// One encoding of a secret: a sequence of bytes, each of which may be escaped.
 pub(crate) struct Spelling {
     bytes: Vec<u8>,
     kind: Kind,
@@ -22,18 +22,18 @@ pub(crate) struct Spelling {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// In any case.
+    /// Ignoring case.
     Plain,
-    /// In any case, with separators between.
+    /// Ignoring case, with separators between.
     Hexadecimal,
-    /// A part of a longer word.
+    /// Part of a longer base64 word.
     Base64,
 }
 
 impl Spelling {
-    /// The ways to write `secret`, which is of ASCII without white space.
+    /// The encodings of `secret`, which is ASCII without white space.
     pub(crate) fn all(secret: &str) -> Vec<Self> {
-        // Writers of JSON put backslashes before other characters, so that they are passed over everywhere.
+        // JSON writers put backslashes before other characters, so backslashes are skipped everywhere.
         let plain: Vec<u8> = secret.bytes().filter(|byte| *byte != b'\\').collect();
         let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
         let mut all = vec![
@@ -52,7 +52,7 @@ impl Spelling {
         all
     }
 
-    /// Where `text` has it, in order.
+    /// The byte ranges in `text` that contain it, in order.
     pub(crate) fn occurrences<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
         let bytes = text.as_bytes();
         let mut from = 0;
@@ -73,9 +73,9 @@ impl Spelling {
         })
     }
 
-    /// Whether it is worth a closer look at this position.
+    /// Whether this position is worth a closer look.
     fn may_begin(&self, bytes: &[u8], at: usize) -> bool {
-        // What is passed over before a secret belongs to its first character, or a lone backslash would be left.
+        // Characters skipped before a secret belong to its first character; otherwise a lone backslash would be left.
         if at > 0 && is_mark(bytes[at - 1]) {
             return false;
         }
@@ -91,7 +91,7 @@ impl Spelling {
         byte == wanted || self.kind != Kind::Base64 && byte.eq_ignore_ascii_case(&wanted)
     }
 
-    /// Where it ends if it begins at `begin`.
+    /// The end of the occurrence that starts at `begin`, if there is one.
     fn end(&self, text: &str, begin: usize) -> Option<usize> {
         let mut positions = vec![begin];
         for (number, &wanted) in self.bytes.iter().enumerate() {
@@ -110,8 +110,8 @@ impl Spelling {
         positions.last().copied()
     }
 
-    /// Adds the positions behind `wanted`, which may come after characters that are passed over. Before the first one
-    /// of a secret, these are backslashes alone.
+    /// Adds the positions after the byte `wanted`, which may be preceded by skipped characters. Before the first byte
+    /// of a secret, only backslashes are skipped.
     fn step(
         &self,
         text: &str,
@@ -122,7 +122,7 @@ impl Spelling {
         next: &mut Vec<usize>,
     ) {
         let bytes = text.as_bytes();
-        // With whether an escaped backslash comes before.
+        // Each with whether an escaped backslash precedes it.
         let mut open = vec![(position, false)];
         for count in 0..MAX_SKIPPED {
             let Some(&(at, is_escaped)) = open.get(count) else { return };
@@ -143,7 +143,7 @@ impl Spelling {
                     _ if number.is_some() && char::from_u32(found).is_some_and(is_passed_over) => {
                         pass(at + length, false)
                     }
-                    // A byte of a longer character.
+                    // A byte of a multi-byte character.
                     Ok(128..) if number.is_some() && byte == b'%' => pass(at + length, false),
                     _ => {}
                 }
@@ -169,20 +169,20 @@ impl Spelling {
     }
 }
 
-/// The characters that the base64 of any text has where that holds `secret` after a number of bytes of which three
-/// leave `before`; without those that depend on what stands around it.
+/// The base64 characters that any text has which contains `secret` after a number of bytes that leaves the remainder
+/// `before` modulo three; without those that depend on the surrounding text.
 fn base64_within(secret: &str, before: usize) -> String {
     let text = STANDARD_NO_PAD.encode([vec![0; before], secret.as_bytes().to_vec()].concat());
     let bits = 8 * (before + secret.len());
     text[(8 * before).div_ceil(6)..bits / 6].to_owned()
 }
 
-/// The base64 that `found` is a part of: the rest tells some bits of the secret, and who else is in it.
+/// The complete base64 word around `found`: the rest reveals some bits of the secret, and may contain other secrets.
 fn word_around(bytes: &[u8], found: Range<usize>) -> Range<usize> {
     let is_inner =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
     let mut start = found.start - bytes[..found.start].iter().rev().take_while(|byte| is_inner(byte)).count();
-    // What follows a backslash belongs to that.
+    // A character after a backslash belongs to the escape.
     if start < found.start && start > 0 && bytes[start - 1] == b'\\' {
         let length = match bytes[start] {
             b'u' => 5,
@@ -195,13 +195,13 @@ fn word_around(bytes: &[u8], found: Range<usize>) -> Range<usize> {
     start..end
 }
 
-/// Backslashes, and what stands between letters in texts of two bytes a letter.
+/// Backslashes, and the zero bytes between letters in UTF-16 text.
 fn is_mark(byte: u8) -> bool {
     matches!(byte, b'\\' | 0)
 }
 
-/// What may stand within a secret and change nothing of how it looks: white space, where it is broken, and characters
-/// that nobody sees.
+/// Characters that may occur within a secret without changing how it looks: white space, where it is broken, and
+/// invisible characters.
 fn is_passed_over(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()

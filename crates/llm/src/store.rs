@@ -1,4 +1,4 @@
-//! Answers that were paid for once: a cache on disk, and recordings.
+//! Storage of answers that were paid for: a cache on disk, and recordings.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::LlmError;
 
-/// A request without its credentials: where it goes, what it says, and which of several answers is meant.
+/// A request without its credentials: its destination, its body, and its sample number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
@@ -25,13 +25,13 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// SHA-256 of the request as it is written, in hexadecimal. The model is part of what it says.
+    /// SHA-256 of the serialized request, in hexadecimal. The model is part of the body.
     pub(crate) fn key(&self) -> String {
         hash(&format!("{}\n{}\n{}", self.url, self.sample, self.request))
     }
 }
 
-/// A request and the body of its answer: a line of a recording, and what an entry of the cache holds.
+/// A request and the body of its answer: a line of a recording, and the content of a cache entry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Exchange {
     #[serde(flatten)]
@@ -39,7 +39,7 @@ struct Exchange {
     response: Value,
 }
 
-/// The same of what others hold, to be written.
+/// The same with borrowed values, for writing.
 #[derive(Serialize)]
 struct ExchangeRef<'a> {
     #[serde(flatten)]
@@ -47,8 +47,7 @@ struct ExchangeRef<'a> {
     response: &'a Value,
 }
 
-/// What is written and removed again to see that answers can be stored: white space, which means nothing in a
-/// recording.
+/// Written and removed again to check that answers can be stored: white space, which is ignored in recordings.
 const PROBE: [u8; 4096] = [b' '; 4096];
 
 fn hash(text: &str) -> String {
@@ -60,18 +59,18 @@ fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
 }
 
 /// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange
-/// as JSON. Any number of threads and programs may share a directory. It is a cache: it can be removed at any time.
+/// as JSON. Can be shared between threads and processes. As a cache, it can be removed at any time.
 #[derive(Debug, Clone)]
 pub struct Cache {
     directory: PathBuf,
 }
 
 impl Cache {
-    /// The cache in `directory`, which is made if there is none.
+    /// Opens the cache in `directory`, which is created if necessary.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where the directory cannot be made, or nothing can be written there: that is found before an
-    /// answer is paid for.
+    /// [`LlmError::Store`] if the directory cannot be created, or is not writable: this is detected before an answer
+    /// is paid for.
     pub fn open(directory: &Path) -> Result<Self, LlmError> {
         let probe = || -> io::Result<()> {
             create_private_directory(directory)?;
@@ -94,8 +93,8 @@ impl Cache {
         self.directory.join(first).join(format!("{rest}.json"))
     }
 
-    /// The answer to `request`, if it is there and whole. What is damaged counts as missing, with a warning; the next
-    /// answer replaces it.
+    /// The answer to `request`, if it is present and intact. Damaged entries count as missing, with a warning; the
+    /// next answer replaces them.
     pub(crate) fn get(&self, request: &Request) -> Result<Option<Value>, LlmError> {
         let path = self.file(&request.key());
         let read = || -> io::Result<Vec<u8>> {
@@ -126,14 +125,14 @@ impl Cache {
         }
     }
 
-    /// Stores an answer. It is on the disk when this returns, and never half of it.
+    /// Stores an answer atomically. It is on disk when this returns.
     pub(crate) fn put(&self, request: &Request, response: &Value) -> Result<(), LlmError> {
         let path = self.file(&request.key());
         let write = || -> io::Result<()> {
             let text = serde_json::to_string(&ExchangeRef { request, response })?;
             let directory = path.parent().unwrap_or(&self.directory);
             create_private_directory(directory)?;
-            // For this user alone, as temporary files are.
+            // Readable by this user only, as temporary files are.
             let mut file = tempfile::NamedTempFile::new_in(directory)?;
             file.write_all(format!("{}\n", hash(&text)).as_bytes())?;
             file.write_all(text.as_bytes())?;
@@ -141,7 +140,7 @@ impl Cache {
             file.persist(&path)?;
             Ok(())
         };
-        // Clearing the cache may remove the directory between two steps.
+        // Another process that clears the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
         write().or_else(again).or_else(again).map_err(|source| {
             failed(&path, "cannot store an answer; make room or name another directory for the cache", source)
@@ -151,7 +150,7 @@ impl Cache {
 
 pub(crate) mod kept;
 
-/// Writes answers to a recording, a line of JSON each: `url`, `sample`, `request`, `response`.
+/// Writes answers to a recording in JSON lines with `url`, `sample`, `request` and `response`.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
@@ -159,10 +158,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Goes on with the recording at `path`, or begins one. A last line that was cut while it was written is removed.
+    /// Opens or creates the recording at `path`. A truncated last line is removed.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where the file cannot be written: that is found before an answer is paid for.
+    /// [`LlmError::Store`] if the file is not writable: this is detected before an answer is paid for.
     pub fn append(path: &Path) -> Result<Self, LlmError> {
         let open = || -> io::Result<File> {
             let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
@@ -197,7 +196,7 @@ impl Recorder {
     }
 }
 
-/// Does something with a file while nobody else does that, in whatever process.
+/// Does `work` while holding an exclusive lock on the file, across processes.
 fn locked(file: &File, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     file.lock()?;
     let done = work();
@@ -205,13 +204,13 @@ fn locked(file: &File, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> 
     done
 }
 
-/// Writes to the end of a file all of `bytes`, or none.
+/// Appends `bytes` to a file, all or none.
 fn append(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     let before = file.metadata()?.len();
     file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
 }
 
-/// A recording that answers instead of the endpoint. Of two answers to a request the later one counts.
+/// A recording that answers instead of the endpoint. The last answer to a request counts.
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
@@ -222,7 +221,7 @@ impl Recording {
     /// Reads the recording at `path`.
     ///
     /// # Errors
-    /// [`LlmError::Store`] where it cannot be read, naming the line that is not an exchange.
+    /// [`LlmError::Store`] if it cannot be read, naming the line that is not an exchange.
     pub fn open(path: &Path) -> Result<Self, LlmError> {
         let file = File::open(path).map_err(|source| failed(path, "cannot read the recording", source))?;
         let mut answers = HashMap::new();
@@ -245,7 +244,7 @@ impl Recording {
         Ok(Self { path: path.to_owned(), answers })
     }
 
-    /// Where it was read from.
+    /// The path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }

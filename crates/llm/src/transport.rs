@@ -1,4 +1,4 @@
-//! One attempt of a call, and how it is made: over HTTP, unless somebody else carries it.
+//! Sending one attempt of a call: over HTTP, unless another transport is used.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -18,39 +18,38 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// Maximum size of a file with the answers of a batch, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// What is read of a body that comes with an error: enough for any message.
+/// Maximum number of bytes read of an error's body: enough for any message.
 const MAX_ERROR_BYTES: u64 = 1 << 20;
 
-/// Maximum time for a connection to be made. A running server accepts at once.
+/// Time limit for connecting. A running server accepts at once.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// One attempt of a call. It holds no key and names no server: the transport knows both.
+/// One attempt of a call. It contains neither key nor server: the transport has both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempt {
-    /// Stands for the call: the same for all its attempts, and for equal calls (see
-    /// [`crate::Client::chat_name`]).
+    /// Name of the call: the same for all its attempts, and for equal calls (see [`crate::Client::chat_name`]).
     pub name: String,
-    /// Which API it is made for.
+    /// The API that it is made for.
     pub provider: Provider,
-    /// What follows the address where the API begins, from a slash on.
+    /// The path relative to the base URL, beginning with a slash.
     pub path: String,
-    /// What is sent, as JSON.
+    /// The JSON body.
     pub body: String,
-    /// Maximum time that it may take.
+    /// Time limit.
     pub timeout: Duration,
 }
 
-/// Makes attempts of calls, on any number of threads.
+/// Makes attempts of calls, from any number of threads.
 pub trait Transport: fmt::Debug + Send + Sync {
-    /// Makes an attempt, and gives the body of the answer.
+    /// Makes an attempt, and returns the body of the answer.
     ///
     /// # Errors
-    /// How the attempt failed. No text in it holds a key.
+    /// How the attempt failed. No text in it contains a key.
     fn post(&self, attempt: &Attempt) -> Result<String, Failure>;
 }
 
-/// Sends attempts to one server over HTTP, with its key. Only this module talks to a network.
+/// Sends attempts to one server over HTTP, with its key. Only this module accesses the network.
 #[derive(Debug)]
 pub struct HttpTransport {
     agent: Agent,
@@ -59,11 +58,11 @@ pub struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// For the API that begins at `address`, as in [`crate::Settings::base_url`], with at most `connections` that are
-    /// kept open. It follows no redirects, which would carry a request and its key to where nobody named.
+    /// A transport for the API at base URL `address`, as in [`crate::Settings::base_url`], with at most `connections`
+    /// kept open. It follows no redirects, which would send the request and its key to an unknown server.
     ///
     /// # Errors
-    /// [`LlmError::Settings`] if this is not such an address, or it holds the key.
+    /// [`LlmError::Settings`] if the address is invalid, or contains the key.
     pub fn new(address: &str, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
         Self::to(Address::parse(address)?, key, connections)
     }
@@ -85,13 +84,13 @@ impl HttpTransport {
         Ok(Self { agent: config.build().into(), key, address })
     }
 
-    /// The address, as it is compared: without a slash at its end.
+    /// The normalized base URL: without a trailing slash.
     pub fn address(&self) -> &str {
         &self.address.base
     }
 
     fn refusal(&self, status: u16, retry_after: Option<Duration>, body: &str) -> Failure {
-        // A 403 may be about what was asked rather than who asks: its message is worth keeping.
+        // A 403 may be about the content rather than the key: its message is worth keeping.
         if status == 401 {
             let variable = self.key.as_ref().map(|key| key.variable().to_owned());
             return Failure::Unauthorized { status, variable };
@@ -127,7 +126,7 @@ impl HttpTransport {
         }
     }
 
-    /// The text without the key, and the same text where it holds none.
+    /// The text with the key redacted; unchanged if it does not contain the key.
     fn hide(&self, text: String) -> String {
         match &self.key {
             Some(key) if key.is_in(&text) => key.redact(&text),
@@ -137,7 +136,7 @@ impl HttpTransport {
 }
 
 impl Transport for HttpTransport {
-    /// All text that comes back has the key taken out.
+    /// The key is redacted from all text that is returned.
     fn post(&self, attempt: &Attempt) -> Result<String, Failure> {
         let Attempt { provider, path, body, timeout, .. } = attempt;
         self.exchange(*provider, path, Some(("application/json", body)), *timeout)
@@ -145,8 +144,8 @@ impl Transport for HttpTransport {
 }
 
 impl HttpTransport {
-    /// Sends `content`, with its type, to a path, or asks for what is there if there is none. All text that comes back
-    /// has the key taken out.
+    /// Sends `content`, with its type, to a path, or sends a GET request if there is none. The key is redacted from
+    /// all text that is returned.
     pub(crate) fn exchange(
         &self,
         provider: Provider,
@@ -158,12 +157,12 @@ impl HttpTransport {
         if let Some(key) = self.key.as_ref().filter(holds_key) {
             return Err(Failure::KeyInRequest { variable: key.variable().to_owned() });
         }
-        // Without the slash, the path could name another host.
+        // Without the slash, the path could change the host.
         if !path.starts_with('/') {
             return Err(Failure::Unreachable { problem: format!("{path:?} does not begin with a slash") });
         }
         let url = format!("{}{path}", self.address.base);
-        // An attempt may come from another machine, and what is longer has no end that the clock can tell.
+        // An attempt may come from another machine, and larger durations overflow the clock.
         let timeout = timeout.min(MAX_DURATION);
         let mut headers = vec![("accept", "application/json".to_owned())];
         if provider == Provider::Anthropic {
@@ -195,14 +194,14 @@ impl HttpTransport {
         let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after = header.and_then(|value| parse_retry_after(value, SystemTime::now()));
         if !(200..300).contains(&status) {
-            // What is told apart by the status alone needs no body, and some servers cut it.
+            // If the status alone determines the failure, the body is not needed, and some servers truncate it.
             let mut bytes = Vec::new();
             let _ = response.body_mut().as_reader().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
             let text = self.hide(without_mark(String::from_utf8_lossy(&bytes).into_owned()));
             return Err(self.refusal(status, retry_after, &text));
         }
         let longest = if content.is_some() { MAX_ANSWER_BYTES } else { MAX_FILE_BYTES };
-        // A body may be large: there is one copy of it, unless it holds the key.
+        // A body may be large: avoid a second copy, unless it contains the key.
         let bytes = response.body_mut().with_config().limit(longest).read_to_vec().map_err(failure)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
@@ -218,7 +217,7 @@ fn without_mark(mut text: String) -> String {
     text
 }
 
-/// `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3); a date that is past means now.
+/// `Retry-After` is a number of seconds or a date (RFC 9110, section 10.2.3); a date in the past means now.
 fn parse_retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {

@@ -34,12 +34,12 @@ fn questions(batches: &Client, texts: &[&str]) -> Vec<(String, ChatRequest)> {
     texts.iter().map(question).collect()
 }
 
-/// The question that a body asks.
+/// The question in a body.
 fn asks(body: &Value) -> &str {
     body["messages"][0]["content"].as_str().unwrap()
 }
 
-/// An answer in both forms at once.
+/// An answer in the formats of both APIs at once.
 fn answer(text: &str) -> Value {
     let mut body = completion(text, 12, 4);
     body["content"] = json!([{"type": "text", "text": text}]);
@@ -76,7 +76,7 @@ fn answers_come_for_half_the_price() {
         let (answer, cost) = batches.read(brought[0].body.as_ref().unwrap());
         let cost = cost.unwrap();
         assert_eq!((answer.unwrap().text.as_str(), cost.tokens), ("b\n\"c\"!", 16));
-        // 12 for half a millionth of a dollar and 4 for five of them.
+        // 12 tokens for half a millionth of a dollar, and 4 for five of them.
         assert_eq!(cost.money.units(), 26_000_000);
         let chat = Client::with_key(settings(api, &server), None).unwrap();
         let worst = chat.estimate_chat(&[questions[0].1.clone()]).unwrap().worst;
@@ -213,7 +213,7 @@ fn a_refused_batch_says_why_and_a_key_stays_here() {
     assert!(failure.to_string().contains("TEST_KEY") && server.count() == before, "{failure}");
 }
 
-/// A batch that has ended, whose file of answers is `file`.
+/// A server with an ended batch, whose file of answers is `file`.
 fn ended(file: &'static str) -> Server {
     Server::script(move |_, seen| match seen.path.rsplit('/').next().unwrap() {
         "content" | "results" => Reply::Status(200, String::new(), file.to_owned()),

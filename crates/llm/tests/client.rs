@@ -1,4 +1,4 @@
-//! The client against a server on loopback that answers, refuses, breaks off and lies.
+//! The client against a server on loopback that answers, refuses, disconnects and lies.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 #[allow(dead_code, reason = "each test file uses a part")]
@@ -207,7 +207,7 @@ fn a_wait_beyond_the_deadline_is_not_begun() {
     let (_, failure, shown) = failure(client.chat(&question()));
     assert!(matches!(failure, Failure::AskedToWait { last: Some(_), .. }), "{failure:?}");
     assert!(shown.contains("asks to wait 3600 s") && shown.contains("later"), "{shown}");
-    // Whoever comes next learns the same, and does not ask.
+    // The next caller gets the same error without a request.
     let (attempts, failure, shown) = self::failure(client.chat(&ChatRequest::new("another", 10)));
     assert!(matches!(failure, Failure::AskedToWait { last: None, .. }), "{failure:?}");
     assert!(shown.contains("the server asks to wait 3") && !shown.contains("0 s after"), "{shown}");
@@ -426,7 +426,7 @@ fn a_refusal_is_told_from_an_answer() {
     assert_eq!(server.count(), 3);
 }
 
-/// All that is in the files of a directory.
+/// The contents of all files in a directory.
 fn contents(directory: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(directory).unwrap() {

@@ -1,4 +1,4 @@
-//! The client against servers that say what no server should, and directories that take nothing.
+//! The client against servers with invalid answers, and directories that are not writable.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 #[allow(dead_code, reason = "each test file uses a part")]
@@ -18,12 +18,12 @@ use quarry_test_support::model_server::{Reply, Server, completion, embeddings};
 use serde_json::{Value, json};
 use support::{SECRET, client, question, settings};
 
-/// The key as .NET writes it into JSON.
+/// The key as .NET escapes it in JSON.
 fn escaped() -> String {
     SECRET.replace('+', "\\u002B").replace('/', "\\u002F")
 }
 
-/// All that is in the files of a directory.
+/// The contents of all files in a directory.
 fn contents(directory: &Path) -> String {
     let read = |path: &Path| if path.is_dir() { contents(path) } else { fs::read_to_string(path).unwrap() };
     fs::read_dir(directory).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
@@ -110,7 +110,7 @@ fn a_wait_ends_when_nobody_wants_the_answer() {
     let settings = Settings { deadline_seconds: 300.0, ..settings(&server) };
     let client = Client::with_key(settings, None).unwrap();
     let looks = AtomicUsize::new(0);
-    // The wait of the call that was refused, and of one that comes meanwhile.
+    // The wait of the refused call, and of a call that arrives meanwhile.
     for _ in 0..2 {
         let (answer, booked, time) = ask_until(&client, &|| looks.fetch_add(1, Ordering::SeqCst) > 10);
         let error = answer.unwrap_err();
@@ -129,7 +129,7 @@ fn what_is_not_wanted_when_its_turn_comes_is_not_sent() {
     assert_eq!((booked, server.count()), (Booked::default(), 0));
 }
 
-/// An answer with this usage.
+/// An answer that reports this usage.
 fn used(usage: Value) -> Reply {
     let mut body = completion("yes", 0, 0);
     body["usage"] = usage;
@@ -167,7 +167,7 @@ fn usage_that_is_missing_zero_or_cannot_be_is_booked_at_its_worst() {
     }
 }
 
-/// A server that counts nine times what a call can take, however many ask at the same time.
+/// A server that counts nine times what a call can use, with any number of concurrent calls.
 #[test]
 fn only_calls_under_way_exceed_a_budget_whose_server_counts_more_than_it_was_sent() {
     let limit = 20_000;
@@ -280,7 +280,7 @@ fn an_answer_that_cannot_be_kept_is_given_out_and_the_last() {
         .with_cache(Cache::open(&cache).unwrap())
         .with_recording(&recording)
         .unwrap();
-    // From now on there is nothing to read, and nowhere to write.
+    // From now on, the cache can be neither read nor written.
     fs::remove_dir_all(&cache).unwrap();
     std::os::unix::fs::symlink(directory.path().join("nowhere"), &cache).unwrap();
     client.check_kept().unwrap();

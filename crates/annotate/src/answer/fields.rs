@@ -1,18 +1,18 @@
-//! What an answer says under a name, read so that what is undecided stays undecided.
+//! Finding named values in an answer, so that ambiguous values stay undecided.
 //!
-//! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the form that was asked for, weigh
-//! alternatives, change their mind, or are cut off. So every occurrence of a name with a value counts, and
-//! a value is whole only if nothing else is there: `0 | 1`, `"0" or "1"` and `0,5` are not values.
+//! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the requested format, weigh
+//! alternatives, change their mind, or are cut off. So every occurrence of a name with a value counts, and a value
+//! counts only if nothing else is with it: `0 | 1`, `"0" or "1"` and `0,5` are not values.
 
 use std::borrow::Cow;
 
-/// Maximum number of names in an answer; one with more repeats itself.
+/// Maximum number of names in an answer; an answer with more repeats itself.
 const MAX_NAMES: usize = 64;
 
-/// Maximum number of characters of a name that the form does not know, in JSON.
+/// Maximum number of characters of an unknown field name in JSON.
 const MAX_NAME_CHARACTERS: usize = 60;
 
-/// What models call reasons, whatever name they were asked to use, alone or behind another word and `_`.
+/// Names that models give reasons whatever name was requested, on their own or after another word and `_`.
 const REASONS: [&str; 7] =
     ["explanation", "reason", "reasons", "reasoning", "analysis", "justification", "rationale"];
 
@@ -25,39 +25,39 @@ pub(super) enum AnswerPart {
     Reason,
     /// How sure the model is.
     Confidence,
-    /// A reason, under a name that was not asked for.
+    /// A reason under a name that was not requested.
     Other,
 }
 
-/// The names that a form knows.
+/// The field names of a format.
 pub(super) type FieldNames<'n> = [(AnswerPart, &'n str)];
 
-/// A value in an answer, with the part that it is for.
+/// A value in an answer, with the part that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NamedValue {
-    /// What the name stands for.
+    /// The part that the name denotes.
     pub(super) part: AnswerPart,
-    /// The value without its dress, if it is whole; what is there instead otherwise.
+    /// The value without surrounding markup if it is complete; otherwise the text found in its place.
     pub(super) value: String,
-    /// Whether nothing else is there.
+    /// Whether the value is complete: nothing else is with it.
     pub(super) is_whole: bool,
-    /// Whether it stands within the quoted text of another value; then `value` is only its first word.
+    /// Whether it is inside the quoted text of another value; then `value` is only its first word.
     pub(super) is_mentioned: bool,
 }
 
-/// Where a name and its value are in an answer.
+/// The positions of a name and its value in an answer.
 #[derive(Clone, Copy)]
 struct NameSpan {
     part: AnswerPart,
-    /// Where the name begins.
+    /// Byte offset of the name.
     begin: usize,
-    /// Where what comes behind the colon begins.
+    /// Byte offset of the text after the colon.
     value: usize,
 }
 
-/// Every value that `answer` gives a name of `names`, in their order; `None` if there are too many. A name counts
-/// in any case, in quotes or not, with spaces or dashes instead of `_`, before a colon or an equals sign.
-/// `is_value` says what a part may be.
+/// All values that `answer` assigns to `names`, in order; `None` if there are too many. Names match in any case,
+/// quoted or not, with spaces or dashes instead of `_`, before a colon or an equals sign. `is_value` says which
+/// values a part may have.
 pub(super) fn given(
     answer: &str,
     names: &FieldNames<'_>,
@@ -78,7 +78,7 @@ pub(super) fn given(
             continue;
         }
         let is_reason = matches!(part, AnswerPart::Reason | AnswerPart::Other);
-        // A reason may speak of reasons.
+        // A reason may mention reasons.
         let next = |from: usize| {
             let ends =
                 |other: &&NameSpan| other.begin >= from && !(is_reason && other.part == AnswerPart::Other);
@@ -105,17 +105,17 @@ pub(super) fn given(
     Some(given)
 }
 
-/// The answer without the thoughts that some models write before it.
+/// The answer without the reasoning that some models put in `<think>` before it.
 pub(super) fn without_thoughts(text: &str) -> &str {
     match text.split_once("</think>") {
         Some((_, answer)) => answer,
-        // What was thought, and cut off, is not an answer.
+        // Reasoning that was cut off is not an answer.
         None if text.trim_start().starts_with("<think>") => "",
         None => text,
     }
 }
 
-/// With letters of ASCII that JSON allows to be written as numbers as what they are: names must not hide in them.
+/// Decodes `\u` escapes of ASCII letters, which JSON allows, so that names cannot hide in them.
 pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     let Some((first, rest)) = text.split_once("\\u00") else { return Cow::Borrowed(text) };
     let mut plain = first.to_owned();
@@ -135,7 +135,7 @@ pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// A value without its dress: white space, quotes, emphasis and brackets around it, punctuation behind it.
+/// A value without the white space, quotes, emphasis and brackets around it and the punctuation after it.
 pub(crate) fn bare(written: &str) -> &str {
     let mut value = written;
     loop {
@@ -147,7 +147,7 @@ pub(crate) fn bare(written: &str) -> &str {
     }
 }
 
-/// Whether two values are the same: numbers whatever zeros they have behind the point, words in any case.
+/// Whether two values are equal: numbers regardless of trailing zeros, words regardless of case.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     match (number(a), number(b)) {
         (Some(a), Some(b)) => a == b,
@@ -156,7 +156,7 @@ pub(crate) fn is_same(a: &str, b: &str) -> bool {
     }
 }
 
-/// A number of plain digits, with a point or without, as its digits before and behind that.
+/// The digits before and after the decimal point of a plain number.
 fn number(text: &str) -> Option<(&str, &str)> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let is_number =
@@ -165,12 +165,12 @@ fn number(text: &str) -> Option<(&str, &str)> {
     (is_number && is_plain).then(|| (whole.trim_start_matches('0'), part.trim_end_matches('0')))
 }
 
-/// What stands around a value and says nothing.
+/// Whether a character around a value is only markup.
 fn is_dress(c: char) -> bool {
     c.is_whitespace() || "\"'`*_[](){}“”‘’«»".contains(c)
 }
 
-/// What stands around a text and is not part of it.
+/// Whether a character around a text is not part of it.
 fn is_around_text(c: char) -> bool {
     c.is_whitespace() || ",;\"'`*[]{}()“”".contains(c)
 }
@@ -179,7 +179,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The first word of a value, with what may belong to a number.
+/// The first word of a value, including characters that may belong to a number.
 fn first_word(text: &str) -> &str {
     let text = text.trim_start_matches(|c: char| is_dress(c) || c == '\\');
     let end = text.find(|c: char| !is_word(c) && c != '.').unwrap_or(text.len());
@@ -197,7 +197,7 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
         }
         let rest = &answer[begin..];
         let known = names.iter().filter_map(|(part, name)| Some((*part, name_at(rest, name)?)));
-        // The longest where one begins with another.
+        // The longest match, where one is a prefix of another.
         let found = known.max_by_key(|(_, length)| *length).or_else(|| {
             let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
             let last = word.rsplit('_').next().unwrap_or_default().to_ascii_lowercase();
@@ -211,7 +211,7 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
     name_spans
 }
 
-/// How many bytes a name takes at the beginning of `text`, if it stands there.
+/// The length of a name in bytes if `text` begins with it.
 fn name_at(text: &str, name: &str) -> Option<usize> {
     let mut rest = text.char_indices();
     for wanted in name.chars() {
@@ -229,25 +229,25 @@ fn name_at(text: &str, name: &str) -> Option<usize> {
     Some(end.map_or(text.len(), |(end, _)| end))
 }
 
-/// What comes behind the colon or equals sign that follows a name.
+/// The text after the colon or equals sign that follows a name.
 fn behind_colon(text: &str) -> Option<&str> {
     let rest = text.trim_start_matches(['"', '\'', '`', '*', ' ', '\t', ']', ')', '”', '’']);
     let rest = rest.strip_prefix([':', '=', '：'])?;
     Some(rest.trim_start_matches(['=', '>']))
 }
 
-/// Whether a value is a text in quotes.
+/// Whether and how a value is quoted.
 enum Quoting {
-    /// It is.
+    /// Quoted, with a closing quote.
     Closed {
-        /// What is in the quotes.
+        /// The text between the quotes.
         content: String,
-        /// Where what is behind the closing quote begins.
+        /// Byte offset after the closing quote.
         end: usize,
     },
-    /// It begins with a quote that nothing closes: it was cut off, or only its first words are in quotes.
+    /// Begins with a quote that is never closed: the value was cut off, or only its first words are quoted.
     Open,
-    /// It does not begin with a quote.
+    /// Not quoted.
     Not,
 }
 
@@ -269,7 +269,7 @@ fn quoted(answer: &str, from: usize) -> Quoting {
         match c {
             _ if is_escaped => is_escaped = false,
             '\\' => is_escaped = true,
-            // Models forget to escape quotes within.
+            // Models forget to escape quotes within a value.
             _ if c == close && ends_value(&inside[behind..]) => {
                 return Quoting::Closed { content: unescaped(&inside[..at]), end: start + behind };
             }
@@ -285,13 +285,13 @@ fn ends_value(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with([',', ';', '}', ']', ')', '.', '\n', '\r'])
 }
 
-/// The text of a string of JSON, with line ends as models forget to write them.
+/// The text of a JSON string; unescaped line breaks, which models write, are accepted.
 fn unescaped(content: &str) -> String {
     let written = content.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
     serde_json::from_str(&format!("\"{written}\"")).unwrap_or_else(|_| content.to_owned())
 }
 
-/// Whether nothing behind a quoted value, up to the next name, can belong to it.
+/// Whether nothing between a quoted value and the next name can belong to the value.
 fn is_alone(behind: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
     if behind.trim_matches(|c: char| is_dress(c) || ",;.".contains(c)).is_empty() {
         return true;
@@ -303,7 +303,7 @@ fn is_alone(behind: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Whether a comma and a name of JSON that the form does not know come next.
+/// Whether a comma and an unknown JSON name come next.
 fn begins_with_name(text: &str) -> bool {
     let Some(rest) = text.trim_start().strip_prefix(',') else { return false };
     let rest = rest.trim_start();
@@ -317,8 +317,8 @@ fn begins_with_name(text: &str) -> bool {
     })
 }
 
-/// The value that stands between a name and the next one: all of it, or a line of its own before lines that name no
-/// value, or what comes before another name of JSON.
+/// The value between a name and the next one: all of it, a line of its own before lines that assign no value, or the
+/// text before another JSON name.
 fn unquoted<'t>(written: &'t str, is_value: &dyn Fn(&str) -> bool) -> Option<&'t str> {
     let whole = bare(written);
     if is_value(whole) {

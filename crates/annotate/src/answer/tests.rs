@@ -39,7 +39,7 @@ fn verdicts_are_read_in_any_dress() {
     check("json", "{\"why\": \"a\\u0020b\", \"verdict\": \"0\"}\nThat is all.", "0", "a b");
 }
 
-/// What an answer must not become: each of these was read as a label once, or is close to what was.
+/// Each of these answers was once read as a label, or resembles one that was.
 #[test]
 fn what_is_undecided_is_asked_again() {
     let screener = Prompts::open(None).unwrap();
@@ -94,7 +94,7 @@ fn what_is_undecided_is_asked_again() {
     }
 }
 
-/// The same for the judges with one prompt.
+/// The same for judges with one prompt.
 #[test]
 fn every_judge_asks_again_where_an_answer_is_undecided() {
     let prompts = Prompts::open(None).unwrap();
@@ -275,14 +275,14 @@ fn a_program_is_taken_out_of_its_fence() {
     assert!(program(&"x".repeat(MAX_PROGRAM_BYTES + 1), python).is_err());
 }
 
-/// What may stand around a value and says nothing.
+/// Characters around a value that carry no meaning.
 const DRESS: &str = " \n\"'`*_[](){}“”";
 
-/// The values of [`grammar`] by what they mean, as they may be written.
+/// The values of [`grammar`], grouped by meaning, in every accepted spelling.
 const VALUES: [(&[&str], &str); 3] =
     [(&["1", "1.0", "yes", "YES", "Yes"], "1"), (&["0", "0.0", "no", "No"], "0"), (&["0.5", ".50"], "0.5")];
 
-/// A value, and the first way to write what it means.
+/// A value, and the first spelling of its meaning.
 fn value() -> impl Strategy<Value = (String, &'static str)> {
     (0..VALUES.len(), any::<prop::sample::Index>()).prop_map(|(number, index)| {
         let (written, meaning) = VALUES[number];
@@ -290,7 +290,7 @@ fn value() -> impl Strategy<Value = (String, &'static str)> {
     })
 }
 
-/// A name, a colon and a value, in some dress.
+/// A name, a colon and a value, in some markup.
 fn given(value: impl Strategy<Value = String>) -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec!["verdict", "Verdict", "judgement", "JUDGEMENT"]);
     let quote = prop::sample::select(vec!["", "\"", "'", "**", "`"]);
@@ -331,7 +331,7 @@ proptest! {
         prop_assert_eq!(program(&fenced, python).unwrap(), format!("{}\n", body.trim()));
     }
 
-    /// An answer that gives the verdict two values is not a label, however it is dressed.
+    /// An answer that gives the verdict two values has no label, whatever the markup.
     #[test]
     fn two_values_are_none(
         first in value(), second in value(), form in prop::sample::select(vec!["fields", "json"]),
@@ -349,7 +349,7 @@ proptest! {
         prop_assert!(grammar(form).read(&text).is_err(), "{}", text);
     }
 
-    /// What stands instead of a value is one only if it is nothing else.
+    /// Text in place of a value counts only if it is a value and nothing else.
     #[test]
     fn a_value_is_all_there_is(
         written in prop_oneof!["[01.5/|, \\-]{1,6}", "(1|0|0\\.5|yes|no|or|to|[ ,/|().;!?'\"*-]){1,5}", ".{0,8}"],
@@ -358,7 +358,7 @@ proptest! {
         prop_assume!(!written.contains([':', '=', '：']));
         let text = if form == "word" { written.clone() } else { format!("verdict: {written}") };
         if let Ok(reading) = grammar(form).read(&text) {
-            // Removed one by one, as a reader would.
+            // Trimmed one by one, as a reader would.
             let plain = written.trim_matches(|c: char| DRESS.contains(c) || c.is_whitespace() || "’‘«»".contains(c) || ".,;!".contains(c));
             let (plain, is_fraction) = (plain.to_lowercase(), plain == "5" && written.contains(".5"));
             let is_one = VALUES.iter().any(|(values, means)| {
@@ -371,7 +371,7 @@ proptest! {
         }
     }
 
-    /// One value is read as it was meant, whatever is around it.
+    /// A single value is read as it was meant, whatever surrounds it.
     #[test]
     fn one_value_is_read_in_any_dress(
         given in value().prop_flat_map(|(written, meaning)| (given(Just(written)), Just(meaning))),

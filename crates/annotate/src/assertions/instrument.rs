@@ -1,9 +1,8 @@
 //! Rewriting test programs so that they report which assertions they evaluate.
 //!
-//! Nothing but calls is put around what is there, on the same line, so that lines keep their numbers; and each of these
-//! calls has a name that is drawn anew for the run, so that they can be taken out again of what the program prints.
-//! What is an assertion, and how programs of a language report, is data: `languages.toml`, and the files in
-//! `reporters`.
+//! The rewriting only wraps expressions in calls, on the same line, so that line numbers stay the same; and the names
+//! of these calls are random for each run, so that they can be removed again from the program's output. What counts
+//! as an assertion, and how programs of a language report, is data: `languages.toml`, and the files in `reporters`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -20,51 +19,52 @@ use crate::language::Language;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReportStyle {
-    /// Calls that return only if they hold; `*` stands for anything.
+    /// Calls that return only if the assertion holds; `*` matches anything.
     #[serde(default)]
     pub(super) calls: Vec<String>,
-    /// Calls that tell whether their first argument is true.
+    /// Calls that check whether their first argument is true.
     #[serde(default)]
     pub(super) conditions: Vec<String>,
-    /// The same for each of their arguments.
+    /// Calls that check whether each of their arguments is true.
     #[serde(default)]
     pub(super) all_conditions: Vec<String>,
-    /// Conditions of branches that are none of an assertion.
+    /// Conditions of branches that are not assertions.
     #[serde(default)]
     pub(super) not: Vec<String>,
-    /// The file in `reporters`.
+    /// Name of the file in `reporters`.
     reporter: String,
-    /// What it is called in the work directory; where it is empty, the reporter is at the end of the program.
+    /// Its file name in the work directory; if empty, the reporter is appended to the program.
     file: String,
-    /// What the names of its functions begin with; `{q}` is the name that is drawn.
+    /// Prefix of its functions' names; `{q}` is the random name.
     prefix: String,
-    /// Whether what is reported is put into brackets of its own, as it may be more than an argument can be.
+    /// Whether the reported expression is put in brackets of its own, because it may not be valid as an argument
+    /// without.
     #[serde(default)]
     brackets: bool,
-    /// What a file of the language begins with.
+    /// The text that files of the language begin with.
     #[serde(default)]
     pub(super) opening: String,
-    /// What is put at the beginning of the function `main`.
+    /// Code inserted at the beginning of the function `main`.
     #[serde(default)]
     begin: String,
-    /// Arguments of the interpreter, before those that it has.
+    /// Arguments of the interpreter, inserted before the existing ones.
     #[serde(default)]
     options: Vec<String>,
-    /// Arguments behind those that it has.
+    /// Arguments appended to the existing ones.
     #[serde(default)]
     arguments: Vec<String>,
-    /// Environment variables; of those that are set already, another part.
+    /// Environment variables; appended to the value of those that are already set.
     #[serde(default)]
     environment: BTreeMap<String, String>,
-    /// Words of programs that may have assertions where these cannot be seen.
+    /// Words that indicate assertions in places that the analysis does not cover.
     #[serde(default)]
     pub(super) elsewhere: Vec<String>,
-    /// What the output holds where the program could not be read, beside the name that is drawn.
+    /// Texts in the output, along with the random name, that show that the program could not be parsed.
     #[serde(default)]
     unread: Vec<String>,
 }
 
-/// What stands for the name that is drawn, and for the number, in reporters.
+/// Placeholders in reporters for the random name and for the report number.
 const NAME: &str = "quarry_report";
 const NUMBER: &str = "@NONCE@";
 const LIMIT: &str = "@LIMIT@";
@@ -81,22 +81,22 @@ const REPORTERS: [(&str, &str); 7] = [
 
 /// A program that reports its assertions.
 pub(crate) struct InstrumentedProgram {
-    /// It.
+    /// The rewritten program.
     pub(crate) program: Program,
     reporting: &'static ReportStyle,
-    /// The name that is drawn.
+    /// The random name.
     name: String,
-    /// What reports begin with.
+    /// The random number at the beginning of reports.
     number: String,
-    /// What was put into the program.
+    /// The inserted texts.
     inserted: Vec<String>,
-    /// The lines of assertions that others call.
+    /// The lines of assertions inside helper functions.
     called: BTreeSet<u32>,
 }
 
 impl InstrumentedProgram {
-    /// `plain`, whose first file is `source` in the language of this name, and which tests `code`, whose own assertions
-    /// do not count.
+    /// Instruments `plain`, whose first file is `source` in this language, and which tests `code`. Assertions within
+    /// `code` itself do not count. `None` if there is nothing to report.
     pub(crate) fn new(plain: &Program, language: &str, source: &str, code: &str) -> Option<Self> {
         let reporting = Language::named(language)?.reporting();
         let [name, number] = [0, 1].map(|what| format!("{:016x}", RandomState::new().hash_one(what)));
@@ -139,13 +139,14 @@ impl InstrumentedProgram {
         Some(Self { program, reporting, name, number, inserted, called })
     }
 
-    /// What was reported.
+    /// The assertions that were reported.
     pub(crate) fn assertions(&self, outcome: &Outcome) -> Option<Assertions> {
         let reported = Assertions::reported(&outcome.report.text(), &self.number, &self.called)?;
         Some(Assertions { is_cut: reported.is_cut || outcome.report.is_truncated(), ..reported })
     }
 
-    /// Whether what was put into the program may be why it could not be read: then it is to run as it is.
+    /// Whether the inserted code may be the reason why the program could not be parsed; then the original should be
+    /// run.
     pub(crate) fn may_be_unreadable(&self, outcome: &Outcome) -> bool {
         if matches!(
             outcome.ended,
@@ -160,7 +161,7 @@ impl InstrumentedProgram {
         !has_run && is_changed && (said(&self.name) || self.reporting.unread.iter().any(|mark| said(mark)))
     }
 
-    /// What the program printed, as it would have without what was put into it.
+    /// The program's output with all traces of the inserted code removed.
     pub(crate) fn restored(&self, output: &str) -> String {
         let mut restored = output.to_owned();
         if output.contains(&self.name) {
@@ -172,7 +173,8 @@ impl InstrumentedProgram {
     }
 }
 
-/// Without what a traceback of Python's says of the reporter: a line that names its file, and the line of it.
+/// Removes the reporter's frames from a Python traceback: each line that names its file, and the source line after
+/// it.
 fn without_frames(output: &str, file: &str) -> String {
     if file.is_empty() || !output.contains(file) {
         return output.to_owned();
@@ -189,14 +191,14 @@ fn without_frames(output: &str, file: &str) -> String {
     kept
 }
 
-/// Whether a text comes before or behind what it is put to.
+/// Whether a text is inserted before or after an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Close,
     Open,
 }
 
-/// What is put where: byte, side, text; in the order of what it is put to, what is around other things first.
+/// Insertions as byte offset, side and text, in the order of the expressions, outer ones first.
 type Insertions = Vec<(usize, Side, String)>;
 
 /// The source with all insertions.
@@ -205,7 +207,7 @@ fn with(source: &str, insertions: &Insertions) -> String {
         .iter()
         .enumerate()
         .map(|(number, (at, side, _))| match side {
-            // Of what ends at one byte, the inner one is closed first.
+            // Of expressions that end at the same byte, the inner one is closed first.
             Side::Close => (*at, Side::Close, usize::MAX - number),
             Side::Open => (*at, Side::Open, number),
         })
@@ -238,7 +240,7 @@ fn insertions(sites: Vec<Site>, reporting: &ReportStyle, name: &str) -> Insertio
     insertions
 }
 
-/// Where the body of the first function named `main` begins, behind its bracket.
+/// Byte offset of the body of the first function named `main`, after its opening bracket.
 fn main(language: &str, source: &str) -> Option<usize> {
     let functions = functions(language_called(language)?, source.as_bytes());
     let is_main =
@@ -307,14 +309,14 @@ mod tests {
             "def check(a, b):\n    if a == b:\n        print('PASS')\n    else:\n        print('FAIL')\n",
             "def check(a, b):\n    if q_t(2, a == b, q_z):\n        print('PASS')\n    else:\n        print('FAIL')\n",
         );
-        // Either part may fail, or none.
+        // Either operand may fail, or neither.
         check(
             "python",
             "if a:\n    raise X\nelse:\n    raise Y\n",
             "if a:\n    raise X\nelse:\n    raise Y\n",
         );
         check("python", "if a:\n    b()\n", "if a:\n    b()\n");
-        // The innermost one decides.
+        // The innermost branch decides.
         check(
             "python",
             "if a:\n    if b:\n        raise X\n",
@@ -325,7 +327,8 @@ mod tests {
             "def check(holds, m)\n  raise m unless holds and m\nend\n",
             "def check(holds, m)\n  raise m unless q_t(2, (holds and m), q_z)\nend\n",
         );
-        // What a function of the program's own checks is seen in there, or else whether it returns.
+        // What a function of the program checks is reported inside of it if possible, otherwise by whether it
+        // returns.
         let own = "const assert = (c, m) => c || fail(m);\nassert(a);\n";
         check("javascript", own, "const assert = (c, m) => c || fail(m);\nq_e(q_b(2), (assert(a)), q_z);\n");
     }
@@ -335,13 +338,13 @@ mod tests {
         let code = "def f(x):\n    assert x\n    return x\n";
         let source = format!("{code}\nassert f(1)\n");
         assert_eq!(rewritten("python", &source, code), format!("{code}\nassert q_t(5, f(1), q_z)\n"));
-        // As somebody else may have written it.
+        // The same function, formatted differently.
         let changed = source.replace("return x", "return  x + 0");
         assert!(rewritten("python", &changed, code).contains("    assert x\n"));
         let php = "function f($x) { assert($x); return $x; }";
         let source = format!("<?php\n{php}\nassert(f(1));\n");
         assert_eq!(rewritten("php", &source, php), format!("<?php\n{php}\nassert(\\q_t(3, f(1), \\q_z));\n"));
-        // A `main` is that of the code only if it is the same.
+        // A `main` counts as the code's only if it is identical.
         let code = "def main():\n    assert a\n";
         assert_eq!(rewritten("python", code, code), code);
         assert!(rewritten("python", "def main():\n    assert b\n", code).contains("q_t"));
@@ -360,7 +363,7 @@ mod tests {
             instrumented.restored(frames),
             "  File \"/box/main.py\", line 2, in main\n    with q:\nE\n"
         );
-        // Another run has other names.
+        // Another run has other random names.
         let other = InstrumentedProgram::new(&plain, "python", source, "").unwrap();
         assert!(other.name != instrumented.name && other.number != instrumented.number);
     }
@@ -376,7 +379,7 @@ mod tests {
     }
 
     proptest! {
-        /// Insertions change nothing but by their own text, whatever the source.
+        /// Insertions change nothing except by their own text, whatever the source.
         #[test]
         fn any_source_is_rewritten_and_restored(
             parts in prop::collection::vec(prop_oneof![

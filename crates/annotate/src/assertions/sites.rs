@@ -1,4 +1,4 @@
-//! What a test program asserts: which of its conditions and calls say whether something holds.
+//! The assertions of a test program: which of its conditions and calls decide whether something holds.
 
 use std::ops::Range;
 
@@ -7,7 +7,8 @@ use quarry_source::{Check, CheckKind, Function, checks, functions, language_call
 use super::instrument::ReportStyle;
 use crate::language::Language;
 
-/// What the part of a program says that an assertion failed, or that ends it for that, in lower case.
+/// Words in a branch, in lower case, which show that it reports a failed assertion or ends the program because of
+/// one.
 const FAILURES: [&str; 22] = [
     "fail",
     "raise",
@@ -33,13 +34,13 @@ const FAILURES: [&str; 22] = [
     "❌",
 ];
 
-/// What names of functions begin with that hold tests, in lower case and without `_`.
+/// Prefixes of names of functions that contain tests, in lower case and without `_`.
 const TESTS: [&str; 4] = ["main", "runall", "runtest", "test"];
 
-/// The same for those that check one thing.
+/// The same for functions that check one thing.
 const ASSERTIONS: [&str; 3] = ["assert", "expect", "should"];
 
-/// Names of functions that check one thing; and what follows them in longer names.
+/// Names of functions that check one thing, and the words that may follow in longer names.
 const CHECKS: [&str; 4] = ["check", "ensure", "must", "verify"];
 const CHECKED: [&str; 20] = [
     "",
@@ -64,34 +65,34 @@ const CHECKED: [&str; 20] = [
     "true",
 ];
 
-/// What is wrapped, and in which function of the reporter.
+/// An expression to wrap, and the kind of reporter call.
 pub(super) struct Site {
     pub(super) bytes: Range<usize>,
     pub(super) line: u32,
     pub(super) kind: SiteKind,
-    /// Whether it is in a function that others call to assert something.
+    /// Whether it is in a helper function that others call to assert something.
     pub(super) is_called: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SiteKind {
-    /// A condition that holds where it is true.
+    /// A condition that must be true.
     Holds,
-    /// A condition that holds where it is not.
+    /// A condition that must be false.
     Denied,
-    /// A call that returns only if it holds.
+    /// A call that returns only if the assertion holds.
     Returns,
-    /// A call whose value is entered, and left without an error only if it holds.
+    /// A call that returns a context manager, which exits without an error only if the assertion holds.
     Entered,
 }
 
-/// The assertions of a program, except those of the code under test, in their order.
+/// The assertions of a program in order, except those of the code under test.
 pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &ReportStyle) -> Vec<Site> {
     let Some(known) = language_called(language) else { return Vec::new() };
     let squeezed = |text: &str, function: &Function| -> String {
         text[function.body.clone()].split_whitespace().collect()
     };
-    // Code is given without what a file of it begins with.
+    // Code comes without the text that files of the language begin with.
     let code = if code.contains(reporting.opening.trim()) {
         code.to_owned()
     } else {
@@ -102,7 +103,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         .map(|function| (function.name.clone(), squeezed(&code, &function)))
         .collect();
     let defined = functions(known, source.as_bytes());
-    // Tests may have a `main` where the code has one too.
+    // Tests may have a `main` even if the code has one too.
     let is_subject = |function: &Function| {
         let same_name = subjects.iter().filter(|(name, _)| *name == function.name);
         let is_other = |body: &String| is_checker(&function.name) && *body != squeezed(source, function);
@@ -120,7 +121,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         let is_called = around(bytes).any(|function| is_assertion(&function.name));
         Site { bytes: bytes.clone(), line, kind, is_called }
     };
-    // What the language or a library asserts.
+    // Assertions of the language or of libraries.
     let mut sites = Vec::new();
     let mut own: Vec<(&Function, Site)> = Vec::new();
     for Check { kind, bytes, line } in &found {
@@ -148,8 +149,8 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             CheckKind::Branch { .. } => {}
         }
     }
-    // What the program asserts by itself: the innermost branches, in functions that check something, of which one part
-    // says that something failed.
+    // Assertions of the program itself: the innermost branches, in functions that check something, of which one arm
+    // reports a failure.
     for Check { kind, bytes, line } in found.iter().rev() {
         let CheckKind::Branch { then, otherwise, whole } = kind else { continue };
         let condition = &source[bytes.clone()];
@@ -167,7 +168,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             _ => {}
         }
     }
-    // What the program's own assertions check is seen there, or else whether they return.
+    // What the program's own assertions check is seen inside of them if possible, otherwise by whether they return.
     let unseen: Vec<Site> = (own.into_iter())
         .filter(|(function, _)| !sites.iter().any(|site| within(&site.bytes, &function.body)))
         .map(|(_, site)| site)
@@ -178,7 +179,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     sites
 }
 
-/// Whether a program may evaluate an assertion, as far as can be said without running it.
+/// Whether a program may evaluate an assertion, as far as static analysis can tell.
 pub(crate) fn may_assert(language: &str, source: &str) -> bool {
     let Some(reporting) = Language::named(language).map(Language::reporting) else { return true };
     reporting.elsewhere.iter().any(|word| source.contains(word.as_str()))
@@ -189,20 +190,20 @@ fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Whether a function of this name is there to check something.
+/// Whether the name says that a function checks something.
 fn is_checker(name: &str) -> bool {
     let plain = plain(name);
     is_assertion(name) || TESTS.iter().any(|beginning| plain.starts_with(beginning))
 }
 
-/// Whether a function of this name is there to check one thing.
+/// Whether the name says that a function checks one thing.
 fn is_assertion(name: &str) -> bool {
     let plain = plain(name);
     let is_check = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| CHECKED.contains(&rest));
     ASSERTIONS.iter().any(|beginning| plain.starts_with(beginning)) || CHECKS.iter().any(is_check)
 }
 
-/// A name in lower case, without what joins its words.
+/// A name in lower case, without separators between its words.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -212,8 +213,8 @@ fn tells_failure(text: &str) -> bool {
     FAILURES.iter().any(|failure| text.contains(failure))
 }
 
-/// Whether a name is as a pattern says, in which `*` stands for anything but, unless the pattern has one too, a
-/// bracket.
+/// Whether a name matches a pattern, in which `*` stands for any text without a bracket, or with brackets if the
+/// pattern has one too.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.contains('(') && !pattern.contains('(') {
         return false;

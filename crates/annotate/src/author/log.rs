@@ -1,5 +1,5 @@
-//! What was spent, call by call: a line before a call is sent, with its worst case, and one after it, with what it cost.
-//! A call without its second line was cut off, and counts at its worst case.
+//! The log of calls: a line with the worst case before a call is sent, and a line with the actual cost after it. A
+//! call without its second line was interrupted, and is booked at its worst case.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,9 +15,9 @@ use crate::error::AnnotateError;
 /// A line of the log.
 #[derive(Debug, Serialize, Deserialize)]
 enum Line {
-    /// An attempt at a question is sent.
+    /// An attempt at a question is about to be sent.
     Begin { request: String, worst: Cost },
-    /// All attempts of a call came to an end.
+    /// A call has ended, with all its attempts.
     End { request: String, attempts: u64, cost: Cost },
 }
 
@@ -28,8 +28,8 @@ pub(super) struct CallLog {
 }
 
 impl CallLog {
-    /// Goes on with a log, or begins one. A last line that was cut off while it was written is removed: what it spoke of
-    /// was not sent yet, or counts at its worst case.
+    /// Opens or creates a log. A truncated last line is removed: the call that it was about had not been sent yet, or
+    /// is booked at its worst case.
     pub(super) fn open(path: &Path) -> Result<Self, AnnotateError> {
         let failed = |source| AnnotateError::Write { path: path.to_owned(), source };
         if let Some(directory) = path.parent() {
@@ -40,7 +40,7 @@ impl CallLog {
         Ok(Self { path: path.to_owned(), file: Mutex::new(file), spent })
     }
 
-    /// All that was spent until it was opened.
+    /// Total spent before it was opened.
     pub(super) fn spent(&self) -> Cost {
         self.spent
     }
@@ -65,7 +65,7 @@ impl CallLog {
     }
 }
 
-/// What the lines of a log come to.
+/// The total of a log's lines.
 fn replay(file: &File) -> io::Result<Cost> {
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0))?;
@@ -115,7 +115,7 @@ mod tests {
         log.end("a", 2, cost(30)).unwrap();
         log.begin("b", cost(50)).unwrap();
         drop(log);
-        // Killed while it wrote a line.
+        // The process was killed while writing a line.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"Begin\": {\"requ").unwrap();
         let log = CallLog::open(&path).unwrap();
         assert_eq!(log.spent(), cost(80));

@@ -1,19 +1,19 @@
-//! What a judge does beyond the agents of CoSQA+, each an entry of a plan.
+//! Options of a judge beyond the agents of CoSQA+, each an entry of a plan.
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
 use crate::mutant::MUTANTS_TEXT;
 
-/// Programs that a pair may have.
+/// Maximum number of test programs for a pair.
 pub(crate) const MAX_PROGRAMS: u32 = 16;
 
-/// Options of a judge beyond its prompts. Where it departs from the default, it is part of the version.
+/// Options of a judge beyond its prompts. Values other than the default are part of the version.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JudgeOptions {
     /// Which of several rounds of the same questions this is, from 0.
     pub round: u32,
-    /// How much chance there is in answers, instead of what the prompts say.
+    /// Sampling temperature, overriding that of the prompts.
     pub temperature: Option<f64>,
     /// How pairs are tested.
     pub tests: TestOptions,
@@ -23,16 +23,16 @@ pub struct JudgeOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TestOptions {
-    /// What the writer of the tests sees.
+    /// What the test generator sees.
     pub from: TestsFrom,
-    /// Programs that are written for a pair, each without knowing of the others.
+    /// Number of programs written for a pair, independently of one another.
     pub programs: u32,
-    /// Whether programs that passed are run again with the function broken; those that pass even when its body does
-    /// nothing are written anew, once.
+    /// Whether programs that passed are run again with mutants; those that pass even with an empty function body are
+    /// rewritten once.
     pub mutation: bool,
-    /// Whether programs are run with another candidate of the same query too.
+    /// Whether programs are also run with another candidate of the same query.
     pub differential: bool,
-    /// Whether the arbiter says how sure it is.
+    /// Whether the arbiter states its confidence.
     pub confidence: bool,
 }
 
@@ -43,26 +43,26 @@ impl Default for TestOptions {
 }
 
 impl TestOptions {
-    /// How many questions programs take that pass and prove something.
+    /// Number of questions that it takes to write the programs, if none needs a second try.
     pub(crate) fn questions_about_programs(&self) -> u64 {
         let per_program = if self.from == TestsFrom::Query { 2 } else { 1 };
         per_program * u64::from(self.programs)
     }
 }
 
-/// What the writer of tests sees.
+/// What the test generator sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TestsFrom {
     /// The query and the code.
     #[default]
     Code,
-    /// The query, and how the function is called under a name that says nothing.
+    /// The query, and how the function is called under a meaningless name.
     Query,
 }
 
 impl JudgeOptions {
-    /// Stands for the choices; empty if they are the default.
+    /// A text that identifies the options; empty for the defaults.
     pub(crate) fn version(&self) -> String {
         if *self == Self::default() {
             return String::new();

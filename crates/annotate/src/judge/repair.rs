@@ -8,7 +8,7 @@ use crate::evidence::{Run, TestProgram};
 use crate::language::Language;
 use crate::prompt::Prompt;
 
-/// How often a program is run again with other packages.
+/// Maximum number of further runs of a program with other packages.
 const MAX_REPAIRS: usize = 6;
 
 /// A program's best run so far, and the packages that were tried.
@@ -16,7 +16,7 @@ pub(crate) struct RepairState<R> {
     pub(crate) run: R,
     language: &'static Language,
     tried: BTreeSet<Vec<String>>,
-    /// Why packages could not be had, the last time.
+    /// Why packages were unavailable in the last run.
     reason: Option<String>,
 }
 
@@ -25,23 +25,23 @@ impl<R: Borrow<Run>> RepairState<R> {
         Self { run, language, tried: BTreeSet::new(), reason: None }
     }
 
-    /// The name that the program misses, unless nothing more is to be tried.
+    /// The name of the missing package, unless there is nothing more to try.
     pub(crate) fn missing(&self) -> Option<String> {
         let missing = self.run.borrow().missing_package(self.language)?;
         (self.language.has_packages() && self.tried.len() < MAX_REPAIRS).then_some(missing)
     }
 
-    /// The program with these packages too; `None` where they were tried.
+    /// The program with these packages added; `None` if they were already tried.
     pub(crate) fn with(&mut self, names: &[String]) -> Option<TestProgram> {
         let program = &self.run.borrow().program;
         let mut packages = program.packages.clone();
         packages.extend(names.iter().filter(|name| !program.packages.contains(name)).cloned());
-        // `ruamel.yaml`, `ruamel_yaml` and `Ruamel-yaml` are one package to pip.
+        // pip treats `ruamel.yaml`, `ruamel_yaml` and `Ruamel-yaml` as one package.
         let plain = packages.iter().map(|name| name.to_lowercase().replace(['_', '.'], "-")).collect();
         self.tried.insert(plain).then(|| TestProgram { packages, ..program.clone() })
     }
 
-    /// Takes another run, with packages. One that lacks what was lacking had a package without that: a wrong guess.
+    /// Records another run with packages. If the same name is still missing, the package was a wrong guess.
     pub(crate) fn take(&mut self, again: R) {
         let missing = |run: &R| run.borrow().missing_package(self.language);
         match &again.borrow().provided {
@@ -52,17 +52,17 @@ impl<R: Borrow<Run>> RepairState<R> {
     }
 }
 
-/// How what a program lacks is found.
+/// How missing packages are found.
 pub(super) struct Repair<'j> {
     pub(super) judge: &'j Judge,
-    /// What is asked for the names of packages.
+    /// The prompt that asks for names of packages.
     pub(super) fixer: &'j Prompt,
     pub(super) language: &'static Language,
 }
 
 impl Repair<'_> {
-    /// Runs a program, and says what that came to. What it lacks is installed, as long as that brings something new:
-    /// first the packages of the names that it misses, then those that the bug fixer names.
+    /// Runs a program and returns its result. Missing packages are installed as long as that makes progress: first
+    /// the packages named like the missing modules, then those that the bug fixer names.
     pub(super) fn run<'e>(
         &self,
         program: TestProgram,

@@ -1,4 +1,4 @@
-//! Testing a pair: programs, their runs, and what is done to see what the programs are worth.
+//! Testing a pair: programs, their runs, and checks of how much the programs prove.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::language::Language;
 use crate::mutant::{self, Mutant};
 use crate::pair::Pair;
 
-/// A test program with what came of it, in words for the arbiter.
+/// A test program with its results, phrased for the arbiter.
 pub(super) struct Trial {
     program: String,
     result: String,
@@ -20,20 +20,20 @@ pub(super) struct Trial {
 
 /// A program as it was written.
 struct WrittenProgram {
-    /// What the writer wrote.
+    /// The test generator's text.
     tests: String,
-    /// What runs: that, with what joins it to the code where the writer did not see it.
+    /// The complete program: these tests, with the code that connects them with the code if they were written unseen.
     source: String,
-    /// How the function is called and what comes before the tests, where these were written unseen.
+    /// How the function is called and what precedes the tests, if these were written unseen.
     unseen: Option<(String, String)>,
 }
 
-/// What broken functions showed.
+/// The results with mutants.
 struct MutationResult {
-    /// Mutants that the program told from the function.
+    /// Number of mutants that the program detected.
     killed: usize,
     mutants: usize,
-    /// Those that it did not, by what is broken.
+    /// Mutants that it did not detect.
     survivors: Vec<Mutant>,
 }
 
@@ -60,7 +60,7 @@ impl MutationResult {
     }
 }
 
-/// What `tests` is asked to find out about `pair`.
+/// Runs the tests of `pair`.
 pub(super) struct TestRunner<'j, 'p> {
     pub(super) judge: &'j Judge,
     pub(super) tests: &'j TestPrompts,
@@ -69,7 +69,7 @@ pub(super) struct TestRunner<'j, 'p> {
 }
 
 impl TestRunner<'_, '_> {
-    /// Adds what all programs came to to `values`, under `program`, `result` and `output`.
+    /// Adds the results of all programs to `values`, as `program`, `result` and `output`.
     pub(super) fn run(
         &self,
         values: &mut BTreeMap<&'static str, String>,
@@ -135,7 +135,7 @@ impl TestRunner<'_, '_> {
         Ok(Trial { program: run.program.source.clone(), result, output: run.shown(self.language) })
     }
 
-    /// Has a program written.
+    /// Asks for a program.
     fn write(
         &self,
         number: u32,
@@ -162,7 +162,7 @@ impl TestRunner<'_, '_> {
             Ok(tests) => tests,
             Err(problem) => return Ok(Err(problem)),
         };
-        // What joins the code with tests does not depend on them, so that it is asked for once.
+        // The connecting code does not depend on the tests, so it is requested once.
         let optional_step = optional_step.or(Some(OptionalStep::FromQuery));
         let prelude = self.judge.ask(adapter, 0, optional_step, &values, known, read)?;
         Ok(prelude.map(|prelude| WrittenProgram {
@@ -172,7 +172,7 @@ impl TestRunner<'_, '_> {
         }))
     }
 
-    /// Runs a program; says what that came to.
+    /// Runs a program and describes the result.
     fn execute<'e>(
         &self,
         source: &str,
@@ -190,7 +190,7 @@ impl TestRunner<'_, '_> {
             .run(program, values, known)
     }
 
-    /// Runs the program of a run that passed with its function broken; `None` where that cannot be done.
+    /// Runs a program that passed with mutants of its function; `None` if there are none.
     fn mutate(&self, run: &Run, known: &mut EventReader<'_>) -> Result<Option<MutationResult>, Interrupt> {
         let mutants = mutant::mutants(&run.program.source, &self.pair.code, &self.pair.language);
         let mut mutation = MutationResult { killed: 0, mutants: mutants.len(), survivors: Vec::new() };
@@ -208,7 +208,7 @@ impl TestRunner<'_, '_> {
         Ok((mutation.mutants > 0).then_some(mutation))
     }
 
-    /// Has a program that proves nothing written anew.
+    /// Asks for a better version of a program that proves nothing.
     fn improve(
         &self,
         written: &WrittenProgram,
@@ -240,7 +240,7 @@ impl TestRunner<'_, '_> {
     /// Runs the program of `run` with another candidate of the query instead of the code.
     fn compare(&self, run: &Run, known: &mut EventReader<'_>) -> Result<&'static str, Interrupt> {
         let Pair { code, language, alternative, .. } = self.pair;
-        // What went on after an assertion that did not hold is not another case here.
+        // For this comparison, continuing after a failed assertion is a failure like others.
         let result = |run: &Run| match run.result(self.language) {
             RunResult::Swallowed => RunResult::Failed,
             result => result,

@@ -1,7 +1,7 @@
-//! Batches: questions that were sent together, and are answered within a day.
+//! Batches: questions that are sent together and answered within a day.
 //!
-//! The calls of a batch are noted with it, before it is sent; the number that the provider gives it, when it is known;
-//! and its end, when every call of it has one.
+//! A batch is recorded with its calls before it is sent, then with the provider's id for it when that is known, and
+//! with its end when every call has one.
 
 use quarry_llm::{Cost, Money};
 use rusqlite::{OptionalExtension, Row, params};
@@ -11,39 +11,39 @@ use super::write::{CallEnd, insert_end, signed};
 use super::{Ledger, UnjudgedPair, Writer, now};
 use crate::error::AnnotateError;
 
-/// A batch that has no end yet.
+/// A batch that has not ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenBatch {
     /// Its number in the ledger.
     pub batch: i64,
-    /// The name that it was sent with.
+    /// The name under which it was sent.
     pub name: String,
-    /// The provider's number, if it is known.
+    /// The provider's id, if known.
     pub id: Option<String>,
     /// When it was sent, in seconds since 1970.
     pub sent: f64,
-    /// Its questions.
+    /// Number of its questions.
     pub n_questions: usize,
-    /// The maximum that those without an end can cost.
+    /// Worst-case cost of its calls that have not ended.
     pub worst: Cost,
 }
 
-/// A call of a batch that has no end yet.
+/// A call of a batch that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchCall {
-    /// Its number.
+    /// Its number in the ledger.
     pub call: i64,
     /// Number of the pair that it was made for.
     pub pair: i64,
-    /// Stands for the request.
+    /// Hash of the request.
     pub request: String,
-    /// The maximum that it can cost.
+    /// Its worst-case cost.
     pub worst: Cost,
 }
 
 const CALL_COLUMNS: &str = "call, pair, calls.request, worst_tokens, worst_money";
 
-/// The calls of a batch that have no end.
+/// Joins the calls of a batch that have not ended.
 const OPEN_CALLS: &str = "FROM batch_calls JOIN calls USING (call) \
                           WHERE batch = ?1 AND NOT EXISTS (SELECT 1 FROM call_ends WHERE call_ends.call = calls.call)";
 
@@ -57,7 +57,7 @@ fn call(row: &Row<'_>) -> rusqlite::Result<BatchCall> {
 }
 
 impl Ledger {
-    /// The batches of `judge`, or of the same by earlier rules, that have no end, in the order in which they were made.
+    /// The open batches of `judge`, or of its versions under earlier rules, oldest first.
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
@@ -87,7 +87,7 @@ impl Ledger {
         })
     }
 
-    /// Whether a batch under way brings the answer to a request.
+    /// Whether an open batch contains a request.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -101,7 +101,7 @@ impl Ledger {
         })
     }
 
-    /// Whether the provider's number is that of a batch in here.
+    /// Whether this ledger has a batch with the provider's id.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -112,7 +112,7 @@ impl Ledger {
         })
     }
 
-    /// The call of a batch for a request, if it has no end.
+    /// The call of a batch for a request, if it has not ended.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -125,7 +125,7 @@ impl Ledger {
         })
     }
 
-    /// The calls of a batch that have no end.
+    /// The calls of a batch that have not ended.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -137,7 +137,7 @@ impl Ledger {
         })
     }
 
-    /// A pair with what happened to it so far.
+    /// A pair with its events so far.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -153,8 +153,8 @@ impl Ledger {
 }
 
 impl Writer {
-    /// Notes that questions are about to be sent together, each for a pair, under the name of its request and with the
-    /// most that it can cost; the number of the batch.
+    /// Records a batch that is about to be sent: for each question the number of its pair, the hash of its request
+    /// and its worst-case cost. Returns the number of the batch.
     ///
     /// # Errors
     /// When the ledger cannot be written, as for all that follow.
@@ -184,7 +184,7 @@ impl Writer {
         })
     }
 
-    /// Notes the provider's number of a batch.
+    /// Records the provider's id of a batch.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -197,7 +197,8 @@ impl Writer {
         })
     }
 
-    /// Notes the end of a batch, and of those of its calls that have none, which have no answer for the reason given.
+    /// Records the end of a batch, and of those of its calls that have none, which have no answer because of
+    /// `problem`.
     ///
     /// # Errors
     /// When the ledger cannot be written.

@@ -1,4 +1,4 @@
-//! Reading a ledger: judges beside one another.
+//! Reading a ledger: comparing judges.
 
 use quarry_llm::Cost;
 use rusqlite::params;
@@ -14,38 +14,38 @@ use crate::judge::Outcome;
 pub struct OptionalWork {
     /// The option.
     pub optional_step: OptionalStep,
-    /// Answers of models.
+    /// Number of model answers.
     pub answers: u64,
-    /// What these cost by their tokens.
+    /// Cost of these by their tokens.
     pub cost: Cost,
-    /// Runs of programs.
+    /// Number of program runs.
     pub runs: u64,
-    /// Time of the answers and runs together.
+    /// Total time of the answers and runs.
     pub seconds: f64,
 }
 
-/// What a judge did for some pairs.
+/// What a judge did for a set of pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct JudgeWork {
-    /// Answers of models.
+    /// Number of model answers.
     pub answers: u64,
-    /// What these cost by their tokens.
+    /// Cost of these by their tokens.
     pub cost: Cost,
-    /// Runs of programs.
+    /// Number of program runs.
     pub runs: u64,
 }
 
 /// The verdicts of several judges on a pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairVotes {
-    /// The label of the file.
+    /// The label in the file.
     pub label: Option<i32>,
-    /// The outcome of each judge, in the order in which they were asked for.
+    /// The outcome of each judge, in the order of the request; `None` if undecided.
     pub outcomes: Vec<Option<Outcome>>,
 }
 
 impl Ledger {
-    /// What `judge` and its members did for options, in their order.
+    /// What `judge` and its members did for options, in the order of the options.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -90,7 +90,7 @@ impl Ledger {
         })
     }
 
-    /// The verdicts of `judges` on the pairs of the last start, a pair at a time, in the order of their numbers.
+    /// Calls `each` with the verdicts of `judges` on each pair of the last start, in the order of the pairs' numbers.
     ///
     /// # Errors
     /// When the ledger cannot be read.

@@ -1,4 +1,4 @@
-//! Reading a ledger: how far a judge is.
+//! Reading a ledger: the progress of a judge.
 
 use std::collections::BTreeMap;
 
@@ -12,54 +12,54 @@ use crate::evidence::RunResult;
 use crate::judge::{Judge, NOBODY};
 use crate::majority::MAJORITY;
 
-/// Programs that tests were written in, rather than those that say what the tests are worth.
+/// Matches programs in which tests were written, excluding runs with mutants or alternatives.
 const IS_TEST: &str = "coalesce(events.extra, 'programs') IN ('programs', 'rewritten')";
 
-/// How far a judge is with the pairs of the last start, and what that took.
+/// Progress of a judge on the pairs of the last start, and its effort.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JudgeCounts {
     /// Pairs of the last start.
     pub pairs: u64,
-    /// Verdicts by outcome and by who decided.
+    /// Verdicts as (outcome, decided by, number).
     pub verdicts: Vec<(String, String, u64)>,
-    /// What was done for pairs with a verdict that needed no tests; a majority needed none if no member did.
+    /// Effort for pairs that were decided without tests; under a majority, without tests by every member.
     pub clear: Effort,
-    /// What was done for the other pairs with a verdict.
+    /// Effort for the other pairs with a verdict.
     pub unclear: Effort,
-    /// What was done so far for pairs without a verdict.
+    /// Effort so far for pairs without a verdict.
     pub waiting: Effort,
-    /// Pairs with a test program and the verdict that it was for.
+    /// Pairs with a verdict and a test program for it.
     pub tested: u64,
-    /// The test programs of finished verdicts, by the result of their last runs.
+    /// The test programs of finished verdicts, by the result of their last run.
     pub runs: BTreeMap<String, u64>,
-    /// Verdicts for which a test program was asked for, and none could be read.
+    /// Verdicts for which a test program was requested, but none could be parsed.
     pub without_program: u64,
-    /// Tests of all programs that could be executed together.
+    /// Number of tests in all executable programs together.
     pub tests: u64,
-    /// Test programs that lacked a package; and of them, those that could be executed in the end.
+    /// Test programs that lacked a package; and how many of these became executable.
     pub lacking: [u64; 2],
-    /// All that this ledger's calls have booked, with those that failed.
+    /// All that this ledger's calls have booked, failed ones included.
     pub spent: Cost,
-    /// Of that, worst cases of attempts whose cost nobody told, and of calls that were cut off or are under way.
+    /// Part of that booked at the worst case: attempts of unknown cost, and interrupted or current calls.
     pub unconfirmed: Cost,
-    /// Pairs with a label of the file.
+    /// Pairs with a label in the file.
     pub labelled: u64,
-    /// Labels of the file with those of the judge: (file, judge, number).
+    /// Pairs of labels as (file, judge, number).
     pub labels: Vec<(i32, i32, u64)>,
-    /// Pairs with no verdict whose last attempt failed, or that are unresolved, by reason.
+    /// Reasons why pairs have no verdict after a failed attempt, or are unresolved, with their number.
     pub reasons: Vec<(String, u64)>,
 }
 
-/// What was done for some pairs, by a judge and its members.
+/// Effort of a judge and its members for a set of pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Effort {
-    /// The pairs.
+    /// Number of pairs.
     pub pairs: u64,
-    /// Answers in their stories.
+    /// Number of answers in their histories.
     pub answers: u64,
-    /// What these cost by their tokens, whenever they were paid for.
+    /// Cost of these by their tokens, no matter when they were paid for.
     pub cost: Cost,
-    /// Time of the answers and of the runs together, in seconds.
+    /// Total time of the answers and runs, in seconds.
     pub seconds: f64,
 }
 
@@ -68,13 +68,13 @@ fn count(value: i64) -> u64 {
 }
 
 impl Ledger {
-    /// How far judge number `judge` is; the evidence is its own and that of its members, which decide as `as_judge`.
+    /// Progress of judge number `judge`, including its members; `as_judge` is the judge that each of them applies.
     ///
     /// # Errors
     /// When the ledger cannot be read.
     pub fn counts(&self, judge: i64, as_judge: &Judge) -> Result<JudgeCounts, AnnotateError> {
         let [spent, unconfirmed] = self.spent()?;
-        // Who decides without tests.
+        // The values of `decided_by` for pairs decided without tests.
         let steps: Vec<&str> = as_judge.steps().chain([MAJORITY]).collect();
         let steps = serde_json::json!(steps).to_string();
         self.read(|connection| {
@@ -143,14 +143,14 @@ fn add_verdicts(
     Ok(())
 }
 
-/// A program whose pair has no verdict yet may still be run again, with packages.
+/// Only programs of pairs with a verdict: others may still be run again with packages.
 fn add_programs(
     counts: &mut JudgeCounts,
     connection: &Connection,
     judge: i64,
     steps: &str,
 ) -> rusqlite::Result<()> {
-    // Of each program the last run, in which it had all packages that could be had.
+    // The last run of each program, with all packages that were available.
     let programs = format!(
         "SELECT pair, program, max(position), result, tests, sum(result = 'missing_package') > 0 AS lacked \
          FROM events JOIN runs USING (run) JOIN pairs USING (pair) JOIN verdicts USING (judge, pair) \

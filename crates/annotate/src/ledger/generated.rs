@@ -1,4 +1,4 @@
-//! Code that a model wrote for queries that no candidate answers.
+//! Code that a model wrote for queries without a correct candidate.
 
 use rusqlite::{Row, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -13,25 +13,25 @@ use crate::ledger::UnjudgedPair;
 use crate::pair::Pair;
 use crate::prompt::Prompt;
 
-/// What people made of generated code.
+/// Review status of generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GeneratedStatus {
-    /// Nobody has looked at it.
+    /// Not reviewed.
     Generated,
-    /// It is right as it is.
+    /// Correct as generated.
     Approved,
-    /// It is right as somebody changed it.
+    /// Correct after a person edited it.
     Edited,
-    /// It is wrong.
+    /// Wrong.
     Rejected,
 }
 
 impl GeneratedStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Generated, Self::Approved, Self::Edited, Self::Rejected];
 
-    /// Its name in the ledger.
+    /// The name in the ledger.
     pub fn name(self) -> &'static str {
         match self {
             Self::Generated => "generated",
@@ -41,16 +41,16 @@ impl GeneratedStatus {
         }
     }
 
-    /// The status of a name.
+    /// The status with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
-/// Code that is added for a query.
+/// Code to be added for a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewCode {
-    /// Who judges it.
+    /// Number of the judge that judges it.
     pub judge: i64,
     /// Identifier of the query.
     pub query_id: String,
@@ -60,17 +60,17 @@ pub struct NewCode {
     pub code: String,
     /// Its language, in lower case.
     pub language: String,
-    /// How often code was written for the query, with this time.
+    /// How many times code was written for the query, including this one.
     pub round: u32,
-    /// Address and name of the model that wrote it, or wrote what a person changed.
+    /// Address and name of the model that wrote it, or the version before a person's edit.
     pub model: String,
-    /// The version of the prompt that it answers.
+    /// The version of the prompt.
     pub prompt: String,
-    /// Stands for the request whose answer holds it, where no person changed it.
+    /// Hash of the request whose answer contains it; `None` if a person edited it.
     pub request: Option<String>,
-    /// What people made of it.
+    /// Review status.
     pub status: GeneratedStatus,
-    /// Who decided that.
+    /// Who reviewed it.
     pub person: Option<String>,
 }
 
@@ -79,26 +79,26 @@ pub struct NewCode {
 pub struct GeneratedCode {
     /// The query with the code, as it is judged.
     pub pair: Pair,
-    /// The number of that in the ledger.
+    /// The number of that pair in the ledger.
     pub number: i64,
-    /// How often code was written for the query, with this time.
+    /// How many times code was written for the query, including this one.
     pub round: u32,
     /// Address and name of the model.
     pub model: String,
     /// The version of the prompt.
     pub prompt: String,
-    /// What people made of it.
+    /// Review status.
     pub status: GeneratedStatus,
-    /// Who decided that.
+    /// Who reviewed it.
     pub person: Option<String>,
     /// When it was added, in seconds since 1970.
     pub time: f64,
-    /// What the judge says of it.
+    /// The judge's verdict, if there is one.
     pub verdict: Option<Verdict>,
 }
 
 impl GeneratedCode {
-    /// Whether it is an answer to the query: people decide where they did, else the judge.
+    /// Whether it counts as an answer to the query: by its review if there was one, otherwise by its verdict.
     pub fn is_accepted(&self) -> bool {
         match self.status {
             GeneratedStatus::Approved | GeneratedStatus::Edited => true,
@@ -110,7 +110,7 @@ impl GeneratedCode {
     }
 }
 
-/// A query that no candidate answers.
+/// A query without a correct candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
     /// Its identifier.
@@ -119,7 +119,7 @@ pub struct Unanswered {
     pub query: String,
     /// The language of its first candidate.
     pub language: String,
-    /// The number of that.
+    /// The number of that candidate's pair.
     pub pair: i64,
 }
 
@@ -144,8 +144,9 @@ fn generated(row: &Row<'_>) -> rusqlite::Result<GeneratedCode> {
 }
 
 impl Ledger {
-    /// The queries of the last start that `judge` has decided all candidates of and found none that answers, in the
-    /// order of their first candidates; and the number of those that no candidate answers yet, but some are open.
+    /// The queries of the last start for which `judge` decided all candidates and found no correct one, in the order
+    /// of their first candidates; and the number of queries without a correct candidate so far, but with undecided
+    /// ones.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -173,8 +174,8 @@ impl Ledger {
         })
     }
 
-    /// The code that was written last for each query of the last start that no candidate answers, or that people made
-    /// of it, in the order in which it was added.
+    /// The latest generated or edited code for each query of the last start without a correct candidate, in the order
+    /// in which it was added.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -188,7 +189,7 @@ impl Ledger {
         self.generated_where(judge, &condition, None)
     }
 
-    /// All code that was added for a query by the plan of `judge`, or that people made of it, oldest first.
+    /// All code that was generated for a query under the plan of `judge`, or edited by people, oldest first.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -215,7 +216,7 @@ impl Ledger {
         })
     }
 
-    /// A pair by its number, with what happened to it so far; `None` where `judge` has decided it.
+    /// A pair by its number, with its events so far; `None` if `judge` has decided it.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -240,8 +241,8 @@ impl Ledger {
 }
 
 impl Writer {
-    /// Adds code for a query; the number of the pair that it makes. The same code for a query is one pair, however
-    /// often it is added.
+    /// Adds code for a query and returns the number of its pair. Adding the same code for a query again returns the
+    /// existing pair.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -249,7 +250,7 @@ impl Writer {
         self.change(move |transaction| insert_generated(transaction, new))
     }
 
-    /// Records prompts that belong to no judge.
+    /// Records prompts that do not belong to a judge.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -267,7 +268,7 @@ impl Writer {
     }
 }
 
-/// The number of the pair that new code makes.
+/// Inserts new code and returns the number of its pair.
 pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> rusqlite::Result<i64> {
     let code = &digest(&[&new.language, &new.code])[..16];
     let pair = Pair {
@@ -280,7 +281,7 @@ pub(super) fn insert_generated(transaction: &Transaction<'_>, new: NewCode) -> r
         label: None,
         alternative: None,
     };
-    // It belongs to no list: what is done with it is asked of `generated`.
+    // It is not part of a list: its use is recorded in `generated`.
     let insert = "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, content, list) \
                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
     let Pair { id, query_id, query, code_id, code, language, .. } = &pair;

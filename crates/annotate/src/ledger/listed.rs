@@ -1,4 +1,4 @@
-//! Which pairs are judged: the list of a start.
+//! The list of pairs that a start judges.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
@@ -6,7 +6,8 @@ use super::Writer;
 use crate::error::AnnotateError;
 use crate::pair::Pair;
 
-/// What is wrong with the ids of the texts of a pair. It is enough to look at the first pair that has such an id.
+/// The conflict of a pair with a stored pair that uses its query or code id for another text. It suffices to check
+/// the first stored pair with the id.
 fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<String>> {
     for (what, of, text, language, select) in [
         (
@@ -42,7 +43,7 @@ fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<
     Ok(None)
 }
 
-/// Tells a code without an id of its own from the same text in another language, which the ledger has already.
+/// Renames a code whose id was derived from its text if the ledger has the same text in another language.
 fn tell_apart(transaction: &Transaction<'_>, pair: &mut Pair) -> rusqlite::Result<()> {
     if pair.code_id != Pair::id_of(&[&pair.code]) {
         return Ok(());
@@ -57,7 +58,7 @@ fn tell_apart(transaction: &Transaction<'_>, pair: &mut Pair) -> rusqlite::Resul
 }
 
 impl Writer {
-    /// Begins a list of pairs, which the starts that follow are with.
+    /// Starts a list of pairs, which the following starts use.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -70,8 +71,8 @@ impl Writer {
         })
     }
 
-    /// Adds pairs to the list. An id stands for one text and one label, in all of the ledger: what is wrong with those
-    /// of which that does not hold, which are not added.
+    /// Adds pairs to the list. In a ledger, an id stands for one text and one label. Returns the conflicts of pairs
+    /// that violate this, which are not added.
     ///
     /// # Errors
     /// When the ledger cannot be written.

@@ -1,10 +1,11 @@
-//! The ledger: what was asked, answered, run and decided, in one SQLite file.
+//! The ledger: all questions, answers, runs and decisions, in one SQLite file.
 //!
-//! Evidence is only ever added: triggers refuse to change or remove a row. What belongs together (an answer, what it
-//! cost, its step in the history of its pair, the verdict that follows) is one transaction, which is on the disk before
-//! anybody acts on it. The file is in write-ahead mode with full synchronization: a process that is killed, or a
-//! machine that stops, loses what was not committed and nothing else; and others can read while one writes. One thread
-//! writes, and commits what all workers have for it at once, so that they share the wait for the disk.
+//! Evidence is only ever added: triggers reject changes and deletions of rows. Rows that belong together (an answer,
+//! its cost, its step in the history of its pair, the verdict that follows) are written in one transaction, which is
+//! on disk before anything is done based on it. The file is in write-ahead mode with full synchronization: if the
+//! process is killed or the machine stops, only uncommitted data is lost; and other processes can read while one
+//! writes. A single thread writes, and commits all waiting changes of the workers at once, so that they share the
+//! wait for the disk.
 
 mod batches;
 mod compare;
@@ -44,7 +45,8 @@ const APPLICATION: i32 = 0x514c_6564;
 /// The version of the schema.
 const VERSION: i32 = 5;
 
-/// Statements that migrate a ledger from a version to the next, before anything is added. Nothing that it holds changes.
+/// Statements that migrate a ledger from a version to the next, before anything is added. Existing values do not
+/// change.
 const UPGRADES: [(i32, &str); 1] = [
     // Which assertions of a program were evaluated.
     (4, "ALTER TABLE runs ADD COLUMN assertions TEXT"),
@@ -80,7 +82,7 @@ const APPEND_ONLY: [&str; 21] = [
     "batch_ends",
 ];
 
-/// A ledger that is read. [`Writer`] adds to it.
+/// A ledger opened for reading. [`Writer`] adds to it.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
@@ -88,17 +90,17 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens a ledger that is there, to read it.
+    /// Opens an existing ledger for reading.
     ///
     /// # Errors
-    /// When there is none, or it is another file or of another version.
+    /// When it does not exist, is not a ledger, or has another version.
     pub fn open(path: &Path) -> Result<Self, AnnotateError> {
         let ledger = Self::open_to_copy(path)?;
         ledger.check_version()?;
         Ok(ledger)
     }
 
-    /// Like [`Ledger::open`], also one of an earlier version that can be made one of this.
+    /// Like [`Ledger::open`], but also accepts an earlier version that can be upgraded.
     ///
     /// # Errors
     /// Like [`Ledger::open`].
@@ -110,8 +112,9 @@ impl Ledger {
             return Err(problem(path, "this is a directory; expected a ledger, which is a file"));
         }
         match Self::connect(path, path, OpenFlags::SQLITE_OPEN_READ_WRITE) {
-            // Where nothing can be written, nobody else writes either, unless through another door: then what they
-            // write meanwhile may not be seen. What is not in the file itself yet would be missed.
+            // If the file cannot be opened for writing, other processes cannot write to it either, except through
+            // another mount; what they write meanwhile may not be seen. Data that is still in the write-ahead log
+            // would be missed.
             Err(AnnotateError::Ledger { source: Some(error), .. })
                 if is_read_only(&error) && !beside(path, "-wal").exists() =>
             {
@@ -126,7 +129,7 @@ impl Ledger {
         }
     }
 
-    /// Opens the ledger at `path`, which SQLite finds under `name`.
+    /// Opens the ledger at `path`, passing `name` to SQLite.
     fn connect(path: &Path, name: &Path, flags: OpenFlags) -> Result<Self, AnnotateError> {
         let failed = |error| sqlite(path, error);
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -166,16 +169,16 @@ impl Ledger {
         }
     }
 
-    /// Copies all of it to a path where nothing exists.
+    /// Copies the whole ledger to a path where no file exists.
     ///
     /// # Errors
-    /// When it cannot be read, or the copy not be written.
+    /// When it cannot be read, or the copy cannot be written.
     pub fn copy_to(&self, path: &Path) -> Result<(), AnnotateError> {
         let copied = self.lock().execute("VACUUM INTO ?1", [path.to_string_lossy()]);
         copied.map(|_| ()).map_err(|error| sqlite(path, error))
     }
 
-    /// Where it lies.
+    /// The path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -185,7 +188,7 @@ impl Ledger {
     }
 }
 
-/// Makes a ledger of an earlier version one of this version, wholly or not at all.
+/// Upgrades a ledger of an earlier version to this version, atomically.
 fn upgrade(path: &Path) -> Result<(), AnnotateError> {
     let failed = |error| sqlite(path, error);
     let mut connection = Connection::open(path).map_err(failed)?;
@@ -206,10 +209,10 @@ fn upgrade(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// Makes a ledger if there is none, whole or not at all.
+/// Creates a ledger if there is none, atomically.
 fn create(path: &Path) -> Result<(), AnnotateError> {
     let failed = |error| sqlite(path, error);
-    // For its user alone; the files that SQLite keeps beside it take its mode.
+    // Readable by its user only; the files that SQLite keeps beside it get the same mode.
     create_private(path).map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
     let mut connection = Connection::open(path).map_err(failed)?;
     let count = "SELECT count(*) FROM sqlite_master";
@@ -241,13 +244,13 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// The lock of a ledger's writer. The system releases it when the process ends, however it ends.
+/// Acquires the lock of a ledger's writer. The system releases it when the process ends, however it ends.
 fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
     let name = lock_file(path);
     let failed = |source| AnnotateError::Write { path: name.clone(), source };
     create_private(&name).map_err(failed)?;
     let file = OpenOptions::new().write(true).open(&name).map_err(failed)?;
-    // A process that checks for a writer holds it for a moment.
+    // A process that only checks for a writer holds the lock for a moment.
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),
@@ -265,7 +268,7 @@ fn lock_file(path: &Path) -> PathBuf {
     beside(path, ".lock")
 }
 
-/// The file that has the same name with something behind it.
+/// The path with a suffix appended to its file name.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -276,7 +279,7 @@ fn problem(path: &Path, problem: &str) -> AnnotateError {
     AnnotateError::Ledger { path: path.to_owned(), problem: problem.to_owned(), source: None }
 }
 
-/// Whether a database cannot be opened because its directory takes no files.
+/// Whether a database cannot be opened because its directory is not writable.
 fn is_read_only(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -284,12 +287,12 @@ fn is_read_only(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// A path as a part of a URI of SQLite's.
+/// A path escaped for an SQLite URI.
 fn escaped(path: &Path) -> String {
     path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
 }
 
-/// What SQLite said, with what to do about it.
+/// An error from SQLite, with what to do about it.
 fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
     let problem = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => {

@@ -1,4 +1,4 @@
-//! How fast judging goes on while it is under way.
+//! The speed of a running judge.
 
 use std::fs::{File, TryLockError};
 
@@ -8,26 +8,27 @@ use serde::Serialize;
 use super::{Ledger, lock_file, now, sqlite};
 use crate::error::AnnotateError;
 
-/// The pace is that of the last five minutes, or since the start where that is later.
+/// Length of the window over which the pace is measured; shorter after a recent start.
 const WINDOW_SECONDS: f64 = 300.0;
 
-/// How fast verdicts come, and how long the rest will take at that.
+/// The rate of verdicts, and the estimated time for the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pace {
-    /// Pairs that got their verdict in a second.
+    /// Verdicts per second.
     pub pairs_per_second: f64,
-    /// Seconds until none is left.
+    /// Estimated seconds until all pairs have a verdict.
     pub seconds_left: f64,
 }
 
 impl Ledger {
-    /// Whether a process judges with this ledger now.
+    /// Whether a process is writing to this ledger now.
     pub fn is_written(&self) -> bool {
         let Ok(lock) = File::open(lock_file(&self.path)) else { return false };
         matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// How fast `judge` is with the pairs of the last start; `None` where nobody judges now, or no verdict has come.
+    /// The pace of `judge` on the pairs of the last start; `None` if no process is judging, or there is no verdict
+    /// yet.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -49,7 +50,7 @@ impl Ledger {
     }
 }
 
-/// From what was decided in so many seconds, and what is left.
+/// The pace from the verdicts in a number of seconds, and the number of waiting pairs.
 fn pace(decided: u64, seconds: f64, waiting: u64) -> Option<Pace> {
     let pairs_per_second = decided as f64 / seconds;
     (decided > 0 && seconds > 0.0)

@@ -1,4 +1,4 @@
-//! What people are given and what they say, in the ledger.
+//! Forms for people and their replies, in the ledger.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use crate::language::Language;
 use crate::pair::Pair;
 use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Said, Subject};
 
-/// What an item is about that is not a pair, as the ledger has it.
+/// The subject of an item that is not a pair, as stored in the ledger.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum StoredSubject {
@@ -35,51 +35,51 @@ fn subject(stored: &str) -> rusqlite::Result<Subject> {
     }
 }
 
-/// A reply on its way into the ledger.
+/// A reply to be added to the ledger.
 #[derive(Clone, Debug)]
 pub struct NewReply<'a> {
     /// The form's name.
     pub form: &'a str,
     /// The item's number.
     pub item: i64,
-    /// Who said it.
+    /// Who replied.
     pub person: &'a str,
-    /// When, if they say so.
+    /// The date that they gave, if any.
     pub date: Option<&'a str>,
-    /// What was said.
+    /// The reply.
     pub reply: &'a Reply,
     /// The run of the test program.
     pub run: Option<&'a Run>,
-    /// What becomes of generated code by it.
+    /// The generated code that results from a review.
     pub code: Option<NewCode>,
 }
 
-/// A person's reply about an item.
+/// A person's reply to an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonReply {
-    /// The guideline, by its position among those of [`PeopleLabels`].
+    /// Index of the guideline in [`PeopleLabels`].
     pub guideline: usize,
     /// Whether the form asked for test programs.
     pub tests: bool,
-    /// Stands for what was asked about, in whatever form.
+    /// Hash of the subject, independent of the form.
     pub content: String,
-    /// Id of the pair, where it is about one.
+    /// Id of the pair, if the item is one.
     pub pair: Option<String>,
-    /// The label of that pair's file.
+    /// The label of that pair in its file.
     pub file: Option<i32>,
-    /// What it is about otherwise, as it was shown.
+    /// The subject as it was shown, if it is not a pair.
     pub subject: Option<Subject>,
-    /// Who said it.
+    /// Who replied.
     pub person: String,
     /// The name of a value of the guideline.
     pub label: String,
-    /// Generated code as it was edited.
+    /// Generated code as the person edited it.
     pub edited: Option<String>,
-    /// What the test program came to, and how many tests it has.
+    /// The result of the test program, and its number of tests.
     pub program: Option<(RunResult, u64)>,
-    /// How long it took.
+    /// Time taken, in minutes, if given.
     pub minutes: Option<f64>,
-    /// What should be remembered.
+    /// A free-text comment; may be empty.
     pub comment: String,
     /// When it was imported, in seconds since 1970.
     pub time: f64,
@@ -90,20 +90,20 @@ pub struct PersonReply {
 pub struct ComparableVerdict {
     /// Id of the pair.
     pub id: String,
-    /// Stands for its language, query and code.
+    /// Hash of its language, query and code.
     pub content: String,
-    /// The label of its file.
+    /// The label in its file.
     pub file: Option<i32>,
     /// What the judge says.
     pub verdict: Verdict,
 }
 
-/// What somebody once said of a pair, with its evidence.
+/// A person's reply about a pair, with its evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairReply {
-    /// Who.
+    /// Who replied.
     pub person: String,
-    /// When, as they say; else when it was imported.
+    /// The date that they gave, otherwise the date of the import.
     pub date: String,
     /// Name of the guideline.
     pub guideline: String,
@@ -111,24 +111,24 @@ pub struct PairReply {
     pub tests: bool,
     /// The name of a value of the guideline.
     pub label: String,
-    /// What should be remembered.
+    /// A free-text comment; may be empty.
     pub comment: String,
     /// The run of the test program.
     pub run: Option<Run>,
 }
 
-/// What people said that counts: where one of them labeled something several times by one guideline, with tests or
-/// without, in one form or in several, the last time.
+/// People's current labels: if a person labeled something several times by one guideline, with tests or without, in
+/// one form or in several, the last label counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeopleLabels {
     /// The guidelines of the forms.
     pub guidelines: Vec<Guideline>,
-    /// In the order in which it came.
+    /// The replies, in the order in which they were imported.
     pub said: Vec<PersonReply>,
 }
 
 impl PeopleLabels {
-    /// What counts of all that was said with several ledgers.
+    /// Joins the labels of several ledgers.
     pub(crate) fn joined(ledgers: impl IntoIterator<Item = Self>) -> Self {
         let mut joined = Self::default();
         for Self { guidelines, said } in ledgers {
@@ -157,7 +157,7 @@ impl PeopleLabels {
 }
 
 impl Writer {
-    /// Notes a form; whether it is new.
+    /// Records a form; returns whether it is new.
     ///
     /// # Errors
     /// When the ledger cannot be written, as for all that follow.
@@ -190,7 +190,7 @@ impl Writer {
         })
     }
 
-    /// Adds what somebody said, with the run of their test program and what becomes of generated code.
+    /// Adds a reply, with the run of its test program and the resulting generated code.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -224,7 +224,7 @@ impl Writer {
 }
 
 impl Ledger {
-    /// The form of a name.
+    /// The form with a name.
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
@@ -256,7 +256,7 @@ impl Ledger {
         Ok(Some(Form { name: name.to_owned(), guideline, tests, seed: seed.cast_unsigned(), items }))
     }
 
-    /// What somebody said last of an item.
+    /// A person's last reply to an item.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -280,7 +280,7 @@ impl Ledger {
         })
     }
 
-    /// All that was ever said of the items of a form, oldest first: the item, who, and what.
+    /// All replies ever given to the items of a form, oldest first: the item's number, the person, and the reply.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -308,7 +308,7 @@ impl Ledger {
         })
     }
 
-    /// What people said that counts.
+    /// People's current labels.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -318,7 +318,7 @@ impl Ledger {
             let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
             rows.collect::<Result<Vec<(i64, String, String)>, _>>()
         })?;
-        // One of each form, until they are joined.
+        // Guidelines are still separate for each form, until they are joined.
         let (mut guidelines, mut positions) = (Vec::new(), HashMap::new());
         for (form, name, text) in texts {
             positions.insert(form, guidelines.len());
@@ -355,8 +355,8 @@ impl Ledger {
         Ok(PeopleLabels::joined([PeopleLabels { guidelines, said }]))
     }
 
-    /// The verdicts of `judge` on the pairs of the last start that have a label of the file, or one of these ids, one
-    /// at a time.
+    /// Calls `each` with the verdicts of `judge` on those pairs of the last start that have a label in the file or
+    /// one of these ids.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -381,7 +381,7 @@ impl Ledger {
         })
     }
 
-    /// All that people ever said of the pair with this id, oldest first.
+    /// All replies ever given about the pair with this id, oldest first.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -408,8 +408,8 @@ impl Ledger {
         })
     }
 
-    /// The runs of the programs that people wrote for the pairs of `judge`, of what each said last, at most `limit` of
-    /// those after `after`; each with its position, for the next call.
+    /// The runs of the programs in people's last replies about the pairs of `judge`: at most `limit` of those after
+    /// position `after`, each with its position, for the next call.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -435,7 +435,7 @@ impl Ledger {
         })
     }
 
-    /// The pairs of the last start, with what `judge` and others say about them.
+    /// The pairs of the last start, with the verdicts of `judge` and the labels of others.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -477,10 +477,10 @@ impl Ledger {
         })
     }
 
-    /// The pairs of these numbers, in their order.
+    /// The pairs with these numbers, in the same order.
     ///
     /// # Errors
-    /// When the ledger cannot be read or holds none of a number.
+    /// When the ledger cannot be read or does not have one of the numbers.
     pub fn pairs(&self, numbers: &[i64]) -> Result<Vec<Pair>, AnnotateError> {
         self.read(|connection| {
             let mut select =

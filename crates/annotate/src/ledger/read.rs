@@ -12,20 +12,20 @@ use crate::evidence::{Event, ModelAnswer, OptionalStep, Run, TestProgram};
 use crate::judge::{Outcome, Verdict};
 use crate::pair::Pair;
 
-/// The pairs of the last start of judge ?1.
+/// Matches the pairs of the last start of judge ?1.
 pub(super) const LISTED: &str = "EXISTS (SELECT 1 FROM listed WHERE listed.pair = pairs.pair AND listed.list = \
                                  (SELECT list FROM starts WHERE starts.judge = ?1 ORDER BY start DESC LIMIT 1))";
 
 pub(super) const PAIR_COLUMNS: &str = "pairs.pair, id, query_id, query, code_id, code, language, label";
 
-/// The code of the first other candidate. Pairs are never removed, so that it stays the same once there is one.
+/// The code of the first other candidate. Pairs are never removed, so this remains the same once there is one.
 pub(super) const ALTERNATIVE: &str = "(SELECT other.code FROM pairs AS other WHERE other.query_id = pairs.query_id \
                      AND other.language = pairs.language AND other.code <> pairs.code AND other.list > 0 ORDER BY other.pair LIMIT 1)";
 
-/// What [`verdict`] reads.
+/// The columns that [`verdict`] reads.
 pub(super) const VERDICT_COLUMNS: &str = "outcome, grade, decided_by, reason, confidence";
 
-/// The judge ?1 and its members.
+/// Selects the judge ?1 and its members.
 pub(super) const WITH_MEMBERS: &str =
     "IN (SELECT ?1 UNION SELECT member FROM members WHERE members.judge = ?1)";
 
@@ -36,7 +36,7 @@ pub struct UnjudgedPair {
     pub number: i64,
     /// The pair.
     pub pair: Pair,
-    /// What happened to it so far.
+    /// Its events so far.
     pub events: Vec<Event>,
 }
 
@@ -56,14 +56,14 @@ pub struct ListedPair {
     pub id: String,
     /// The text of its query.
     pub query: String,
-    /// The label of its file.
+    /// The label in its file.
     pub file: Option<i32>,
-    /// What the judge says, and which prompt decided.
+    /// The judge's outcome, and the prompt that decided.
     pub verdict: Option<(Outcome, String)>,
 }
 
 impl ListedPair {
-    /// Whether the judge and the file have labels, and other ones.
+    /// Whether the judge and the file have different labels.
     pub fn differs(&self) -> bool {
         let judged = match &self.verdict {
             Some((Outcome::Yes, _)) => true,
@@ -74,54 +74,54 @@ impl ListedPair {
     }
 }
 
-/// A run that a finished label rests on.
+/// A run that a finished label is based on.
 #[derive(Clone, Debug)]
 pub struct FinishedRun {
     /// Id of the pair.
     pub pair: String,
     /// Its code.
     pub code: String,
-    /// Whose program it was, if a person's.
+    /// Author of the program; `None` if a model wrote it.
     pub person: Option<String>,
     /// The run.
     pub run: Run,
 }
 
-/// All that is known about one pair.
+/// Everything known about one pair.
 #[derive(Clone, Debug)]
 pub struct History {
     /// The pair.
     pub pair: Pair,
-    /// What happened, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
     /// The verdict, if there is one.
     pub verdict: Option<Verdict>,
-    /// Why there is none yet, if something failed.
+    /// Reasons of failures so far, if there is no verdict.
     pub failures: Vec<String>,
 }
 
 /// A step of a history.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// Of an answer: the version of the prompt, the model, where it came from.
+    /// For an answer: the version of the prompt, the model, and the source of the answer.
     pub asked: Option<[String; 3]>,
-    /// Of an answer: what was asked, as JSON messages.
+    /// For an answer: the question as JSON messages.
     pub messages: String,
-    /// What it cost.
+    /// Its cost.
     pub cost: Cost,
-    /// How long it took, in seconds.
+    /// Its duration, in seconds.
     pub seconds: f64,
-    /// When it was noted, in seconds since 1970.
+    /// When it was recorded, in seconds since 1970.
     pub time: f64,
 }
 
-/// The tokens of an answer.
+/// The total tokens of an answer.
 pub(super) const ANSWER_TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0)";
 
-/// The sums of two columns, as whole numbers. `sum` fails where a sum is beyond what SQLite can count to, and with it
-/// everything that is told of the ledger; `total` does not, and is exact up to 2⁵³.
+/// The sums of two columns, as integers. `sum` fails when a sum overflows, which would fail every query about the
+/// ledger; `total` does not, and is exact up to 2⁵³.
 pub(super) fn sums(tokens: &str, money: &str) -> String {
     format!("CAST(total({tokens}) AS INTEGER), CAST(total({money}) AS INTEGER)")
 }
@@ -176,7 +176,7 @@ pub(super) fn run(row: &Row<'_>, first: usize) -> rusqlite::Result<Run> {
             Some(reason) => Err(reason),
             None => Ok(names(row.get(first + 11)?)),
         },
-        // Programs that are no longer known have ended.
+        // Programs whose record cannot be read count as exited.
         ended: serde_json::from_str(&ended).unwrap_or(Ended::Exited { code: 255 }),
         stdout: row.get(first + 3)?,
         stderr: row.get(first + 4)?,
@@ -200,7 +200,7 @@ impl Ledger {
         read(&self.lock()).map_err(|error| sqlite(&self.path, error))
     }
 
-    /// What tells this ledger from every other.
+    /// The unique id of this ledger.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -208,7 +208,7 @@ impl Ledger {
         self.read(|connection| connection.query_row("SELECT id FROM identity", [], |row| row.get(0)))
     }
 
-    /// The number of the judge of a version, if it ever judged with this ledger.
+    /// The number of the judge with a version, if it ever judged with this ledger.
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
@@ -219,7 +219,8 @@ impl Ledger {
         })
     }
 
-    /// The next pairs after number `after` that have no verdict of `judge`, at most `limit`, in the order of numbers.
+    /// The next pairs after number `after` without a verdict of `judge`, at most `limit`, in the order of their
+    /// numbers.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -257,8 +258,8 @@ impl Ledger {
         })
     }
 
-    /// What all calls have booked; and of that, what is booked at its worst case, because nobody told what an attempt
-    /// cost, or the process ended before the call did, or it has not ended yet.
+    /// What all calls have booked; and the part of it booked at the worst case, because the cost of an attempt is
+    /// unknown, the process ended before the call did, or the call has not ended yet.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -279,10 +280,10 @@ impl Ledger {
         })
     }
 
-    /// The verdicts of `judge` on the pairs of the last start, in the order of the pairs' numbers, one at a time.
+    /// Calls `each` with the verdicts of `judge` on the pairs of the last start, in the order of the pairs' numbers.
     ///
     /// # Errors
-    /// When the ledger cannot be read, and what `each` returns.
+    /// When the ledger cannot be read, and errors that `each` returns.
     pub fn for_each_decided(
         &self,
         judge: i64,
@@ -304,7 +305,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The pairs of the last start with what `judge` says of them, in the order of their numbers, one at a time.
+    /// Calls `each` with the pairs of the last start and the outcomes of `judge`, in the order of the pairs' numbers.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -325,8 +326,8 @@ impl Ledger {
         })
     }
 
-    /// The runs that the labels of `judge` and its members rest on, in the order of judges, pairs and their events, at
-    /// most `limit` of those after `after`; each with its position, for the next call.
+    /// The runs that the labels of `judge` and its members are based on, in the order of judges, pairs and events: at
+    /// most `limit` of those after position `after`, each with its position, for the next call.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -337,7 +338,7 @@ impl Ledger {
         limit: usize,
     ) -> Result<Vec<([i64; 3], FinishedRun)>, AnnotateError> {
         self.read(|connection| {
-            // The plus keeps SQLite from beginning each page at a judge's first event.
+            // The plus keeps SQLite from starting each page at a judge's first event.
             let mut select = connection.prepare_cached(&format!(
                 "SELECT events.judge, pairs.pair, events.position, id, code, {RUN_COLUMNS} FROM events \
                  JOIN pairs USING (pair) JOIN runs USING (run) JOIN verdicts USING (judge, pair) \
@@ -355,8 +356,7 @@ impl Ledger {
         })
     }
 
-    /// The id of the pair that is called so: by its id or, where four characters or more are given, the beginning of it
-    /// if no other id begins so.
+    /// The full id for `called`: an id or, with four characters or more, an unambiguous prefix of one.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -373,7 +373,7 @@ impl Ledger {
         })
     }
 
-    /// All that is known about the pair with this id.
+    /// Everything known about the pair with this id.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -395,7 +395,7 @@ impl Ledger {
         })
     }
 
-    /// The numbers of the members whose majority `judge` is, in ascending order; none if it decides itself.
+    /// The numbers of the members whose majority `judge` is, in ascending order; empty if it decides itself.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -407,7 +407,7 @@ impl Ledger {
         })
     }
 
-    /// The first pair of the last start that has no verdict of `judge`, with the last reason.
+    /// The id of the first pair of the last start without a verdict of `judge` after a failure, with the last reason.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -422,7 +422,7 @@ impl Ledger {
         })
     }
 
-    /// Ids of the pairs that have no label, each with the reason, at most `limit`: unresolved, or failed so far.
+    /// At most `limit` ids of pairs without a label, each with the reason: unresolved, or failed so far.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -441,7 +441,7 @@ impl Ledger {
     }
 }
 
-/// What happened to a pair, in order.
+/// The steps of a pair, in order.
 pub(super) fn steps(connection: &rusqlite::Connection, judge: i64, pair: i64) -> rusqlite::Result<Vec<Step>> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT events.prompt, answers.text, answers.prompt, answers.model, answers.origin, answers.messages, \

@@ -1,4 +1,4 @@
-//! What earlier rules made of the evidence, and taking it over.
+//! Reading evidence judged by earlier rules, and adopting it.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
@@ -10,7 +10,7 @@ use crate::evidence::{Event, Run, RunResult};
 use crate::judge::{Outcome, Verdict};
 use crate::pair::Pair;
 
-/// A pair with what another judge had of it.
+/// A pair with the evidence that another judge had.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredPair {
     /// Its number.
@@ -20,11 +20,11 @@ pub(crate) struct StoredPair {
     pub(crate) verdict: Option<Verdict>,
 }
 
-/// An event, with what was made of it.
+/// An event, with its stored interpretation.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredEvent {
     pub(crate) event: Event,
-    /// Of a run: the name of what it came to.
+    /// For a run: the name of its stored result.
     pub(crate) result: Option<String>,
     prompt: Option<String>,
     answer: Option<i64>,
@@ -32,19 +32,19 @@ pub(crate) struct StoredEvent {
     optional_step: Option<String>,
 }
 
-/// What is taken over of a pair.
+/// The evidence adopted for a pair.
 #[derive(Clone, Debug)]
 pub(crate) struct AdoptedPair {
     /// The number of the pair.
     pub(crate) number: i64,
-    /// The events, with the new outcomes of runs where these differ.
+    /// The events, with the new results of runs if these differ.
     pub(crate) events: Vec<(StoredEvent, Option<ChangedResult>)>,
     pub(crate) verdict: Option<Verdict>,
-    /// Why there is none, where there was one before.
+    /// Why there is no verdict, if there was one before.
     pub(crate) reason: Option<String>,
 }
 
-/// A run whose outcome differs from the stored one.
+/// A run whose result differs from the stored one.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangedResult {
     pub(crate) run: Run,
@@ -52,24 +52,24 @@ pub(crate) struct ChangedResult {
     pub(crate) tests: u64,
 }
 
-/// A label that is another one than before.
+/// A label that changed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LabelChange {
     pub(crate) pair: String,
     pub(crate) before: Outcome,
-    /// None while it waits.
+    /// The current outcome; `None` while the pair waits.
     pub(crate) now: Option<Outcome>,
     pub(crate) reason: String,
 }
 
-/// A judge with the plan that it last judged by.
+/// A judge with the plan that it last used.
 pub(crate) struct StartedJudge {
     pub(crate) judge: i64,
     pub(crate) plan: String,
 }
 
 impl Ledger {
-    /// The judges of this description that have another version, the one that started last first.
+    /// The judges with this description and another version, the most recently started first.
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
@@ -88,7 +88,7 @@ impl Ledger {
         })
     }
 
-    /// How many verdicts a judge has, of whatever pairs.
+    /// Number of verdicts of a judge, over all pairs.
     pub(crate) fn n_verdicts(&self, judge: i64) -> Result<u64, AnnotateError> {
         self.read(|connection| {
             let select = "SELECT count(*) FROM verdicts WHERE judge = ?1";
@@ -96,8 +96,8 @@ impl Ledger {
         })
     }
 
-    /// The next pairs after number `after` of the last start of `judge`, or of what was written for `writer`, that it
-    /// has nothing of and `before` has something, at most `limit`.
+    /// The next pairs after number `after`, at most `limit`, of the last start of `judge` or generated for `writer`,
+    /// for which `before` has events and `judge` has none.
     pub(crate) fn stored(
         &self,
         [judge, before, writer]: [i64; 3],
@@ -149,8 +149,8 @@ impl Ledger {
         })
     }
 
-    /// Where the verdicts of `judge` on the pairs of its last start are others than those of `before`, in the order of
-    /// the pairs; and how many are not.
+    /// The pairs of the last start of `judge` on which its verdicts differ from those of `before`, in the order of
+    /// the pairs; and the number of pairs with equal verdicts.
     pub(crate) fn differences(
         &self,
         judge: i64,
@@ -190,7 +190,7 @@ impl Ledger {
 }
 
 impl Writer {
-    /// Adds what is taken over for `judge`, all of it or nothing.
+    /// Adds the adopted evidence for `judge`, atomically.
     ///
     /// # Errors
     /// When the ledger cannot be written, as for what follows.
@@ -200,7 +200,7 @@ impl Writer {
         })
     }
 
-    /// Takes over the code that was written for `before`, where nothing was written for `judge`.
+    /// Adopts the code that was generated for `before`, if none was generated for `judge`.
     pub(crate) fn take_over_generated(&self, judge: i64, before: i64) -> Result<(), AnnotateError> {
         self.change(move |transaction| {
             transaction.execute(
@@ -221,7 +221,7 @@ fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: AdoptedPa
         "INSERT INTO events (judge, pair, position, prompt, answer, run, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     for (position, (event, other)) in events.into_iter().enumerate() {
-        // The row of a run says what it came to, and never changes.
+        // The row of a run contains its result, and never changes.
         let run = match other {
             Some(ChangedResult { run, result, tests }) => Some(insert_run(transaction, &run, result, tests)?),
             None => event.run,

@@ -17,21 +17,21 @@ use crate::judge::{Judge, Verdict};
 use crate::language::Language;
 use crate::majority::majority;
 
-/// Waiting transactions; more make the workers wait.
+/// Maximum number of waiting transactions; the workers block when the queue is full.
 const QUEUE: usize = 1024;
 
-/// The most transactions that are committed at once.
+/// Maximum number of transactions that are committed together.
 const GROUP: usize = 256;
 
 type LedgerWrite = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
 
-/// A change, and where to say that it is on the disk.
+/// A change, and the channel on which to report that it is on disk.
 struct QueuedWrite {
     change: LedgerWrite,
     done: SyncSender<Result<(), Arc<rusqlite::Error>>>,
 }
 
-/// The one process that adds to a ledger. Any number of threads may share it.
+/// The only process that adds to a ledger. Can be shared between threads.
 #[derive(Debug)]
 pub struct Writer {
     ledger: Ledger,
@@ -41,52 +41,53 @@ pub struct Writer {
     _lock: File,
 }
 
-/// A question on its way.
+/// A question that is about to be sent.
 #[derive(Clone, Debug)]
 pub struct CallBegin<'a> {
-    /// The pair's number.
+    /// The number of its pair.
     pub pair: i64,
-    /// Stands for the request.
+    /// Hash of the request.
     pub request: &'a str,
-    /// The maximum that it may cost.
+    /// Its worst-case cost.
     pub worst: Cost,
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug)]
 pub struct CallEnd {
-    /// The call's number.
+    /// The number of the call.
     pub call: i64,
-    /// What was booked, with all its attempts.
+    /// What was booked for all its attempts.
     pub booked: Booked,
-    /// From its beginning to its end.
+    /// Its duration.
     pub seconds: f64,
 }
 
-/// An answer, with what it answers.
+/// An answer with its question.
 #[derive(Clone, Debug)]
 pub struct Asked<'a> {
-    /// The hash of the whole request and of where it goes.
+    /// The hash of the whole request and its destination.
     pub request: &'a str,
     /// Address and model.
     pub model: &'a str,
     /// The prompt's version.
     pub prompt: &'a str,
-    /// What was asked.
+    /// The question.
     pub messages: &'a [Message],
-    /// What was answered.
+    /// The answer.
     pub answer: &'a ChatAnswer,
-    /// What the answer costs by its tokens, in 10⁻¹² dollars.
+    /// The cost of the answer by its tokens, in 10⁻¹² dollars.
     pub money: u64,
-    /// From its beginning to its end.
+    /// Duration of the call.
     pub seconds: f64,
 }
 
 impl Writer {
-    /// Opens a ledger to add to it; makes it if there is none.
+    /// Opens a ledger for writing; creates it if it does not exist.
     ///
     /// # Errors
-    /// When another process adds to it, it is another file or of another version, or it cannot be written.
+    /// When another process has it open for writing, it is not a ledger or has another version, or it cannot be
+    /// written.
     pub fn open(path: &Path) -> Result<Self, AnnotateError> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
@@ -111,17 +112,17 @@ impl Writer {
         Ok(Self { ledger, list, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
     }
 
-    /// The number of the list of pairs that this process starts with.
+    /// The number of the list of pairs that this process uses.
     pub(super) fn list(&self) -> i64 {
         self.list
     }
 
-    /// For reading.
+    /// The ledger, for reading.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// Makes a change; when this returns without an error, it is on the disk.
+    /// Applies a change; when this returns without an error, it is on disk.
     pub(super) fn change<T: Send + 'static>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
@@ -139,7 +140,7 @@ impl Writer {
             Ok(()) => results.recv().map_err(|_| ended()),
             Err(error) => Err(match Arc::try_unwrap(error) {
                 Ok(error) => sqlite(self.ledger.path(), error),
-                // Others wait for the same commit, and one error cannot be had twice.
+                // Others wait for the same commit, and the error cannot be cloned.
                 Err(shared) => {
                     let code = match shared.sqlite_error() {
                         Some(code) => rusqlite::Error::SqliteFailure(*code, Some(shared.to_string())),
@@ -151,8 +152,8 @@ impl Writer {
         }
     }
 
-    /// Notes a start of `judge` by a plan; the number of the judge. Where it has `members`, by their numbers, its
-    /// verdicts are the majority of theirs from now on.
+    /// Records a start of `judge` by a plan; returns the number of the judge. If it has `members`, given by their
+    /// numbers, its verdicts are their majority from now on.
     ///
     /// # Errors
     /// When the ledger cannot be written, as for all that follow.
@@ -196,7 +197,7 @@ impl Writer {
         })
     }
 
-    /// Notes that a question is about to be sent; the number of the call.
+    /// Records that a question is about to be sent; returns the number of the call.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -210,7 +211,7 @@ impl Writer {
         })
     }
 
-    /// Notes the end of calls that have no answer.
+    /// Records the end of calls without an answer.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -221,8 +222,8 @@ impl Writer {
         })
     }
 
-    /// Adds an answer, the end of the calls that brought it, its step in the history of its pair if it has one, and the
-    /// verdict if that follows from it.
+    /// Adds an answer, the end of the calls that produced it, its step in the history of its pair if it has one, and
+    /// the verdict if it leads to one.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -265,7 +266,7 @@ impl Writer {
         })
     }
 
-    /// Gives an answer that is in the ledger a step in the history of a pair too.
+    /// Adds an answer that is already in the ledger as a step of another pair's history.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -309,7 +310,7 @@ impl Writer {
         self.change(move |transaction| insert_verdict(transaction, key, Some(&verdict)))
     }
 
-    /// Notes why a pair has no verdict yet.
+    /// Records why a pair has no verdict yet.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -324,22 +325,22 @@ impl Writer {
     }
 }
 
-/// Where an event belongs: a judge, a pair, and how many events there are before it.
+/// The position of an event: a judge, a pair, and the number of events before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKey {
-    /// The judge's number.
+    /// The number of the judge.
     pub judge: i64,
-    /// The pair's number.
+    /// The number of the pair.
     pub pair: i64,
-    /// From 0.
+    /// 0-based position among the events of the pair.
     pub position: i64,
-    /// What the event is for, where it is not a part of the judge without options.
+    /// The option that the event belongs to; `None` if the judge without options would have it too.
     pub optional_step: Option<OptionalStep>,
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // The thread ends when nobody can send to it any longer.
+        // The thread ends when the last sender is dropped.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = thread.join();
@@ -347,7 +348,8 @@ impl Drop for Writer {
     }
 }
 
-/// Commits changes until nobody sends any longer, all that wait at once. If one fails, none of its group is made.
+/// Commits all waiting changes together, until the last sender is dropped. If one fails, its whole group is rolled
+/// back.
 fn commit_groups(mut connection: Connection, queue: &Receiver<QueuedWrite>) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];
@@ -390,7 +392,7 @@ pub(super) fn insert_end(
     Ok(())
 }
 
-/// The number of the run.
+/// Inserts a run and returns its number.
 pub(super) fn insert_run(
     transaction: &Transaction<'_>,
     run: &Run,
@@ -453,7 +455,7 @@ pub(super) fn insert_verdict(
     majorities.into_iter().try_for_each(|majority| settle(transaction, majority, pair))
 }
 
-/// Adds the verdicts of a judge with members on the pairs that all of these have decided.
+/// Adds the verdicts of a judge with members on the pairs that all members have decided.
 fn settle_all(transaction: &Transaction<'_>, judge: i64) -> rusqlite::Result<()> {
     let mut select = transaction.prepare(
         "SELECT pair FROM members JOIN verdicts ON verdicts.judge = members.member WHERE members.judge = ?1 \
@@ -464,7 +466,7 @@ fn settle_all(transaction: &Transaction<'_>, judge: i64) -> rusqlite::Result<()>
     pairs.into_iter().try_for_each(|pair| settle(transaction, judge, pair))
 }
 
-/// Adds the verdict of a judge with members on a pair, once all of these have decided.
+/// Adds the verdict of a judge with members on a pair, once all members have decided.
 fn settle(transaction: &Transaction<'_>, judge: i64, pair: i64) -> rusqlite::Result<()> {
     let mut select = transaction.prepare_cached(&format!(
         "SELECT {VERDICT_COLUMNS} FROM members LEFT JOIN verdicts ON verdicts.judge = member AND pair = ?2 \
@@ -503,13 +505,13 @@ fn stop_name(stop: &Stop) -> &str {
     }
 }
 
-/// As SQLite has it.
+/// The count as SQLite's signed integer.
 pub(super) fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 impl Ledger {
-    /// The text of a stored answer.
+    /// The text of a stored answer to the request with this hash.
     ///
     /// # Errors
     /// When the ledger cannot be read.

@@ -1,4 +1,4 @@
-//! What systems or data sets answer to the same queries, for ratings of lists and for preferences.
+//! The answers of systems or data sets to the same queries, for ratings of lists and for preferences.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use super::form::{Answers, Side};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 
-/// Which answers are shown.
+/// Options for choosing answers to show.
 #[derive(Clone, Debug)]
 pub struct AnswersOptions {
-    /// A BEIR directory that says what the ids in runs and judgments stand for.
+    /// A BEIR directory with the texts for the ids in runs and judgments.
     pub benchmark: Option<PathBuf>,
     /// The split of judgments in directories.
     pub split: String,
-    /// Results of each system for a query; those with fewer show what they have.
+    /// Maximum number of results shown per system and query.
     pub top: usize,
-    /// At most so many queries.
+    /// Maximum number of queries; `None` for all.
     pub at_most: Option<usize>,
-    /// What is drawn with: the queries and their order, which side is left, and which one of a data set's answers to
-    /// a query is shown if there are more than `top`.
+    /// Random seed: for choosing and ordering the queries, choosing the left side, and choosing among a data set's
+    /// answers to a query if there are more than `top`.
     pub seed: u64,
 }
 
-/// What a system answers to a query.
+/// The answer of a system to a query.
 #[derive(Debug, Default)]
 struct SystemAnswer {
     query_id: String,
@@ -36,22 +36,23 @@ struct SystemAnswer {
 
 #[derive(Debug)]
 struct RankedCode {
-    /// Of a ranking.
+    /// The score, if the answers are ranked.
     score: Option<f64>,
     id: String,
     text: String,
 }
 
-/// All that one system answers, by the text of the query without its white space.
+/// All answers of one system, by the query's text without white space.
 type SystemAnswers = HashMap<String, SystemAnswer>;
 
-/// What one or two systems answer to the queries that all of them answer: files of pairs (those with label 0 or less
-/// are no answers), BEIR directories, or TREC runs of a benchmark. Of the answers of a data set, those are shown first
-/// that the other side does not show; queries to which both sides have nothing but the same are left out. The number of
+/// Collects the answers of one or two systems to the queries that all of them answer, from files of pairs (pairs with
+/// label 0 or less are not answers), BEIR directories, or TREC runs of a benchmark. Of the answers of a data set,
+/// those that the other side does not show come first; queries for which both sides can only show the same are
+/// omitted. Returns the number of omitted queries, and the answers in random order.
 /// those, and the answers in the order drawn.
 ///
 /// # Errors
-/// When a file cannot be read or is wrong, or there is no query that all answer.
+/// When a file cannot be read or is invalid, or no query is answered by all.
 pub fn answers(
     systems: &[(String, PathBuf)],
     options: &AnswersOptions,
@@ -64,7 +65,7 @@ pub fn answers(
     let read = |(_, path): &(String, PathBuf)| read_system(path, &texts, options);
     let mut read = systems.iter().map(read).collect::<Result<Vec<SystemAnswers>, _>>()?;
     let Some((first, others)) = read.split_first_mut() else { return Ok((0, Vec::new())) };
-    // Sorted before anything is drawn: the order of a map differs from run to run.
+    // Sorted before any random choice, because the order of a map differs from run to run.
     let mut keys: Vec<String> =
         first.keys().filter(|key| others.iter().all(|other| other.contains_key(*key))).cloned().collect();
     keys.sort();
@@ -104,8 +105,8 @@ pub fn answers(
     Ok((same, found))
 }
 
-/// Different codes in the order in which they are shown: of a ranking the best first, equal scores by id, descending,
-/// as trec_eval has them; a data set's answers, which have no order, as they are drawn.
+/// Distinct codes in display order: ranked codes by descending score, equal scores by descending id as in trec_eval;
+/// the answers of a data set, which have no order, shuffled.
 fn ordered(mut codes: Vec<RankedCode>, random: &mut fastrand::Rng) -> Vec<RankedCode> {
     random.shuffle(&mut codes);
     let score = |code: &RankedCode| code.score.unwrap_or(f64::NEG_INFINITY);
@@ -121,8 +122,8 @@ fn is_ranking(codes: &[RankedCode]) -> bool {
     codes.iter().any(|code| code.score.is_some())
 }
 
-/// What each side shows: its first `top` codes, but a data set first those that the other side does not show. `None`
-/// where two sides cannot but show the same.
+/// The codes that each side shows: its first `top`, but data sets prefer codes that the other side does not show.
+/// `None` if two sides can only show the same.
 fn shown(sides: &[Vec<RankedCode>], top: usize) -> Option<Vec<Vec<&RankedCode>>> {
     let first = |codes| select(codes, top, &[]);
     let [a, b] = sides else { return Some(sides.iter().map(|codes| first(codes)).collect()) };
@@ -136,24 +137,24 @@ fn is_same([a, b]: &[Vec<&RankedCode>; 2]) -> bool {
     texts(a) == texts(b)
 }
 
-/// The first `top` codes of a side: of a ranking these, whatever the other side shows.
+/// The first `top` codes of a side; ranked codes regardless of what the other side shows.
 fn select<'c>(codes: &'c [RankedCode], top: usize, other: &[&RankedCode]) -> Vec<&'c RankedCode> {
     let of_other: HashSet<String> = other.iter().map(|code| squeezed(&code.text)).collect();
     let mut selected: Vec<&RankedCode> = codes.iter().collect();
     if !is_ranking(codes) {
-        // Stable: except that the order is the one drawn.
+        // Stable, so that otherwise the random order remains.
         selected.sort_by_key(|code| of_other.contains(&squeezed(&code.text)));
     }
     selected.truncate(top);
     selected
 }
 
-/// A text without its white space.
+/// A text without white space.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect()
 }
 
-/// What the ids of a benchmark stand for.
+/// The texts for the ids of a benchmark.
 #[derive(Debug, Default)]
 struct BenchmarkTexts {
     queries: HashMap<String, String>,
@@ -184,7 +185,7 @@ impl BenchmarkTexts {
     }
 }
 
-/// What one system answers.
+/// Reads the answers of one system.
 fn read_system(
     path: &Path,
     texts: &BenchmarkTexts,

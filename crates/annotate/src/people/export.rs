@@ -21,18 +21,18 @@ use crate::plan::Plan;
 pub struct ExportedForm {
     /// The form's name.
     pub form: String,
-    /// Its rows.
+    /// Number of rows.
     pub rows: usize,
-    /// The instructions, which lie beside it.
+    /// The instructions file, in the same directory.
     pub instructions: PathBuf,
-    /// Rows with a text that many spreadsheets would cut off.
+    /// Numbers of rows with a text that many spreadsheets would truncate.
     pub too_long: Vec<i64>,
-    /// Queries that were left out as both sides answer them alike.
+    /// Queries that were omitted because both sides give the same answers.
     pub same: usize,
 }
 
-/// Opens the ledger of a plan to add to it, with the number of the plan's judge. Where that has judged nothing yet, the
-/// plan's pairs are noted first, so that people can go before models.
+/// Opens the ledger of a plan for writing, with the number of the plan's judge. If the judge has not judged yet, the
+/// plan's pairs are recorded first, so that people can label before models do.
 ///
 /// # Errors
 /// When a pair cannot be judged, or the ledger cannot be used.
@@ -60,11 +60,11 @@ pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
     Ok((writer, judge))
 }
 
-/// Writes pairs of the ledger's last start to `out`, and the instructions beside it.
+/// Writes pairs of the ledger's last start to `out`, with the instructions beside it.
 ///
 /// # Errors
-/// When no pair is chosen, people are to write test programs in a language that has no runner, the guideline asks
-/// about something else, `out` exists already, or something cannot be written.
+/// When no pair is selected, test programs are requested in a language that has no runner, the guideline is for
+/// another kind of item, `out` already exists, or a file cannot be written.
 pub fn export_pairs(
     writer: &Writer,
     judge: i64,
@@ -91,10 +91,10 @@ pub fn export_pairs(
     write(writer, Form::new(guideline, tests, sampling.seed, subjects), 0, out)
 }
 
-/// Writes what one or two systems answer, and the instructions beside it. See [`answers`].
+/// Writes the answers of one or two systems, with the instructions beside them. See [`answers`].
 ///
 /// # Errors
-/// As [`answers`] and [`export_pairs`].
+/// Like [`answers`] and [`export_pairs`].
 pub fn export_answers(
     writer: &Writer,
     guideline: Guideline,
@@ -117,8 +117,8 @@ pub fn export_answers(
     write(writer, Form::new(guideline, false, options.seed, subjects), same, out)
 }
 
-/// Writes code that the plan of `judge` had written and nobody has reviewed yet, at most `at_most` pieces in an order
-/// that `seed` draws, and the instructions beside it.
+/// Writes generated code of the plan of `judge` that has not been reviewed yet, at most `at_most` codes in random
+/// order by `seed`, with the instructions beside it.
 ///
 /// # Errors
 /// Like [`export_pairs`].
@@ -161,8 +161,8 @@ fn expect(guideline: &Guideline, expected: &[ItemKind], what: &str) -> Result<()
     })
 }
 
-/// The ledger knows of the form before the file is there: a form that nobody has does no harm, one that the ledger
-/// does not know could not be imported.
+/// The form is recorded in the ledger before the file exists: an unused form is harmless, but one that is not in the
+/// ledger could not be imported.
 fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<ExportedForm, AnnotateError> {
     if form.items.is_empty() {
         return Err(wrong(out, "nothing is left to be given to people by what was asked for".to_owned()));

@@ -1,9 +1,9 @@
-//! Forms as files: tables that a spreadsheet can fill, or a JSON object a line.
+//! Forms as files: tables for spreadsheets, or JSON lines.
 //!
-//! A spreadsheet takes a cell that begins with `=`, `+`, `-`, `@`, a tab or a line break for a formula or drops what
-//! it begins with. Such texts, and those that begin with an apostrophe, get an apostrophe before them in CSV. What
-//! people were given is known, and compared with and without the apostrophe; what they fill in is taken as it comes
-//! back, but for an apostrophe that they copied with the code.
+//! Spreadsheets treat a cell that begins with `=`, `+`, `-`, `@`, a tab or a line break as a formula, or drop the
+//! first character. In CSV, such texts, and those that begin with an apostrophe, are prefixed with an apostrophe. The
+//! text that people were given is known, and compared with and without the apostrophe; what they fill in is taken
+//! unchanged, except for an apostrophe that they copied with the code.
 
 use std::collections::BTreeMap;
 
@@ -14,70 +14,70 @@ use crate::digest::digest;
 use crate::ledger::GeneratedStatus;
 use crate::pair::Pair;
 
-/// What a cell must not begin with in a file that spreadsheets open.
+/// Characters at the beginning of a cell that spreadsheets may interpret.
 const RISKY: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
 
-/// The longest text that many spreadsheets keep in a cell, in characters.
+/// The longest text that many spreadsheets allow in a cell, in characters.
 const MAX_CELL_CHARACTERS: usize = 32_767;
 
-/// Written instead of a test program where there can be none.
+/// Entered instead of a test program if none is possible.
 const NO_PROGRAM: &str = "none";
 
-/// The maximum that a row can have taken, in minutes.
+/// Maximum time for a row, in minutes.
 const MAX_MINUTES: f64 = 10_000.0;
 
 /// A file that people fill in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Form {
-    /// Stands for all that is in it; each row of the file carries it.
+    /// Hash of its whole content; each row of the file contains it.
     pub name: String,
-    /// What is asked.
+    /// The instructions and labels.
     pub guideline: Guideline,
     /// Whether people write test programs.
     pub tests: bool,
-    /// What the order of the rows was drawn with.
+    /// The random seed for the order of the rows.
     pub seed: u64,
-    /// What is asked about, in the order of the file.
+    /// The items, in the order of the file.
     pub items: Vec<Item>,
 }
 
 /// A row of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// From 1, in the order of the file.
+    /// 1-based number, in the order of the file.
     pub number: i64,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     /// A pair.
     Pair(Pair),
-    /// One list of results, or two answers, in the order in which they are shown.
+    /// One list of results, or two answers, in the order shown.
     Answers(Answers),
     /// Code that a model wrote.
     Generated(Generated),
 }
 
-/// What systems answered to a query.
+/// The answers of systems to a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answers {
     /// Identifier of the query.
     pub query_id: String,
-    /// What is asked.
+    /// The text of the query.
     pub query: String,
-    /// One for a list, two for a preference, in the order in which they are shown.
+    /// One for a list, two for a preference, in the order shown.
     pub sides: Vec<Side>,
 }
 
-/// What one system answered.
+/// The answer of one system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// The system or data set, which nobody is shown.
+    /// The system or data set, which is not shown.
     pub system: String,
-    /// Its results, the best first.
+    /// Its results, best first.
     pub codes: Vec<String>,
 }
 
@@ -86,19 +86,19 @@ pub struct Side {
 pub struct Generated {
     /// The number of the judge that it was written for.
     pub judge: i64,
-    /// How often code was written for the query, with this time.
+    /// How many times code was written for the query, including this one.
     pub round: u32,
     /// The version of the prompt.
     pub prompt: String,
     /// Identifier of the query.
     pub query_id: String,
-    /// What is asked.
+    /// The text of the query.
     pub query: String,
-    /// The code, as the model wrote it.
+    /// The code as the model wrote it.
     pub code: String,
     /// Its language.
     pub language: String,
-    /// Who wrote it, which nobody is shown.
+    /// The model, which is not shown.
     pub model: String,
 }
 
@@ -107,26 +107,26 @@ pub struct Generated {
 pub struct Reply {
     /// The name of a value of the guideline.
     pub label: String,
-    /// A test program.
+    /// A test program, if requested.
     pub program: Option<String>,
-    /// Generated code as it was edited.
+    /// Generated code as the person edited it.
     pub edited: Option<String>,
-    /// How long it took.
+    /// Time taken, in minutes, if given.
     pub minutes: Option<f64>,
-    /// What should be remembered.
+    /// A free-text comment; may be empty.
     pub comment: String,
 }
 
-/// How a form is written.
+/// The file format of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     /// Comma-separated values, for spreadsheets.
     Csv,
-    /// A JSON object a line.
+    /// JSON lines.
     JsonLines,
 }
 
-/// A row as it came back: its line, and its cells by column.
+/// A row of a filled-in form: its line, and its cells by column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) line: usize,
@@ -134,14 +134,14 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// The cell of a column without white space around it; empty if there is none.
+    /// The trimmed text in a column; empty if there is none.
     pub(crate) fn cell(&self, column: &str) -> &str {
         self.cells.get(column).map_or("", |cell| cell.trim())
     }
 }
 
 impl Subject {
-    /// Stands for what it is about, whatever the form and the order of the sides.
+    /// Hash of the subject, independent of the form and of the order of the sides.
     pub(crate) fn content(&self) -> String {
         match self {
             Self::Pair(pair) => pair.content(),
@@ -159,7 +159,7 @@ impl Subject {
         }
     }
 
-    /// The code that it is about; of answers none.
+    /// The code of the subject; empty for answers.
     fn code(&self) -> &str {
         match self {
             Self::Pair(pair) => &pair.code,
@@ -168,7 +168,7 @@ impl Subject {
         }
     }
 
-    /// What people are shown of it, by column. No label, system or model is among it.
+    /// The columns shown to people. They contain no label, system or model.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::Pair(Pair { query, code, language, .. })
@@ -208,7 +208,7 @@ fn asked(asks: ItemKind, tests: bool) -> impl Iterator<Item = &'static str> {
 }
 
 impl Form {
-    /// A form about `subjects`, in this order.
+    /// A form with these `subjects`, in this order.
     pub fn new(guideline: Guideline, tests: bool, seed: u64, subjects: Vec<Subject>) -> Self {
         let items: Vec<Item> =
             (1..).zip(subjects).map(|(number, subject)| Item { number, subject }).collect();
@@ -224,7 +224,7 @@ impl Form {
         Self { name: digest(&parts)[..12].to_owned(), guideline, tests, seed, items }
     }
 
-    /// The text of the form's file.
+    /// The content of the form's file.
     pub fn write(&self, format: FileFormat) -> String {
         let mut text = String::new();
         for item in &self.items {
@@ -241,7 +241,7 @@ impl Form {
                 }
                 FileFormat::Csv => {
                     if text.is_empty() {
-                        // Without the mark some spreadsheets take UTF-8 for another encoding.
+                        // Without a byte order mark, some spreadsheets do not recognize UTF-8.
                         text.push('\u{feff}');
                         text.push_str(&csv_line(cells.iter().map(|(column, _)| (*column).to_owned())));
                     }
@@ -252,7 +252,7 @@ impl Form {
         text
     }
 
-    /// Numbers of the rows with a text that is longer than what many spreadsheets keep.
+    /// Numbers of the rows with a text that many spreadsheets would truncate.
     pub fn too_long_for_spreadsheets(&self) -> Vec<i64> {
         let is_long = |item: &&Item| {
             item.subject.shown().iter().any(|(_, text)| text.chars().count() >= MAX_CELL_CHARACTERS)
@@ -260,7 +260,7 @@ impl Form {
         self.items.iter().filter(is_long).map(|item| item.number).collect()
     }
 
-    /// What a row says about an item; `None` where nothing is filled in, an error with what was expected.
+    /// Parses the reply in a row; `None` if nothing is filled in; an error says what was expected.
     pub(crate) fn reply(&self, item: &Item, row: &Row) -> Result<Option<Reply>, String> {
         for (column, text) in item.subject.shown() {
             let Some(cell) = row.cells.get(column) else { continue };
@@ -319,7 +319,7 @@ impl Form {
                 .to_owned());
         }
         let shown = item.subject.code();
-        // Code keeps the white space that it begins with.
+        // Leading white space of code is kept.
         let code = |column: &str| {
             let code = row.cells.get(column)?.trim_matches(['\r', '\n']);
             Some(without_copied_apostrophe(code, shown).to_owned())
@@ -336,13 +336,13 @@ impl Form {
     }
 }
 
-/// A text that no spreadsheet takes for a formula.
+/// A text that spreadsheets do not interpret as a formula.
 fn protected(text: &str) -> String {
     if text.starts_with(RISKY) { format!("'{text}") } else { text.to_owned() }
 }
 
-/// Code without the apostrophe that [`protected`] put before what people were shown, if it was copied with that: it
-/// begins as what was shown with it and not as without.
+/// Code without the apostrophe that [`protected`] added to the shown text, if it was copied too: the code begins like
+/// the protected text and not like the original.
 fn without_copied_apostrophe<'c>(code: &'c str, shown: &str) -> &'c str {
     let beginning = |text: &str| {
         let after = text.trim_start_matches('\'');
@@ -354,20 +354,20 @@ fn without_copied_apostrophe<'c>(code: &'c str, shown: &str) -> &'c str {
     }
 }
 
-/// Whether two texts are the same except white space, which spreadsheets change.
+/// Whether two texts are equal except for white space, which spreadsheets change.
 fn same_text(a: &str, b: &str) -> bool {
     let visible = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<Vec<char>>();
     visible(a) == visible(b)
 }
 
-/// All cells have quotes, as programs that open a form may split it at semicolons and tabs too.
+/// All cells are quoted, because some programs also split forms at semicolons and tabs.
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
     let cell = |cell: String| format!("\"{}\"", cell.replace('"', "\"\""));
     cells.map(cell).collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// Reads the rows of a form that came back: as CSV with commas, semicolons or tabs, or as JSON lines, whichever it
-/// is. The error is the line with what was expected.
+/// Reads the rows of a filled-in form: CSV with commas, semicolons or tabs, or JSON lines, detected from the text. An
+/// error is the line with what was expected.
 pub(crate) fn rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with('{') { json_rows(text) } else { csv_rows(text) }
@@ -395,7 +395,7 @@ fn json_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
 
 fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
     let first = text.lines().next().unwrap_or_default();
-    // Where the comma is a decimal mark, spreadsheets write semicolons.
+    // In locales with a decimal comma, spreadsheets write semicolons.
     let delimiter = [b',', b';', b'\t']
         .into_iter()
         .max_by_key(|delimiter| first.bytes().filter(|byte| byte == delimiter).count())
@@ -416,7 +416,7 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
         return Err((1, format!("expected columns of different names, found {:?} twice", twice.1)));
     }
     let mut rows = Vec::new();
-    // Counted here: the reader takes a row for one that begins at the end of the line before it.
+    // Lines are counted here, because the reader's line number is that of the end of the previous row.
     let (mut line, mut counted) = (1, 0);
     for record in reader.records() {
         let record = record.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Guidelines: what people are asked, and what each of their labels means, as files.
+//! Guidelines: instructions for people and the meanings of their labels, as files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::ledger::GeneratedStatus;
 
-/// The guidelines that come with the program, by name.
+/// The built-in guidelines by name.
 const BUILT_IN: [(&str, &str); 8] = [
     ("cosqa", include_str!("../../guidelines/cosqa.toml")),
     ("cosqa-plus", include_str!("../../guidelines/cosqa-plus.toml")),
@@ -22,18 +22,18 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("results", include_str!("../../guidelines/results.toml")),
 ];
 
-/// How a table is filled in, whatever it asks.
+/// How to fill in a form, for any guideline.
 const COLUMNS: &str = include_str!("../../guidelines/columns.md");
 
-/// What is said where test programs are wanted.
+/// Instructions for writing test programs.
 const TEST_PROGRAMS: &str = include_str!("../../guidelines/test-programs.md");
 
 /// Instructions and labels for people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guideline {
-    /// Its name, which is that of its file.
+    /// The name of its file, without extension.
     pub name: String,
-    /// Stands for its whole text.
+    /// Hash of its whole text.
     pub version: String,
     /// The text of the file.
     pub text: String,
@@ -50,7 +50,7 @@ struct GuidelineFile {
     values: Vec<Value>,
 }
 
-/// What a row of a form is about.
+/// The kind of a form's items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ItemKind {
@@ -58,33 +58,33 @@ pub enum ItemKind {
     Pair,
     /// A query and a list of results.
     List,
-    /// A query and two answers.
+    /// A query and the answers of two systems.
     Sides,
     /// A query and a code that a model wrote for it.
     Generated,
 }
 
-/// A label that a guideline knows.
+/// A label of a guideline.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Value {
-    /// How it is written; the first is its name.
+    /// Accepted spellings; the first is its name.
     pub says: Vec<String>,
-    /// What it means, in a few words.
+    /// Its meaning, in a few words.
     pub means: String,
-    /// Whether it says that the code does all that the query asks for; `None` where it does not say.
+    /// Whether the code does all that the query asks for; `None` if the label does not say.
     #[serde(default)]
     pub exact: Option<bool>,
-    /// Whether it says that the code does more than half of it; `None` where it does not say.
+    /// Whether the code does more than half of it; `None` if the label does not say.
     #[serde(default)]
     pub half: Option<bool>,
     /// Its position on the scale of the guideline.
     #[serde(default)]
     pub scale: Option<f64>,
-    /// Which of two answers it prefers.
+    /// Which of two answers it prefers, for guidelines on preferences.
     #[serde(default)]
     pub prefers: Option<Preferred>,
-    /// What it makes of generated code.
+    /// The review status that it gives generated code.
     #[serde(default)]
     pub review: Option<GeneratedStatus>,
 }
@@ -93,16 +93,16 @@ pub struct Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preferred {
-    /// That on the left.
+    /// The left one.
     First,
-    /// That on the right.
+    /// The right one.
     Second,
-    /// There is nothing to choose.
+    /// Neither is better.
     Neither,
 }
 
 impl Guideline {
-    /// The names of the guidelines that come with the program with what they are, in alphabetical order.
+    /// The names of the built-in guidelines with their descriptions, in alphabetical order.
     pub fn names() -> impl Iterator<Item = (&'static str, String)> {
         BUILT_IN.iter().filter_map(|(name, text)| {
             let content: GuidelineFile = toml::from_str(text).ok()?;
@@ -110,10 +110,10 @@ impl Guideline {
         })
     }
 
-    /// The guideline of a name, or that in a file whose name ends in `.toml`.
+    /// The built-in guideline with a name, or that in the file `name` if it ends in `.toml`.
     ///
     /// # Errors
-    /// When there is none of this name, or the file cannot be read or is wrong.
+    /// When no built-in guideline has this name, or the file cannot be read or is invalid.
     pub fn named(name: &str) -> Result<Self, AnnotateError> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(name, text, name);
@@ -135,10 +135,10 @@ impl Guideline {
         Self::parse(&stem, &text, &path.display().to_string())
     }
 
-    /// Reads the text of a guideline's file; `file` is how messages name it.
+    /// Parses the text of a guideline's file; `file` is its name in messages.
     ///
     /// # Errors
-    /// [`AnnotateError::Prompt`], saying what was expected.
+    /// [`AnnotateError::Prompt`] with what was expected.
     pub fn parse(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
         let content: GuidelineFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -147,41 +147,41 @@ impl Guideline {
         Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
     }
 
-    /// What a row is about.
+    /// The kind of items that it is for.
     pub fn asks(&self) -> ItemKind {
         self.content.asks
     }
 
-    /// The value that a cell says, in any case and with white space around; a number in any of its forms. `None` for
-    /// what the guideline does not know.
+    /// The label that a cell contains, ignoring case and surrounding white space; numbers in any notation. `None` if
+    /// the guideline does not have it.
     pub fn value(&self, cell: &str) -> Option<&Value> {
         let says = |word: &String| is_same(word, cell.trim());
         self.content.values.iter().find(|value| value.says.iter().any(says))
     }
 
-    /// The names of its values, as messages list them.
+    /// The names of its labels, as listed in messages.
     pub fn expected(&self) -> String {
         self.content.values.iter().map(Value::name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Its values, in its order.
+    /// Its labels, in the order of the file.
     pub fn values(&self) -> &[Value] {
         &self.content.values
     }
 
-    /// What it asks, in a sentence, and how that is decided, Markdown.
+    /// Its question, as a sentence, and how to decide it, in Markdown.
     pub fn question(&self) -> (&str, &str) {
         (&self.content.about, self.content.text.trim())
     }
 
-    /// The values on its scale, in ascending order; empty if it has none.
+    /// The distinct values of its scale, in ascending order; empty if it has none.
     pub fn scale(&self) -> Vec<f64> {
         let mut scale: Vec<f64> = self.content.values.iter().filter_map(|value| value.scale).collect();
         scale.sort_by(f64::total_cmp);
         scale
     }
 
-    /// The instructions for people, Markdown.
+    /// The instructions for people, in Markdown.
     pub fn instructions(&self, tests: bool) -> String {
         let mut text = format!("# {}\n\n{}\n", self.content.about, self.content.text.trim());
         text.push_str("\n| label | meaning |\n|---|---|\n");
@@ -197,7 +197,7 @@ impl Guideline {
 }
 
 impl Value {
-    /// How it is kept.
+    /// The name in the file.
     pub fn name(&self) -> &str {
         self.says.first().map_or("", String::as_str)
     }

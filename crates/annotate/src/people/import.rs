@@ -1,4 +1,4 @@
-//! Taking back what people filled in.
+//! Importing filled-in forms.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,20 +17,20 @@ use crate::pair::Pair;
 use crate::people::Subject;
 use crate::programs::Programs;
 
-/// Wrong rows that are listed.
+/// Maximum number of invalid rows listed in an error.
 const MAX_LISTED: usize = 20;
 
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME_CHARACTERS: usize = 100;
 
-/// How a file is imported.
+/// Options of an import.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportRequest<'a> {
-    /// Who filled it in, where the file has no column `annotator` that says so.
+    /// Who filled it in, if the file has no column `annotator`.
     pub person: Option<&'a str>,
-    /// When, YYYY-MM-DD, where the file has no column `date`.
+    /// The date as YYYY-MM-DD, if the file has no column `date`.
     pub date: Option<&'a str>,
-    /// What somebody said before is replaced where it differs.
+    /// Whether differing replies replace earlier ones of the same person.
     pub revise: bool,
 }
 
@@ -39,19 +39,19 @@ pub struct ImportRequest<'a> {
 pub struct ImportSummary {
     /// Rows that are filled in.
     pub filled: usize,
-    /// Rows that are not.
+    /// Rows that are blank.
     pub blank: usize,
-    /// Replies that are new in the ledger.
+    /// Replies added to the ledger.
     pub new: usize,
-    /// Of these, such as replace another.
+    /// Number of these that replace another reply.
     pub revised: usize,
-    /// Replies that the ledger had already.
+    /// Replies that were already in the ledger.
     pub unchanged: usize,
-    /// Test programs that were run, by what they came to.
+    /// Number of executed test programs by result.
     pub programs: BTreeMap<&'static str, usize>,
 }
 
-/// A row that can be taken.
+/// A valid row.
 struct AcceptedRow {
     form: usize,
     item: usize,
@@ -60,12 +60,12 @@ struct AcceptedRow {
     reply: Reply,
 }
 
-/// Checks a form that came back, runs its test programs in what `sandbox` opens, which is done only if there are any,
-/// and keeps what is new. Either all rows can be taken or none is. What is in the ledger already is neither run nor
-/// written again, so that importing a file twice, or going on after a kill, changes nothing that was done.
+/// Checks a filled-in form, runs its test programs in the sandbox that `sandbox` opens (only if there are any), and
+/// stores new replies. If any row is invalid, none is imported. Replies that are already in the ledger are neither
+/// run nor written again, so importing a file twice, or continuing after a crash, changes nothing that was done.
 ///
 /// # Errors
-/// [`AnnotateError::Form`] with every row that is wrong; when the file cannot be read, a program cannot be run, or the
+/// [`AnnotateError::Form`] with every invalid row; when the file cannot be read, a program cannot be run, or the
 /// ledger cannot be written.
 pub fn import(
     writer: &Writer,
@@ -178,7 +178,7 @@ pub fn import(
     Ok(imported)
 }
 
-/// What is wrong, each once: with its first line, and how many more there are. One mistake may be in every row.
+/// Merges equal problems: each with its first line, and the number of further lines. One mistake may be in every row.
 fn apart(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
     let (mut apart, mut positions) = (Vec::<(usize, usize, String)>::new(), HashMap::new());
     for (line, problem) in listed {
@@ -196,11 +196,11 @@ fn apart(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
     apart
 }
 
-/// What became of generated code, by query: who said so, and the code.
+/// Reviews of generated code by judge and query: the person, their decision, and the code.
 type ReviewsByQuery = HashMap<(i64, String), (String, GeneratedStatus, String)>;
 
-/// That somebody else left this code otherwise, in the ledger or in the file (`reviews`). There is one code for a
-/// query, so that one of the two has to give way.
+/// The conflicting review of another person, in the ledger or in the file (`reviews`), if there is one. Only one code
+/// per query is kept, so one of the two has to yield.
 fn other_review(
     ledger: &Ledger,
     form: &Form,
@@ -215,7 +215,7 @@ fn other_review(
     let before = match reviews.remove(&key) {
         Some(before) => Some(before),
         None => ledger.generated_for(code.judge, &code.query_id)?.pop().and_then(|last| {
-            // What was written since it was given out is not a review of this.
+            // A review of code that was generated after the form was written does not count.
             let person = last.person.filter(|_| last.round == code.round)?;
             Some((person, last.status, last.pair.code))
         }),
@@ -233,7 +233,7 @@ fn other_review(
     Ok(told)
 }
 
-/// Code as somebody leaves it.
+/// Code as a person reviewed it.
 fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Option<&str>) -> NewCode {
     let Generated { judge, round, prompt, query_id, query, code, language, model } = code.clone();
     let (code, person) = (edited.map_or(code, str::to_owned), Some(person.to_owned()));
@@ -251,7 +251,7 @@ fn run(source: &str, pair: &Pair, programs: &dyn Programs, limits: &Limits) -> R
     let program = TestProgram { language: language.clone(), source, ..TestProgram::default() };
     let first = programs.run(program, code, limits)?;
     let Some(language) = Language::named(language) else { return Ok(first) };
-    // What is missing is installed by its name.
+    // Missing packages are installed by the names of their modules.
     let mut repaired = RepairState::new(language, first);
     while let Some(missing) = repaired.missing()
         && let Some(program) = repaired.with(&[missing])
@@ -262,7 +262,7 @@ fn run(source: &str, pair: &Pair, programs: &dyn Programs, limits: &Limits) -> R
     Ok(repaired.run)
 }
 
-/// The forms, the rows that are filled in with their lines, and how many are not; or all that is wrong, by line.
+/// The forms, the filled-in rows with their lines, and the number of blank rows; or all problems by line.
 type CheckedForms = Result<(Vec<Form>, Vec<(usize, AcceptedRow)>, usize), Vec<(usize, String)>>;
 
 fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<CheckedForms, AnnotateError> {
@@ -344,7 +344,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
     Ok(if problems.is_empty() { Ok((forms, taken, blank)) } else { Err(problems) })
 }
 
-/// Whether a text is a date as YYYY-MM-DD.
+/// Whether a text is a date in the form YYYY-MM-DD.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts.as_slice() else { return false };

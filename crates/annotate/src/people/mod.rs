@@ -1,10 +1,10 @@
-//! Human raters: the forms that they fill in, their answers, and the results.
+//! Human annotators: their forms, their replies, and studies of their labels.
 //!
-//! A [`Form`] is a file for people: its rows are pairs, lists of results, two answers side by side, or code that a
-//! model wrote, in an order that a seed draws, without anybody's label. What is asked and what a label means is a
-//! [`Guideline`], a file. The ledger keeps which row stood for what, so that the file need not say it; what comes back
-//! is checked against that ([`import`]), test programs run, and all of it is kept. [`study`] is what labels come to: a
-//! function of values.
+//! A [`Form`] is a file for people: its rows are pairs, lists of results, two answers side by side, or generated
+//! code, in random order, without any labels. The question and the meanings of labels are a [`Guideline`], a file.
+//! The ledger records the subject of each row, so that the file does not need to reveal it; filled-in forms are
+//! checked against that ([`import`]), test programs are run, and all of it is stored. [`study`] computes statistics
+//! of labels, as a pure function.
 
 mod answers;
 mod export;

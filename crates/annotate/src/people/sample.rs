@@ -1,41 +1,41 @@
-//! Which pairs people are given.
+//! Selecting pairs for people to label.
 
 use std::collections::BTreeMap;
 
 use crate::judge::Outcome;
 
-/// A pair that could be given to people.
+/// A pair that may be selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its number in the ledger.
     pub number: i64,
-    /// What the judge said.
+    /// The judge's verdict.
     pub verdict: Option<Outcome>,
     /// Whether the judge ran a test program.
     pub tested: bool,
-    /// Whether two of its labels differ: that of the file, those of judges and those of people.
+    /// Whether two of its labels differ: among those of the file, judges and people.
     pub disputed: bool,
 }
 
-/// Which pairs are chosen. The order is drawn by the seed in any case.
+/// Criteria for selecting pairs. The order is random in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sampling {
     /// Only pairs without a label of the judge.
     pub unresolved: bool,
-    /// Only pairs of which two labels differ.
+    /// Only pairs with two different labels.
     pub disputed: bool,
-    /// Only pairs that the judge ran a test program for, or only those that it ran none for.
+    /// Only pairs for which the judge ran a test program (`true`), or ran none (`false`).
     pub tested: Option<bool>,
-    /// At most so many of each verdict, pairs without one being one kind more.
+    /// Maximum number per verdict; pairs without a verdict count as one more kind.
     pub per_verdict: Option<usize>,
-    /// At most so many in all.
+    /// Maximum number in total.
     pub at_most: Option<usize>,
-    /// What is drawn with.
+    /// The random seed.
     pub seed: u64,
 }
 
 impl Sampling {
-    /// The numbers of the pairs that are chosen, in the order drawn.
+    /// The numbers of the selected pairs, in random order.
     pub fn choose(&self, mut candidates: Vec<Candidate>) -> Vec<i64> {
         fastrand::Rng::with_seed(self.seed).shuffle(&mut candidates);
         let mut of_verdict: BTreeMap<Option<Outcome>, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! A form that several people fill in at the same time, one item after the other.
+//! Several people filling in a form at the same time, item by item.
 //!
-//! Every answer is in the ledger before the next item is shown. What is only in memory, who looks at what and what was
-//! put off, may be lost: then an item is shown to somebody else, or again.
+//! Every answer is in the ledger before the next item is shown. What is only in memory (who is looking at which item,
+//! and skipped items) may be lost: then an item is shown to another person, or again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::form::{Form, Item, Reply};
 use crate::error::AnnotateError;
 use crate::ledger::{NewReply, Writer};
 
-/// How long an item is kept for somebody who was shown it.
+/// How long an item is reserved for a person after it was shown.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
 /// A form that is being filled in.
@@ -24,51 +24,51 @@ pub struct Session {
 
 #[derive(Default)]
 struct State {
-    /// What people said of each item last, by position.
+    /// Each person's last answer to each item, by position.
     said: Vec<HashMap<String, Said>>,
-    /// The positions that each person has answered, in this order, each once.
+    /// The positions that each person has answered, without repetition, in this order.
     answered: HashMap<String, Vec<usize>>,
-    /// When people were shown each item that they have not answered, by position.
+    /// When each person was shown an item that they have not answered, by position.
     shown: Vec<HashMap<String, Instant>>,
-    /// The positions that each person put off, in this order.
+    /// The positions that each person skipped, in this order.
     put_off: HashMap<String, Vec<usize>>,
 }
 
-/// What somebody says of an item.
+/// A person's answer to an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     /// A word of the guideline, or the name of a value.
     pub label: String,
-    /// What should be remembered.
+    /// A free-text comment; may be empty.
     pub comment: String,
 }
 
-/// What became of an answer.
+/// Outcome of submitting an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
-    /// It is in the ledger.
+    /// It was added to the ledger.
     New,
-    /// It was there already.
+    /// It was already there.
     Known,
-    /// The person said this before, and did not ask to change it.
+    /// The person gave this other answer before, and did not ask to change it.
     Other(Said),
-    /// The guideline knows no such label, or the form no such item.
+    /// The guideline has no such label, or the form has no such item.
     Unknown,
 }
 
-/// How far a person has come.
+/// The progress of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonProgress {
-    /// Who.
+    /// The name of the person.
     pub person: String,
     /// Items that they answered.
     pub answered: usize,
-    /// Items that they put off.
+    /// Items that they skipped.
     pub put_off: usize,
 }
 
 impl Session {
-    /// A form of a ledger, each item of which `overlap` people are to answer.
+    /// Opens a form of a ledger, each item of which `overlap` people should answer.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -84,20 +84,20 @@ impl Session {
         Ok(Self { writer, form, overlap, state: Mutex::new(state) })
     }
 
-    /// The form.
+    /// The form that is being filled in.
     #[must_use]
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// An item by its number.
+    /// The item with a number.
     #[must_use]
     pub fn item(&self, number: i64) -> Option<&Item> {
         self.form.items.get(position(&self.form, number)?)
     }
 
-    /// What is to be shown to a person at `now`, who has it to themselves for a while: first what they were shown
-    /// before, then what is new, then what they put off. None if nothing is left for them.
+    /// The item to show to a person at `now`, which is then reserved for them for a while: first items that they were
+    /// already shown, then new ones, then skipped ones. `None` if nothing is left for them.
     #[must_use]
     pub fn next(&self, person: &str, now: Instant) -> Option<&Item> {
         let mut state = self.state();
@@ -113,7 +113,7 @@ impl Session {
         Some(&self.form.items[found])
     }
 
-    /// Keeps an answer; one that differs from an earlier one of this person only if `is_change`.
+    /// Stores an answer; one that differs from this person's earlier answer only if `is_change`.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -131,7 +131,8 @@ impl Session {
             return Ok(Kept::Unknown);
         };
         let said = Said { label: value.name().to_owned(), comment: said.comment.trim().to_owned() };
-        // Until it is written, nobody else may answer: two tabs of a person would both be new.
+        // The lock is held until the answer is written; otherwise, answers from two tabs of a person would both count
+        // as new.
         let mut state = self.state();
         match state.said[position].get(person) {
             Some(known) if *known == said => return Ok(Kept::Known),
@@ -161,7 +162,7 @@ impl Session {
         Ok(Kept::New)
     }
 
-    /// Shows an item again only when nothing else is left for a person; nothing is kept of it.
+    /// Skips an item: it is shown to this person again only if nothing else is left. This is not stored.
     pub fn put_off(&self, person: &str, item: i64) {
         let Some(position) = position(&self.form, item) else { return };
         let mut state = self.state();
@@ -171,7 +172,7 @@ impl Session {
         put_off.push(position);
     }
 
-    /// The item that a person answered last, with what they said.
+    /// The item that a person answered last, with the answer.
     #[must_use]
     pub fn last(&self, person: &str) -> Option<(&Item, Said)> {
         let state = self.state();
@@ -180,14 +181,14 @@ impl Session {
         Some((&self.form.items[position], said))
     }
 
-    /// What a person said of an item.
+    /// A person's answer to an item.
     #[must_use]
     pub fn said(&self, person: &str, item: i64) -> Option<Said> {
         let position = position(&self.form, item)?;
         self.state().said[position].get(person).cloned()
     }
 
-    /// How far each of some people has come.
+    /// The progress of each of some people.
     #[must_use]
     pub fn progress(&self, people: &[String]) -> Vec<PersonProgress> {
         let state = self.state();
@@ -200,7 +201,7 @@ impl Session {
         people.iter().map(of).collect()
     }
 
-    /// Items that as many people have answered as are to, and all items.
+    /// The number of items with enough answers, and the number of all items.
     #[must_use]
     pub fn finished(&self) -> (usize, usize) {
         let state = self.state();
@@ -223,8 +224,8 @@ impl State {
         answered.push(position);
     }
 
-    /// Whether a person may be shown an item: they have not answered it, and fewer others have, or are about to, than
-    /// are to.
+    /// Whether a person may be shown an item: they have not answered it, and it does not have `overlap` answers or
+    /// reservations of others.
     fn is_open(&self, position: usize, person: &str, overlap: usize, now: Instant) -> bool {
         let (said, shown) = (&self.said[position], &self.shown[position]);
         let is_leased =
@@ -272,7 +273,7 @@ mod tests {
         let now = Instant::now();
         let next = |person: &str, now: Instant| session.next(person, now).map(|item| item.number);
         assert_eq!((next("a", now), next("a", now), next("b", now)), (Some(1), Some(1), Some(1)));
-        // Two look at the first one.
+        // Two people are looking at the first item.
         assert_eq!((next("c", now), next("d", now), next("e", now)), (Some(2), Some(2), None));
         assert_eq!(session.answer("a", 1, &said("3"), false, now).unwrap(), Kept::New);
         assert_eq!(next("e", now), None);
@@ -300,7 +301,7 @@ mod tests {
             let minutes = session.writer.ledger().reply(&session.form.name, 1, "a").unwrap().unwrap().minutes;
             assert_eq!(minutes, None, "a change has no time of its own");
         }
-        // What is in the ledger is known when it is opened again.
+        // Answers in the ledger are known when it is opened again.
         let session = session(directory.path(), 3, 1);
         assert_eq!(session.said("a", 1), Some(said("2")));
         assert_eq!(session.next("a", now).unwrap().number, 2);

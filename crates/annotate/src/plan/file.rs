@@ -1,4 +1,4 @@
-//! What is in a plan's file.
+//! The entries of a plan's file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,49 +17,49 @@ use crate::judge::TestOptions;
 pub(super) struct PlanFile {
     /// Files of pairs, of any format that holds pairs with their texts.
     pub(super) pairs: Vec<PathBuf>,
-    /// Their format, or the beginning of its name; what they hold decides otherwise.
+    /// Name of their format, or a prefix of it; detected if not given.
     #[serde(default)]
     pub(super) format: String,
-    /// Language of the pairs that have none.
+    /// Language of pairs that do not specify one.
     #[serde(default)]
     pub(super) language: Option<String>,
-    /// Where the evidence goes; the plan's name with `.ledger` otherwise.
+    /// Path of the ledger; the plan's name with `.ledger` by default.
     #[serde(default)]
     pub(super) ledger: Option<PathBuf>,
-    /// The judge; see [`Judge::names`].
+    /// Name of the judge; see [`Judge::names`].
     #[serde(default = "agents")]
     pub(super) judge: String,
-    /// Directory with prompts that replace those of the program.
+    /// Directory with prompts that replace the built-in ones.
     #[serde(default)]
     pub(super) prompts: Option<PathBuf>,
-    /// How often a question is asked until the answer can be read.
+    /// How often a question is asked until the answer can be parsed.
     #[serde(default = "two")]
     pub(super) attempts: u32,
-    /// Pairs that are judged at the same time; the model's `concurrency` otherwise.
+    /// Maximum number of pairs judged concurrently; the model's `concurrency` by default.
     #[serde(default)]
     pub(super) workers: Option<usize>,
     /// Whether questions are sent in batches, which take up to a day and cost half.
     #[serde(default)]
     pub(super) batch: bool,
-    /// A recording that answers instead of the model.
+    /// A recording whose answers are replayed instead of asking the model.
     #[serde(default)]
     pub(super) replay: Option<PathBuf>,
-    /// A file that all answers are recorded in.
+    /// A file to which all answers are recorded.
     #[serde(default)]
     pub(super) record: Option<PathBuf>,
-    /// A directory with answers that were paid for before.
+    /// A directory with cached answers.
     #[serde(default)]
     pub(super) cache: Option<PathBuf>,
-    /// The model that judges; or `models`.
+    /// The model that judges; alternative to `models`.
     #[serde(default)]
     pub(super) model: Option<Settings>,
-    /// Several, by names of the user, whose majority is the label.
+    /// Several models, by names of the user's choice, whose majority is the label.
     #[serde(default)]
     pub(super) models: BTreeMap<String, Settings>,
-    /// How often each model judges each pair; the majority of all is the label.
+    /// Number of times that each model judges each pair; the majority of all is the label.
     #[serde(default = "one")]
     pub(super) rounds: u32,
-    /// How much chance there is in answers; what the prompts say otherwise.
+    /// Sampling temperature; that of each prompt by default.
     #[serde(default)]
     pub(super) temperature: Option<f64>,
     #[serde(default)]
@@ -76,12 +76,12 @@ pub(super) struct PlanFile {
     pub(super) nats: Option<NatsPlan>,
 }
 
-/// Which server brings the work to workers on other machines, and which work.
+/// The NATS server that connects workers on other machines, and what they do.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NatsPlan {
     pub(super) url: String,
-    /// Whether they ask the models too, rather than this process.
+    /// Whether workers call the models as well, instead of this process.
     #[serde(default = "yes")]
     pub(super) questions: bool,
 }
@@ -100,7 +100,7 @@ fn two() -> u32 {
     2
 }
 
-/// Maximum spending of all runs of a plan together.
+/// The budget for all runs of a plan together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BudgetPlan {
@@ -110,11 +110,11 @@ pub(crate) struct BudgetPlan {
     pub(crate) dollars: Option<f64>,
 }
 
-/// How code is written for queries that no candidate answers.
+/// How to write code for queries without a correct candidate.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GenerationPlan {
-    /// How often code is written for a query until the judge says yes.
+    /// Maximum number of times that code is written for a query until the judge says yes.
     pub(super) rounds: u32,
 }
 
@@ -124,7 +124,7 @@ impl Default for GenerationPlan {
     }
 }
 
-/// What a test program may use, and how many run at the same time.
+/// Resource limits of a test program, and the number of concurrent programs.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SandboxPlan {
@@ -132,7 +132,7 @@ pub(super) struct SandboxPlan {
     pub(super) cpu_seconds: f64,
     pub(super) memory_mib: u64,
     pub(super) processes: u64,
-    /// As many as there are cores otherwise.
+    /// Maximum number of concurrent programs; the number of cores by default.
     pub(super) at_once: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Opening a plan, in four steps: parse, validate, resolve, multiply by members.
+//! Opening a plan in four steps: parse, validate, resolve, multiply by members.
 
 use std::path::{Path, PathBuf};
 
@@ -23,26 +23,26 @@ const MAX_ROUNDS: u32 = 100;
 /// Maximum size of a plan's file, in bytes.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
 
-/// Stands for how answers are read and what runs come to, as far as no text of the program's data does: it changes with
-/// that, so that labels of other rules are told apart.
+/// Identifies the rules for parsing answers and classifying runs, as far as they are code: it has to be changed with
+/// them, so that labels by different rules are distinguished.
 const READING_RULES: &str = "a value is all that its name is given; assertions that run are counted";
 
-/// The text of a plan's file, and its entries.
+/// The text of a plan's file, and its parsed entries.
 pub(super) fn parse(path: &Path) -> Result<(String, PlanFile), AnnotateError> {
     let text = read_regular_text(path, MAX_PLAN_BYTES)
         .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
     let file = toml::from_str(&text).map_err(|error| {
-        // The line itself may hold a key under a name that nobody knows.
+        // The line itself may contain an API key under an unknown name.
         let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
         AnnotateError::Plan { path: path.to_owned(), problem: format!("line {line}: {}", error.message()) }
     })?;
     Ok((text, file))
 }
 
-/// Checks the entries of a plan, each by itself and with each other.
+/// Validates the entries of a plan, individually and in combination.
 ///
 /// # Errors
-/// The entry that is wrong, and what was expected.
+/// The invalid entry, and what was expected.
 pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
     if file.pairs.is_empty() {
         return Err("`pairs` is empty; expected files of pairs".to_owned());
@@ -55,7 +55,7 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
     if file.replay.is_some() && (file.record.is_some() || file.cache.is_some()) {
         return Err("`replay` replaces the model; remove `record` and `cache`".to_owned());
     }
-    // The plan becomes part of the ledger.
+    // The plan is stored in the ledger.
     if file.nats.as_ref().is_some_and(|nats| nats.url.contains('@')) {
         return Err("`nats.url` holds a user; give that address by --nats instead".to_owned());
     }
@@ -82,7 +82,7 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
     Ok(())
 }
 
-/// What the entries of a plan name: prompts, limits, packages, money.
+/// The resolved entries of a plan: prompts, limits, packages, prices.
 pub(super) struct Resolved<'f> {
     path: &'f Path,
     file: &'f PlanFile,
@@ -93,9 +93,9 @@ pub(super) struct Resolved<'f> {
     money: Option<Money>,
 }
 
-/// A model and a round of a plan: all in which the members of a majority differ.
+/// A model and a round of a plan: the only differences between the members of a majority.
 pub(super) struct Member {
-    /// Which one it is: its model, its round or both. A plan with one member does not say.
+    /// Its model, its round, or both; `None` in a plan with one member.
     name: Option<String>,
     judge: Judge,
     version: String,
@@ -148,7 +148,7 @@ impl<'f> Resolved<'f> {
         self.file.tests.clone().unwrap_or_default()
     }
 
-    /// The models by the names that the plan gives them.
+    /// The models with their names in the plan.
     fn models(&self) -> Vec<(&str, &Settings)> {
         let only = self.file.model.iter().map(|model| (model.model.as_str(), model));
         only.chain(self.file.models.iter().map(|(name, model)| (name.as_str(), model))).collect()
@@ -165,12 +165,12 @@ impl<'f> Resolved<'f> {
         Ok(if self.packages.is_some() { judge.with_packages() } else { judge })
     }
 
-    /// The packages that programs of this judge may have.
+    /// The settings for packages, if this judge uses them.
     fn packages_of(&self, judge: &Judge) -> Option<&packages::Settings> {
         self.packages.as_ref().filter(|_| judge.runs_tests())
     }
 
-    /// Stands for all that a label of this judge depends on.
+    /// Hash of everything that a label of this judge depends on.
     fn version(&self, judge: &Judge, model: &Settings) -> String {
         let packages = self.packages_of(judge);
         let packages =
@@ -200,7 +200,7 @@ impl<'f> Resolved<'f> {
         })
     }
 
-    /// The member that a plan with one model and one round has.
+    /// The only member of a plan with one model and one round.
     pub(super) fn first_member(&self) -> Result<Member, AnnotateError> {
         match self.models().first() {
             Some((_, settings)) => self.member(None, settings, 0),
@@ -208,7 +208,7 @@ impl<'f> Resolved<'f> {
         }
     }
 
-    /// A member for each model and each round; none if there is only one.
+    /// A member for each model and each round; empty if there would be only one.
     pub(super) fn members(&self) -> Result<Vec<Member>, AnnotateError> {
         let (models, n_rounds) = (self.models(), self.file.rounds);
         if models.len() == 1 && n_rounds == 1 {
@@ -299,7 +299,7 @@ impl<'f> Resolved<'f> {
 /// The plan with its members, whose majority is then the label.
 ///
 /// # Errors
-/// When two members are the same.
+/// When two members are identical.
 pub(super) fn multiply(plan: Plan, members: Vec<Member>) -> Result<Plan, String> {
     if members.is_empty() {
         return Ok(plan);
@@ -328,7 +328,7 @@ fn for_member(plan: &Plan, member: Member) -> Plan {
     Plan { member: name, judge, version, plain_version, settings, price, workers, ..plan.clone() }
 }
 
-/// The limits as versions of labels have them: other text is another version, and all is judged anew.
+/// The limits as text for the versions of labels: if it changes, the version does, and everything is judged again.
 pub(super) fn limits_text(limits: &Limits) -> String {
     let Limits {
         wall_time,
@@ -347,14 +347,14 @@ pub(super) fn limits_text(limits: &Limits) -> String {
     )
 }
 
-/// Stands for a majority of judges, and for what counts as one.
+/// Hash of a majority's members, and of the rules for majorities.
 fn majority_version(members: &[String]) -> String {
     let mut parts = vec!["more than half"];
     parts.extend(members.iter().map(String::as_str));
     digest(&parts)[..16].to_owned()
 }
 
-/// The price of a token of a model.
+/// The price of a model's tokens.
 pub(crate) fn price(model: &Settings) -> Result<Price, String> {
     let dollars = |name: &str, dollars: Option<f64>| {
         let dollars = dollars.unwrap_or(0.0);

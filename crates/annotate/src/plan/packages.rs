@@ -7,17 +7,17 @@ use quarry_sandbox::packages::{self, Index, Rules, Settings};
 use serde::Deserialize;
 use serde_json::json;
 
-/// The packages that test programs lack.
+/// Installation of packages that test programs need.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PackagesPlan {
-    /// Whether they are installed.
+    /// Whether missing packages are installed.
     install: bool,
-    /// Where they are kept; in the user's cache directory otherwise.
+    /// Directory to keep them in; in the user's cache directory by default.
     cache: Option<PathBuf>,
-    /// For fetching a set, and for installing it.
+    /// Time limit for fetching a set of packages, and for installing it.
     wall_seconds: f64,
-    /// How large a set may be.
+    /// Maximum size of a set of packages, in MiB.
     mib: u64,
     pip: RulesPlan,
     npm: RulesPlan,
@@ -30,22 +30,22 @@ impl Default for PackagesPlan {
     }
 }
 
-/// What is allowed of the packages of one package manager.
+/// Rules for the packages of one package manager.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RulesPlan {
-    /// An address, or a directory of wheels.
+    /// Address of an index, or a directory of wheels.
     index: Option<String>,
-    /// All that may be installed, also because something needs it.
+    /// All packages that may be installed, dependencies included; any if `None`.
     allow: Option<Vec<String>>,
     deny: Vec<String>,
 }
 
 impl PackagesPlan {
-    /// How packages are had, if they are installed. Paths are relative to `directory`.
+    /// The settings for packages, if they are installed. Paths are relative to `directory`.
     ///
     /// # Errors
-    /// What is wrong with an entry, and what was expected.
+    /// The invalid entry, and what was expected.
     pub(super) fn settings(self, directory: &Path) -> Result<Option<Settings>, String> {
         if !self.install {
             return Ok(None);
@@ -83,7 +83,7 @@ impl PackagesPlan {
 impl RulesPlan {
     fn rules(self, name: &str, directory: &Path) -> Result<Rules, String> {
         let index = match self.index {
-            // The plan's text is kept in the ledger.
+            // The plan's text is stored in the ledger.
             Some(index) if index.contains("://") && index.contains('@') => {
                 return Err(format!(
                     "`packages.{name}.index` holds a name or password; expected an address that needs none, or a \
@@ -104,7 +104,7 @@ impl RulesPlan {
     }
 }
 
-/// The settings that may change a label, the same from wherever the plan is read.
+/// The settings that may change a label, independent of where the plan is read.
 pub(super) fn what_labels_depend_on(settings: &Settings, directory: &Path) -> String {
     let rules = |Rules { index, allow, deny }: &Rules| {
         let index = index.as_ref().map(|index| match index {

@@ -12,7 +12,7 @@ fn open(text: &str) -> Result<Plan, String> {
     Plan::open(&path, None).map_err(|error| error.to_string())
 }
 
-/// The entries that a table of a plan may have, as the message about one that it may not have lists them.
+/// The entries allowed in a table of a plan, as listed in the message about an unknown entry.
 fn known_entries(table: &str) -> Vec<String> {
     let message = match table {
         "" => open(&format!("surprise = 1\n{PLAN}")),
@@ -47,7 +47,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
         }
         let known = known_entries(table);
         assert!(!known.is_empty(), "{table}: {known:?}");
-        // Options of embeddings do not belong to judging, and `models` is described in words.
+        // Options of embeddings do not belong to judging, and `models` is documented in prose.
         let skipped = ["models", "embedding_batch", "dimensions"];
         let known: Vec<&str> =
             known.iter().map(String::as_str).filter(|name| !skipped.contains(name)).collect();
@@ -55,7 +55,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
         let mut missing = known.clone();
         missing.retain(|name| !names.contains(name));
         names.retain(|name| !known.contains(name));
-        // What npm has is what pip has.
+        // npm has the same entries as pip.
         if table != "packages.npm" {
             assert!(missing.is_empty(), "docs/reference/judging-plans.md lacks {missing:?} of [{table}]");
         }
@@ -95,7 +95,7 @@ fn models_and_rounds_are_members_with_versions_of_their_own() {
     assert_eq!(round(1).version, one.version);
     let names: Vec<&str> = three.members.iter().filter_map(|member| member.member.as_deref()).collect();
     assert_eq!(names, ["round 1", "round 2", "round 3"]);
-    // What one round said counts among three.
+    // A single round's verdicts count as one of three.
     assert_eq!(three.members[0].version, one.version);
     let mut versions: Vec<&str> = three.members.iter().map(|member| member.version.as_str()).collect();
     let two = round(2);
@@ -191,7 +191,7 @@ fn workers_elsewhere_get_more_pairs_and_no_directory_of_this_machine() {
     assert!(error.contains("`packages.pip.index`"), "{error}");
 }
 
-/// What a plan sends and writes is what it says: links beside it, which may come from somebody else, do not count.
+/// A plan sends and writes only what it names: symbolic links beside it, which may be untrusted, are rejected.
 #[test]
 #[cfg(unix)]
 fn members_are_not_links_that_lead_elsewhere() {
@@ -220,7 +220,7 @@ fn members_are_not_links_that_lead_elsewhere() {
     assert!(open(&format!("prompts = 'prompts'\n{PLAN}")).is_ok());
     std::os::unix::fs::symlink("../../secret", at("plan/prompts/arbiter.toml")).unwrap();
     refused(&format!("prompts = 'prompts'\n{PLAN}"));
-    // What the plan itself says can be read there.
+    // Paths that the plan itself names are visible to its reader.
     let plan = open(&format!("ledger = '../shared.ledger'\n{PLAN}")).unwrap();
     assert_eq!(plan.ledger, at("plan/../shared.ledger"));
     assert_eq!(plan.asked(), ["http://localhost:1 without a key"]);
@@ -228,7 +228,7 @@ fn members_are_not_links_that_lead_elsewhere() {
 
 #[test]
 fn versions_of_labels_do_not_change_by_accident() {
-    // If this fails, every label made before counts as one of another judge, and is paid for again.
+    // If this fails, every existing label counts as that of another judge, and is paid for again.
     assert_eq!(
         open::limits_text(&Limits::default()),
         "Limits { wall_time: 10s, cpu_time: 10s, memory_bytes: 536870912, processes: 64, file_bytes: 16777216, \

@@ -1,10 +1,10 @@
-//! Asking in batches, round by round: pairs are gone on with as far as what is known allows, their next questions are
-//! sent together, and when all batches have ended, that begins anew with what they brought.
+//! Asking in batches, in rounds: pairs are advanced as far as known answers allow, their next questions are sent
+//! together, and when all batches have ended, the next round begins with their answers.
 //!
-//! A batch is in the ledger before it is sent, with the worst case of each of its calls, and its budget is set aside.
-//! A process that is killed finds its batches there, looks for the number of one that it was just sending, and reads
-//! the answers as if it had sent them itself. What failed or expired is in the next round again, as often as a call may
-//! be attempted.
+//! A batch is recorded in the ledger before it is sent, with the worst case of each of its calls, and its cost is
+//! reserved in the budget. After a crash, the process finds its batches there, looks up the id of a batch that was
+//! just being sent, and reads the answers. Failed or expired questions are part of the next round, up to the maximum
+//! number of attempts of a call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -24,32 +24,32 @@ use crate::error::AnnotateError;
 use crate::judge::Next;
 use crate::ledger::{Asked, BatchCall, CallEnd, EventKey, OpenBatch, now};
 
-/// How long it takes from one look at the batches to the next: at first, and at most.
+/// Pause between checks of the batches: initial and maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Threads that write down what a batch brought, so that they share the wait for the disk.
+/// Threads that record the answers of a batch, so that they share the wait for the disk.
 const READERS: usize = 16;
 
-/// State that the rounds of a run share.
+/// State shared by the rounds of a run.
 pub(super) struct Rounds<'a> {
     judging: &'a Judging,
     batches: Cancellable<'a>,
     stop: &'a ShouldStop<'a>,
     progress: &'a (dyn Fn(Progress) + Sync),
     filling: Mutex<PendingBatch>,
-    /// Of each batch under way.
+    /// Reserved budget of each open batch.
     set_aside: Mutex<HashMap<i64, Reservation>>,
-    /// How often each question came back without an answer.
+    /// How often each question ended without an answer.
     failures: Mutex<HashMap<String, u32>>,
-    /// Pairs that are not gone on with in this run.
+    /// Pairs that are not advanced any further in this run.
     given_up: Mutex<HashSet<i64>>,
-    /// Why no more can be sent in this round.
+    /// Why the budget allows no more questions in this round.
     unpaid: Mutex<Option<BudgetError>>,
     reading: RequestsInFlight,
 }
 
-/// The batch that is being filled.
+/// The batch that is being collected.
 #[derive(Default)]
 struct PendingBatch {
     questions: Vec<Collected>,
@@ -63,7 +63,7 @@ struct Collected {
     request: ChatRequest,
 }
 
-/// Judges until nothing is left to ask.
+/// Runs rounds until no question is left.
 pub(super) fn run(
     judging: &Judging,
     batches: &Batches,
@@ -83,7 +83,7 @@ pub(super) fn run(
         reading: RequestsInFlight::default(),
     };
     for open in rounds.open()? {
-        // It was counted as spent, since nobody knew of its end.
+        // It was counted as spent, because its end is not recorded.
         let reservation = judging.client.budget().reopen(open.worst);
         lock(&rounds.set_aside).insert(open.batch, reservation);
     }
@@ -95,7 +95,7 @@ pub(super) fn run(
         rounds.send(rest.questions)?;
         let unpaid = lock(&rounds.unpaid).take();
         match (rounds.open()?.is_empty(), unpaid) {
-            // What was not even taken is sent again, until that was often enough.
+            // Rejected batches are sent again, up to the maximum number of attempts.
             (true, None) if rounds.n_failures() > n_failures => {
                 rounds.sleep(pause)?;
                 pause = (pause * 3 / 2).min(LONGEST_PAUSE);
@@ -114,7 +114,7 @@ impl Rounds<'_> {
         lock(&self.given_up).contains(&pair)
     }
 
-    /// Takes a question for the next batch, unless one under way brings its answer.
+    /// Adds a question to the next batch, unless an open batch contains it.
     pub(super) fn collect(&self, pair: i64, name: &str, request: ChatRequest) -> Result<(), AnnotateError> {
         let mut filling = lock(&self.filling);
         let is_known = filling.names.contains(name) || self.judging.writer.ledger().is_in_batch(name)?;
@@ -127,7 +127,7 @@ impl Rounds<'_> {
         if filling.questions.len() < MAX_QUESTIONS && filling.bytes < MAX_BYTES {
             return Ok(());
         }
-        // Who comes meanwhile waits: the next batch is filled when this one is noted.
+        // The lock is held, so that the next batch is not started before this one is recorded.
         let full = std::mem::take(&mut *filling);
         self.send(full.questions)
     }
@@ -170,7 +170,7 @@ impl Rounds<'_> {
             questions.into_iter().map(|question| (question.name, question.request)).collect();
         match self.batches.send(&name, &questions) {
             SendOutcome::Accepted(id) => writer.number_batch(batch, &id),
-            // It is looked for, as after a kill.
+            // It is looked up later, as after a crash.
             SendOutcome::Unknown(_) => Ok(()),
             SendOutcome::NotSent(failure) => {
                 self.refuse(batch, &failure.to_string())?;
@@ -180,7 +180,7 @@ impl Rounds<'_> {
         }
     }
 
-    /// Waits until no batch is under way.
+    /// Waits until no batch is open.
     fn wait(&self) -> Result<(), AnnotateError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -207,12 +207,12 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// How often questions came to no answer.
+    /// Total number of questions that ended without an answer.
     fn n_failures(&self) -> u32 {
         lock(&self.failures).values().sum()
     }
 
-    /// Looks how far a batch is, and reads it if it has ended; whether it has.
+    /// Checks the status of a batch, and reads it if it has ended; returns whether it has.
     fn look(&self, open: &OpenBatch) -> Result<bool, AnnotateError> {
         let writer = &self.judging.writer;
         let id = match &open.id {
@@ -257,7 +257,7 @@ impl Rounds<'_> {
         self.end(batch, problem, |_| Booked::default(), Cost::default())
     }
 
-    /// Ends a batch. Its calls without an end are booked as `booked` says, beside `known` for the others.
+    /// Ends a batch. `booked` returns the booking of each call that has not ended; `known` is that of the others.
     fn end(
         &self,
         batch: i64,
@@ -278,7 +278,7 @@ impl Rounds<'_> {
         rest.iter().try_for_each(|call| self.fail(call, problem))
     }
 
-    /// Notes that a question has no answer, for good if that was often enough.
+    /// Records that a question has no answer; for good after the maximum number of attempts.
     fn fail(&self, call: &BatchCall, problem: &str) -> Result<(), AnnotateError> {
         let Judging { writer, plan, judge, .. } = self.judging;
         let count = {
@@ -295,7 +295,7 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Writes down what a batch brought.
+    /// Records the answers of a batch.
     fn read(&self, batch: i64, id: &str) -> Result<(), AnnotateError> {
         let (sender, receiver) = mpsc::sync_channel::<BatchAnswer>(2 * READERS);
         let (receiver, booked, failed) =
@@ -305,7 +305,7 @@ impl Rounds<'_> {
                 scope.spawn(|| {
                     while let Ok(brought) = { lock(&receiver).recv() } {
                         if lock(&failed).is_some() {
-                            // What is left is read by the next run.
+                            // The next run reads the rest.
                             continue;
                         }
                         match self.take(batch, brought) {
@@ -331,11 +331,11 @@ impl Rounds<'_> {
             }
         };
         let booked = booked.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Of what is missing, nobody says that it is free.
+        // It is unknown whether missing answers are free.
         self.end(batch, &missing, |call| Booked::worst(call.worst), booked)
     }
 
-    /// Writes down what a batch brought for a question; what that costs. What comes twice is taken once.
+    /// Records an answer of a batch and returns its cost. A duplicate is ignored.
     fn take(&self, batch: i64, answer: BatchAnswer) -> Result<Cost, AnnotateError> {
         let Judging { writer, client, plan, judge, .. } = self.judging;
         let BatchAnswer { name, body } = answer;
@@ -357,7 +357,7 @@ impl Rounds<'_> {
             Ok(answer) => answer,
             Err(problem) => return fail(booked, &problem),
         };
-        // What was asked follows from the pair, as it did when it was sent.
+        // The question follows from the pair, as it did when it was sent.
         let waiting = writer.ledger().pair(*judge, call.pair)?;
         let question = match plan.judge.next(&waiting.pair, &waiting.events) {
             Ok(Next::Ask(question)) if client.chat_name(&question.request) == name => question,
@@ -371,7 +371,7 @@ impl Rounds<'_> {
             messages: &question.request.messages,
             money: answer.usage.map_or(0, |usage| plan.price.of(usage).money.units()),
             answer: &answer,
-            // How long a batch waits says nothing about a question.
+            // The waiting time of a batch says nothing about a question.
             seconds: 0.0,
         };
         writer.add_answer(None, &question.prompt, &asked, vec![end(booked)], None)?;

@@ -1,4 +1,4 @@
-//! What judging would take, before anything is asked.
+//! Estimating the cost of judging in advance.
 
 use quarry_llm::{Cost, Money};
 
@@ -9,21 +9,21 @@ use crate::judge::Next;
 /// Share of CoSQA+'s candidates that was not clear (§6 of its protocol: 33 %), for estimates.
 const UNCLEAR_SHARE: f64 = 1.0 / 3.0;
 
-/// Tokens of a verdict and of a test program as they usually are, for estimates.
+/// Typical tokens of a verdict and of a test program, for estimates.
 const VERDICT_TOKENS: u64 = 100;
 const PROGRAM_TOKENS: u64 = 600;
 
-/// What judging would take, before anything is asked.
+/// Estimated cost of judging.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Pairs without a verdict; where the label is a majority, of each member.
+    /// Pairs without a verdict; with a majority, counted for each member.
     pub pairs: u64,
-    /// What is asked of each next: questions whose answers are stored, and the others with their worst case.
+    /// The next question of each: those with stored answers, and the others with their worst case.
     pub first: quarry_llm::Estimate,
-    /// Programs that run next: of pairs whose questions so far are answered.
+    /// Programs that run next: those of pairs whose questions so far are answered.
     pub programs: u64,
-    /// What all questions would cost if a token had four bytes, answers were as long as they usually are, and as many
-    /// pairs were clear as in CoSQA+.
+    /// Cost of all questions assuming four bytes per token, answers of typical length, and the share of clear pairs
+    /// of CoSQA+.
     pub typical: Cost,
 }
 
@@ -39,7 +39,7 @@ impl Estimate {
 }
 
 impl Judging {
-    /// What the budget leaves, of what is limited: tokens and money.
+    /// What is left of the budget, in tokens and money; `None` if not limited.
     pub fn left(&self) -> (Option<u64>, Option<Money>) {
         let budget = self.client.budget();
         let (limits, spent) = (budget.limits(), budget.spending().spent);
@@ -47,7 +47,7 @@ impl Judging {
         (limits.tokens.map(|limit| limit.saturating_sub(spent.tokens)), limits.money.map(money))
     }
 
-    /// What is left to do, and what that would cost. Nothing is asked.
+    /// What remains to be done, and its cost. No question is asked.
     ///
     /// # Errors
     /// When the ledger or the cache cannot be read.
@@ -68,7 +68,7 @@ impl Judging {
                 Ok(Next::Ask(question)) => question,
                 Ok(Next::Run(_)) => {
                     estimate.programs += 1;
-                    // The verdict on what comes of it.
+                    // The verdict on the test results.
                     input += (tests.unwrap_or(0) + texts) as u64 / 4 + PROGRAM_TOKENS;
                     output += VERDICT_TOKENS;
                     return Ok(true);

@@ -1,5 +1,5 @@
-//! Code for queries that no candidate answers: written by a model, judged like any other, written anew with what the
-//! judge said (CoSQA+, first version, 2024, section 3.3, where people did the latter).
+//! Code for queries without a correct candidate: written by a model, judged like any other, and rewritten with the
+//! judge's feedback (CoSQA+, first version, 2024, section 3.3, where people gave the feedback).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,15 +22,15 @@ use crate::prompt::Prompt;
 /// The results of generating code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GenerationSummary {
-    /// Queries that no candidate answers.
+    /// Queries without a correct candidate.
     pub queries: u64,
-    /// Queries that are left alone, as candidates are not decided yet.
+    /// Queries that are skipped, because some candidates are undecided.
     pub open: u64,
-    /// Queries with code that the judge, or a person, says answers them, by the round that it was written in.
+    /// Queries with code that is correct according to the judge or a person, by the round in which it was written.
     pub answered: BTreeMap<u32, u64>,
-    /// Queries whose code was judged not to answer them in the last round, or rejected by a person.
+    /// Queries whose code was judged wrong in the last round, or rejected by a person.
     pub unanswered: u64,
-    /// Queries that something went wrong with, and what. They are tried again next time.
+    /// Queries that failed, with the error. They are tried again next time.
     pub failed: Vec<(String, String)>,
 }
 
@@ -41,7 +41,7 @@ enum QueryOutcome {
     Failed(String),
 }
 
-/// Writes code and has it judged.
+/// Writes code and judges it.
 struct CodeWriter<'a> {
     judging: &'a Judging,
     writer: SharedState<'a>,
@@ -49,8 +49,8 @@ struct CodeWriter<'a> {
 }
 
 impl Judging {
-    /// The queries that no candidate answers, with what writing code for them would cost at most, the first time each;
-    /// and the number of those with candidates that are not decided yet. Nothing is asked.
+    /// The number of queries without a correct candidate, the number of those with undecided candidates, and the
+    /// maximum cost of writing code for the former once each. No question is asked.
     ///
     /// # Errors
     /// When the ledger or the cache cannot be read.
@@ -66,11 +66,11 @@ impl Judging {
         Ok((queries.len() as u64, open, worst))
     }
 
-    /// Writes code for the queries that the judge has found no answer to, judges it, and writes it anew with what the
-    /// judge said, as often as the plan says. What was written and judged before is not written again.
+    /// Writes code for the queries without a correct candidate, judges it, and rewrites it with the judge's feedback,
+    /// up to the number of rounds in the plan. Code that was written and judged before is not written again.
     ///
     /// # Errors
-    /// When something is wrong that concerns all queries, as for [`Judging::run`].
+    /// When an error affects all queries, as for [`Judging::run`].
     pub fn generate(
         &self,
         stop: &AtomicBool,
@@ -79,10 +79,10 @@ impl Judging {
         self.generate_for(&|_| true, stop, progress)
     }
 
-    /// The same for some queries alone, by their ids: others may be answered by what the judge was not asked about.
+    /// The same for queries with these ids only: others may have answers that the judge was not asked about.
     ///
     /// # Errors
-    /// As for [`Judging::generate`].
+    /// Like [`Judging::generate`].
     pub fn generate_for(
         &self,
         is_wanted: &dyn Fn(&str) -> bool,
@@ -157,7 +157,7 @@ impl GenerationSummary {
 }
 
 impl CodeWriter<'_> {
-    /// Writes and judges until there is an answer, or it was tried often enough.
+    /// Writes and judges until there is an answer, or the maximum number of rounds is reached.
     fn write(&self, query: &Unanswered) -> Result<QueryOutcome, StepError> {
         let Judging { writer, plan, judge, client, .. } = self.judging;
         loop {
@@ -166,7 +166,7 @@ impl CodeWriter<'_> {
             let (prompt, round) = match known.last() {
                 None => (&plan.generation.generator, 1),
                 Some(last) if last.is_accepted() => return Ok(QueryOutcome::Answered(last.round)),
-                // What people rejected stays so.
+                // Rejected by a person, which is final.
                 Some(last) if last.status != GeneratedStatus::Generated => {
                     return Ok(QueryOutcome::Unanswered);
                 }
@@ -201,7 +201,8 @@ impl CodeWriter<'_> {
         }
     }
 
-    /// The code in the answer to a request, asked until it can be read, with the name of the request that it answers.
+    /// The code in the answer to a request, asked until it can be parsed, with the hash of the request that it
+    /// answers.
     fn ask(
         &self,
         query: &Unanswered,
@@ -231,7 +232,7 @@ impl CodeWriter<'_> {
         Ok(code.map(|code| (code, self.judging.client.chat_name(&request))))
     }
 
-    /// Has code judged. The verdict of a majority follows from those of its members.
+    /// Judges code. The verdict of a majority follows from those of its members.
     fn judge(&self, code: &GeneratedCode) -> Result<(), StepError> {
         for judge in &self.judges {
             let Judging { writer, judge: number, .. } = judge.judging;
@@ -242,7 +243,7 @@ impl CodeWriter<'_> {
         Ok(())
     }
 
-    /// Why code does not answer its query, in the words of who says so, with what came of the tests.
+    /// Why code does not answer its query, in the words of the person or judge, with the test results.
     fn review(&self, code: &GeneratedCode) -> Result<String, AnnotateError> {
         let mut parts: Vec<String> = Vec::new();
         for judge in &self.judges {
@@ -267,7 +268,7 @@ impl CodeWriter<'_> {
     }
 }
 
-/// What prompts can name of a query.
+/// The values that prompts can use about a query.
 fn values(query: &Unanswered) -> BTreeMap<&'static str, String> {
     let title = Language::named(&query.language).map_or(query.language.as_str(), |language| &language.title);
     BTreeMap::from([("query", query.query.clone()), ("language", title.to_owned())])

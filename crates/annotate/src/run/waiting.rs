@@ -1,9 +1,9 @@
-//! Waiting for one another.
+//! Avoiding duplicate requests in flight.
 
 use std::collections::HashSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Names of the requests that somebody waits for.
+/// Hashes of the requests that are in flight.
 #[derive(Default)]
 pub(crate) struct RequestsInFlight {
     names: Mutex<HashSet<String>>,
@@ -11,7 +11,7 @@ pub(crate) struct RequestsInFlight {
 }
 
 impl RequestsInFlight {
-    /// Waits until nobody else is in there under this name.
+    /// Waits until no other thread has entered with this name.
     pub(crate) fn enter<'a>(&'a self, name: &'a str) -> RequestGuard<'a> {
         let mut names = lock(&self.names);
         while names.contains(name) {

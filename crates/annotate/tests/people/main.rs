@@ -27,7 +27,7 @@ struct Fixture {
     opened: Cell<usize>,
 }
 
-/// Twelve pairs: of each third the file says no. Some begin with what spreadsheets take for formulas.
+/// Twelve pairs; the file labels every third 0. Some texts begin like spreadsheet formulas.
 fn pair(number: usize) -> Value {
     let beginnings = ["def", "=1+", "'", "-", "@x\ndef"];
     json!({
@@ -76,7 +76,7 @@ impl Fixture {
         import(&writer, path, options, &Limits::default(), &sandbox)
     }
 
-    /// The pair of each item of the last form, by its code.
+    /// Fills in the form at `path`: `fill` gets the pair's number, by its code, and the row.
     fn fill(&self, path: &Path, mut fill: impl FnMut(usize, &mut Map<String, Value>)) {
         let text = fs::read_to_string(path).unwrap();
         let lines = text.lines().map(|line| {
@@ -106,7 +106,7 @@ impl Fixture {
         Study::new(&gather(&[ledger], &judges).unwrap(), &options)
     }
 
-    /// The judge says yes to even numbers, and nothing of the last two.
+    /// Judges with yes for even numbers, and no verdict on the last two.
     fn judge(&self) {
         let (writer, judge) = self.open();
         for candidate in writer.ledger().candidates(judge).unwrap().iter().take(10) {
@@ -134,7 +134,7 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     let fixture = Fixture::new();
     let path = fixture.export("form.csv", "cosqa-plus", false, Sampling::default());
     let text = fs::read_to_string(&path).unwrap();
-    // No cell begins as a formula, and nothing tells what anybody says.
+    // No cell begins like a formula, and no label or source is revealed.
     assert!(text.starts_with('\u{feff}') && !text.contains("openai") && !text.contains("cosqa-plus"));
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     assert_eq!(
@@ -146,7 +146,8 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     for cell in records.iter().flat_map(|record| record.iter()) {
         assert!(!cell.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell}");
     }
-    // As a spreadsheet saves it: semicolons, other line ends, blank ends trimmed, the apostrophe kept or dropped.
+    // As a spreadsheet saves it: semicolons, other line breaks, trailing blanks trimmed, the apostrophe kept or
+    // dropped.
     let mut writer =
         csv::WriterBuilder::new().delimiter(b';').terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer
@@ -250,7 +251,7 @@ fn test_programs_run_once_and_are_kept() {
     let found = fixture.import(&path, &by("ann")).unwrap();
     assert_eq!(found.programs, [("passed", 1), ("failed", 2), ("missing_package", 1)].into());
     assert_eq!((found.new, fixture.opened.get()), (6, 1));
-    // An audit runs them again, too, except what did not run the first time.
+    // An audit runs them again, too, except those that could not run the first time.
     let (writer, judge) = fixture.open();
     let audited = |programs: &dyn Programs| {
         let stop = AtomicBool::new(false);
@@ -265,7 +266,7 @@ fn test_programs_run_once_and_are_kept() {
     assert_eq!((changed.len(), counts), (4, [1, 2, 1]), "{found:?}");
     assert!(found.changed.iter().all(|found| found.now == RunResult::NoAssertions), "{found:?}");
     drop(writer);
-    // A second time nothing is run; another opinion needs to be meant, and leaves the first in the ledger.
+    // The second time, nothing is run; a different reply requires `revise`, and the first one stays in the ledger.
     assert_eq!((fixture.import(&path, &by("ann")).unwrap().unchanged, fixture.opened.get()), (6, 1));
     let mut key = 0;
     fixture.fill(&path, |_, row| {
@@ -278,7 +279,7 @@ fn test_programs_run_once_and_are_kept() {
     assert!(error.contains("ann said \"yes\" of this item before") && error.contains("--revise"), "{error}");
     let revised = fixture.import(&path, &ImportRequest { revise: true, ..by("ann") }).unwrap();
     assert_eq!((revised.new, revised.revised, revised.unchanged), (1, 1, 5));
-    // Bob says the same of all.
+    // Bob replies the same for all.
     assert_eq!(fixture.import(&path, &by("bob")).unwrap().new, 6);
     let study = fixture.study();
     let rows: HashMap<&str, (usize, usize)> =
@@ -302,11 +303,11 @@ fn who_says_the_same_twice_is_one() {
     label("second.jsonl", 2, |number| if number < 5 { "0" } else { "3" });
     let study = fixture.study();
     assert_eq!((study.programs[0].labels, study.programs[0].timed), (12, 12));
-    // The last that was said counts, and a change of mind is not a dispute.
+    // The last reply counts, and a changed reply is not a dispute.
     assert_eq!((study.scores[0].items, study.scores[0].mean), (12, 7.0 * 3.0 / 12.0));
     let disputed = Sampling { disputed: true, ..Sampling::default() };
     let path = fixture.export("disputed.jsonl", "cosqa-plus", false, disputed);
-    // The file says no to thirds.
+    // The file labels every third 0.
     let mut numbers = Vec::new();
     fixture.fill(&path, |number, _| numbers.push(number));
     numbers.sort_unstable();
@@ -329,10 +330,10 @@ fn pairs_are_chosen_by_what_is_known_of_them() {
     };
     let all = Sampling::default();
     assert_eq!(chosen("a.jsonl", Sampling { unresolved: true, ..all }), [10, 11]);
-    // The judge says yes to even numbers, the file no to thirds.
+    // The judge says yes to even numbers, the file no to every third.
     assert_eq!(chosen("b.jsonl", Sampling { disputed: true, ..all }), [0, 1, 5, 6, 7]);
     assert_eq!(chosen("c.jsonl", Sampling { per_verdict: Some(2), ..all }).len(), 6);
-    // What people say counts too.
+    // People's labels count too.
     let path = fixture.export("d.jsonl", "cosqa-plus", false, all);
     fixture.fill(&path, |number, row| row["label"] = json!(if number == 2 { "no" } else { "" }));
     fixture.import(&path, &by("ann")).unwrap();
@@ -387,7 +388,7 @@ fn generated_code_is_reviewed() {
     });
     assert_eq!(fixture.import(&out, &by("ann")).unwrap().new, 3);
     assert_eq!(fixture.import(&out, &by("ann")).unwrap().unchanged, 3);
-    // Two people do not write over each other.
+    // Two people's edits do not overwrite each other.
     fixture.fill(&out, |number, row| row["edited_code"] = json!(["", "def f1(): 1", "", ""][number]));
     let error = fixture.import(&out, &by("bob")).unwrap_err().to_string();
     assert!(error.contains("wrong: 1\n") && error.contains("ann left this code edited, and bob"), "{error}");
@@ -409,7 +410,7 @@ fn generated_code_is_reviewed() {
     drop(writer);
     let row = &fixture.study().reviews[0];
     assert_eq!((row.model.as_str(), row.approved, row.edited, row.rejected), ("a model", 1, 1, 1));
-    // What was reviewed is not given out again.
+    // Reviewed codes are not exported again.
     assert_eq!(export("rest.jsonl").unwrap().rows, 1);
 }
 
@@ -428,7 +429,7 @@ fn a_study_needs_no_people() {
             .unwrap();
     }
     let study = fixture.study();
-    // Of ten pairs the file says no to 0, 3, 6 and 9; the judge agrees on 2, 3, 4, 8 and 9.
+    // Of ten pairs the file labels 0, 3, 6 and 9 with 0; the judge agrees on 2, 3, 4, 8 and 9.
     let row = &study.against_file[0];
     assert_eq!((row.accuracy.hits, row.accuracy.of, row.pairs), (5, 10, 11));
     assert!(study.annotators.is_empty());
@@ -452,7 +453,7 @@ fn a_judge_is_studied_where_people_labeled_or_the_file() {
     fixture.import(&path, &by("ann")).unwrap();
     let study = fixture.study();
     assert_eq!((study.pairs, study.against_file[0].pairs), (4, 1));
-    // Of 4, 5 and 6 the judge says yes to the even ones.
+    // Of 4, 5 and 6, the judge accepts the even ones.
     let model = study.annotators.iter().find(|row| row.annotator == "model").unwrap();
     let accuracy = model.exact.accuracy.unwrap();
     assert_eq!((accuracy.hits, accuracy.of), (2, 3));
@@ -461,7 +462,7 @@ fn a_judge_is_studied_where_people_labeled_or_the_file() {
 #[test]
 fn two_data_sets_are_compared_blind() {
     let fixture = Fixture::new();
-    // The new data set answers with its own code, except one query with the same; one query it does not have.
+    // The new data set has its own answers, except for one query with the same; one query is missing in it.
     let (old, new): (Vec<Value>, Vec<Value>) = (0..9)
         .map(|number| {
             let mut new = pair(number);
@@ -496,7 +497,7 @@ fn two_data_sets_are_compared_blind() {
         fixture.fill(&out, |number, row| {
             let new_is_a = row["a"].as_str().unwrap().starts_with("class");
             left.insert(new_is_a);
-            // The new one wins, but for query 0, which is tied, and 1.
+            // The new one wins, except for query 0, which is tied, and 1.
             row["label"] = json!(match (number, new_is_a) {
                 (0, _) => "tie",
                 (1, true) | (2.., false) => "b",
@@ -512,7 +513,7 @@ fn two_data_sets_are_compared_blind() {
         );
     };
     vote("sides.jsonl", 1);
-    // Who is asked the same again still has one vote a query.
+    // A person who is asked the same again still has one vote per query.
     vote("again.jsonl", 2);
     assert_eq!(left.len(), 2, "sides are drawn");
 
@@ -547,7 +548,7 @@ fn lists_of_a_run_are_rated() {
         export_answers(&writer, guideline(), &sides, &options(Some(fixture.path("bench"))), &out).unwrap();
     }
     let row: Value = serde_json::from_str(fs::read_to_string(&out).unwrap().trim()).unwrap();
-    // The best first, equal scores by id, descending.
+    // Best first, equal scores by descending id.
     assert_eq!(row["results"], json!("[1]\ndef f3(x): pass\n\n[2]\ndef f1(x): pass"));
     for (person, label) in [("ann", 3), ("bob", 2)] {
         fixture.fill(&out, |_, row| row["label"] = json!(label));

@@ -5,12 +5,12 @@ use std::time::Duration;
 use quarry_annotate::{AnnotateError, Programs, Run, TestProgram};
 use quarry_sandbox::{Ended, Limits};
 
-/// Ends every program well, except those that say that they fail.
+/// Every program succeeds, except those whose text says that they fail.
 pub struct Pretended;
 
 impl Programs for Pretended {
     fn run(&self, program: TestProgram, _: &str, _: &Limits) -> Result<Run, AnnotateError> {
-        // What is asked for can be had, but for `nowhere`.
+        // All requested packages are available except `nowhere`.
         let missing =
             program.source.split("import ").skip(1).filter_map(|rest| rest.split_whitespace().next());
         let missing = missing.map(str::to_owned).find(|name| !program.packages.contains(name));
@@ -39,7 +39,7 @@ impl Programs for Pretended {
     }
 }
 
-/// The same, but nothing is left of a program.
+/// The same, but the program's files are lost.
 pub struct Emptied;
 
 impl Programs for Emptied {

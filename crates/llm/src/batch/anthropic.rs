@@ -18,7 +18,7 @@ pub(super) fn create<'a>(
     batches.make(PATH, &body)
 }
 
-/// They have no names, and are known by their questions when they have ended.
+/// Lists the batches. They have no names, and are recognized by their questions when they have ended.
 pub(super) fn list(
     batches: &Cancellable<'_>,
     after: Option<&str>,
@@ -44,7 +44,7 @@ pub(super) fn state(batches: &Cancellable<'_>, id: &str) -> Result<BatchState, F
     Ok(if text(&batch, "processing_status")? == "ended" { BatchState::Ended } else { BatchState::InProgress })
 }
 
-/// Where the answers lie. The address that a batch names for them may be another host's, and the key goes to no other.
+/// Paths of the answers. The URL in the batch may have another host, and the key must not be sent to other hosts.
 pub(super) fn files(_: &Cancellable<'_>, id: &str) -> Result<Vec<String>, Failure> {
     Ok(vec![format!("{PATH}/{id}/results")])
 }
@@ -59,14 +59,14 @@ pub(super) fn answer(line: &Value) -> Result<BatchAnswer, Failure> {
     Ok(BatchAnswer { name: text(line, "custom_id")?.to_owned(), body })
 }
 
-/// A time in the form of RFC 3339 in UTC, such as `2024-08-20T18:37:24.100435Z`, in seconds since 1970.
+/// Parses an RFC 3339 time in UTC, such as `2024-08-20T18:37:24.100435Z`, into seconds since 1970.
 fn seconds(time: &str) -> Option<f64> {
     let (date, clock) = time.strip_suffix('Z').or(time.strip_suffix("+00:00"))?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<i64>);
     let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
     let mut clock = clock.splitn(3, ':').map(str::parse::<f64>);
     let (hours, minutes, seconds) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
-    // Days of the proleptic Gregorian calendar, whose year begins in March here (H. Hinnant, "chrono-Compatible
+    // Days of the proleptic Gregorian calendar, with years that begin in March (H. Hinnant, "chrono-Compatible
     // Low-Level Date Algorithms").
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let era = year.div_euclid(400);

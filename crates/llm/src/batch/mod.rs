@@ -1,8 +1,8 @@
 //! Batches of questions, answered within a day for half the price: OpenAI's batches and Anthropic's message batches.
 //!
-//! Nothing here waits. The caller that sends a batch keeps the id that it gets, polls its state, and reads the answers when it
-//! has ended, in any order and perhaps days later. A batch whose id was lost, because the connection broke or the
-//! process ended while it was sent, can be found again, so that it is not sent twice.
+//! Nothing here waits. The caller that sends a batch keeps its id, polls its state, and reads the answers when it has
+//! ended, in any order and perhaps days later. A batch whose id was lost, because the connection broke or the process
+//! ended while it was sent, can be found again, so that it is not sent twice.
 
 mod anthropic;
 mod openai;
@@ -22,24 +22,23 @@ use crate::settings::{Endpoint, Provider, Settings};
 use crate::transport::HttpTransport;
 use crate::wire;
 
-/// Maximum number of questions in a batch, and of their bytes together: a fifth of what OpenAI allows, a tenth of
-/// Anthropic.
+/// Maximum number of questions in a batch, and of their total bytes: a fifth of OpenAI's limit, a tenth of
+/// Anthropic's.
 pub const MAX_QUESTIONS: usize = 10_000;
 /// See [`MAX_QUESTIONS`].
 pub const MAX_BYTES: usize = 32 << 20;
 
-/// A batch may have been made a little before the clock here says that it was sent.
+/// Tolerance for clock differences when comparing a batch's creation time with the time it was sent.
 const CLOCK_SECONDS: f64 = 600.0;
 
-/// Sends batches to one model at one endpoint, and follows them.
+/// Sends batches to one model at one endpoint, and tracks them.
 #[derive(Debug)]
 pub struct Batches {
     endpoint: Endpoint,
     transport: HttpTransport,
 }
 
-/// Batches, asked for as long as somebody wants the answer: a wait between attempts then ends at once, with
-/// [`Failure::Withdrawn`].
+/// Batches whose requests can be canceled: a wait between attempts then ends at once, with [`Failure::Withdrawn`].
 #[derive(Clone, Copy)]
 pub struct Cancellable<'a> {
     batches: &'a Batches,
@@ -57,7 +56,7 @@ impl Deref for Cancellable<'_> {
 /// The outcome of sending a batch.
 #[derive(Debug)]
 pub enum SendOutcome {
-    /// The provider has it, with this id.
+    /// The provider accepted it, with this id.
     Accepted(String),
     /// The provider does not have it.
     NotSent(Failure),
@@ -68,11 +67,11 @@ pub enum SendOutcome {
 /// The state of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchState {
-    /// Some questions have no answer yet.
+    /// Some questions do not have an answer yet.
     InProgress,
-    /// All answers that will come are there.
+    /// No more answers will come.
     Ended,
-    /// The provider did not take it, for this reason. It costs nothing.
+    /// The provider rejected it, for this reason. It costs nothing.
     Refused(String),
 }
 
@@ -81,24 +80,24 @@ pub enum BatchState {
 pub enum FindOutcome {
     /// The provider has it, with this id.
     Found(String),
-    /// A batch that may be it has not ended: look again later.
+    /// A batch that may be it has not ended: try again later.
     Pending,
     /// The provider does not have it.
     NotFound,
 }
 
-/// What identifies a batch whose id is not known.
+/// A description of a sent batch whose id is not known.
 #[derive(Clone, Copy)]
 pub struct SentBatch<'a> {
-    /// The name that it was sent with.
+    /// The name under which it was sent.
     pub name: &'a str,
-    /// How many questions it has.
+    /// Number of its questions.
     pub n_questions: usize,
     /// When it was sent, in seconds since 1970.
     pub sent: f64,
     /// Whether the batch with this id is known to be another one.
     pub is_other: &'a dyn Fn(&str) -> bool,
-    /// Whether a question of this name is in it.
+    /// Whether it contains a question with this name.
     pub holds: &'a dyn Fn(&str) -> bool,
 }
 
@@ -107,41 +106,41 @@ pub struct SentBatch<'a> {
 pub struct BatchAnswer {
     /// The name of the question.
     pub name: String,
-    /// The body of its answer, to be read with [`Batches::read`]; or why there is none, which costs nothing.
+    /// The body of its answer, to be parsed with [`Batches::read`]; or why there is none, which costs nothing.
     pub body: Result<String, String>,
 }
 
-/// A batch in a list of the provider's.
+/// A batch in the provider's list.
 struct ListedBatch {
     id: String,
     name: Option<String>,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     created: f64,
     n_questions: Option<u64>,
     has_ended: bool,
 }
 
 impl Batches {
-    /// For a model, with the key from the environment variable that the settings name.
+    /// Connects to a model, with the key from the environment variable that the settings name.
     ///
     /// # Errors
-    /// When a setting cannot work, or the key is missing. Nothing is sent yet.
+    /// When a setting is invalid, or the key is missing. Nothing is sent yet.
     pub fn new(settings: Settings) -> Result<Self, LlmError> {
         let key = settings.key_variable.as_deref().map(ApiKey::from_environment).transpose()?;
         Self::with_key(settings, key)
     }
 
-    /// The same with a key from elsewhere.
+    /// The same with a given key.
     ///
     /// # Errors
-    /// When a setting cannot work.
+    /// When a setting is invalid.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
         let transport = HttpTransport::to(endpoint.address.clone(), key, 1)?;
         Ok(Self { endpoint, transport })
     }
 
-    /// The price of a token.
+    /// The price of tokens in batches.
     pub fn price(&self) -> Price {
         self.endpoint.price.in_batch()
     }
@@ -151,7 +150,7 @@ impl Batches {
         self.price().of(wire::chat_call(&self.endpoint, request).worst)
     }
 
-    /// Bytes of a question in a batch.
+    /// Size of a question in a batch, in bytes.
     pub fn bytes(&self, request: &ChatRequest) -> usize {
         wire::chat_call(&self.endpoint, request).body.to_string().len()
     }
@@ -161,20 +160,20 @@ impl Batches {
         self.endpoint.settings.timeout_seconds
     }
 
-    /// The answer in a body, and its cost if the body states a usable one.
+    /// Parses the answer in a body, and its cost if the body reports a usable one.
     pub fn read(&self, body: &str) -> (Result<ChatAnswer, String>, Option<Cost>) {
         let cost = wire::usage(body, true).map(|usage| self.price().of(usage));
         (wire::chat_answer(self.endpoint.settings.provider, body), cost)
     }
 
-    /// The same, with waits that end once `is_canceled` says so.
+    /// The same batches, with waits that end once `is_canceled` returns true.
     pub fn until<'a>(&'a self, is_canceled: &'a (dyn Fn() -> bool + Sync)) -> Cancellable<'a> {
         Cancellable { batches: self, is_canceled }
     }
 }
 
 impl Cancellable<'_> {
-    /// Sends questions, each under its name (at most 64 letters, digits, `-` and `_`), as one batch of this name.
+    /// Sends questions, each with a name (at most 64 letters, digits, `-` and `_`), as one batch with name `name`.
     pub fn send(&self, name: &str, questions: &[(String, ChatRequest)]) -> SendOutcome {
         let bodies = questions
             .iter()
@@ -185,10 +184,10 @@ impl Cancellable<'_> {
         }
     }
 
-    /// Looks for a batch that was sent, and whose id is not known.
+    /// Searches for a batch that was sent, and whose id is not known.
     ///
     /// # Errors
-    /// When the provider does not say which batches it has.
+    /// When the provider's list of batches cannot be read.
     pub fn find(&self, batch: &SentBatch<'_>) -> Result<FindOutcome, LlmError> {
         let mut answer = FindOutcome::NotFound;
         let mut after: Option<String> = None;
@@ -210,7 +209,7 @@ impl Cancellable<'_> {
                     && listed.n_questions.is_some_and(|count| count == batch.n_questions as u64);
                 match (is_like, listed.has_ended) {
                     (true, false) => answer = FindOutcome::Pending,
-                    // Where batches have no names, their questions have.
+                    // Batches without names are recognized by the names of their questions.
                     (true, true) => {
                         let mut is_own = false;
                         self.for_each_answer(&listed.id, &mut |answer| {
@@ -233,7 +232,7 @@ impl Cancellable<'_> {
     /// The state of a batch.
     ///
     /// # Errors
-    /// When the provider does not say.
+    /// When it cannot be read from the provider.
     pub fn state(&self, id: &str) -> Result<BatchState, LlmError> {
         let state = match self.endpoint.settings.provider {
             Provider::Anthropic => anthropic::state(self, id),
@@ -242,11 +241,11 @@ impl Cancellable<'_> {
         state.map_err(|failure| self.failed(failure))
     }
 
-    /// Calls `each` with the answers of a batch that has ended, in any order. A question may come twice, or not at all.
-    /// What cannot be read is left out: how many lines, and what is wrong with the first.
+    /// Calls `each` with the answers of an ended batch, in any order. A question may occur twice or not at all.
+    /// Returns the number of unparsable lines, and the problem with the first one.
     ///
     /// # Errors
-    /// When the provider does not give it.
+    /// When the answers cannot be read from the provider.
     pub fn for_each_answer(
         &self,
         id: &str,
@@ -267,7 +266,7 @@ impl Cancellable<'_> {
                 match parsed(line).and_then(|line| read(&line)) {
                     Ok(answer) => each(answer),
                     Err(failure) => {
-                        // Advice about addresses would lead astray here.
+                        // A hint about the address would be misleading here.
                         let problem = match failure {
                             Failure::Answer { problem } => problem,
                             other => other.to_string(),
@@ -292,17 +291,17 @@ impl Cancellable<'_> {
         }
     }
 
-    /// Sends a request that may be repeated without harm, until it succeeds or cannot.
+    /// Sends an idempotent request until it succeeds or attempts are exhausted.
     fn get(&self, path: &str) -> Result<String, Failure> {
         self.again(|failure| failure.may_pass(), || self.exchange(path, None))
     }
 
-    /// Uploads something; repeating that does no harm.
+    /// Uploads a file; repeating that does no harm.
     fn put(&self, path: &str, content: (&str, &str)) -> Result<String, Failure> {
         self.again(|failure| failure.may_pass(), || self.exchange(path, Some(content)))
     }
 
-    /// Creates a batch, which must not be done twice: tries again only if it certainly was not done.
+    /// Creates a batch, which must not be done twice: tries again only if the first attempt certainly failed.
     fn make(&self, path: &str, body: &str) -> SendOutcome {
         let may_be_sent_again = |failure: &Failure| failure.may_pass() && !failure.may_cost();
         let made = self.again(may_be_sent_again, || self.exchange(path, Some(("application/json", body))));
@@ -337,18 +336,18 @@ impl Cancellable<'_> {
     }
 }
 
-/// A body of the provider's as JSON.
+/// Parses a body as JSON.
 fn parsed(body: &str) -> Result<Value, Failure> {
     serde_json::from_str(body)
         .map_err(|error| Failure::Answer { problem: format!("expected JSON, and {error}") })
 }
 
-/// The member `name` of an object, which must be text.
+/// The member `name` of an object, which must be a string.
 fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str, Failure> {
     object[name].as_str().ok_or_else(|| Failure::Answer { problem: format!("expected `{name}`, a text") })
 }
 
-/// The id of a batch or a file, which becomes a part of paths.
+/// The id of a batch or a file, which becomes part of paths.
 fn id_of(object: &Value, name: &str) -> Result<String, Failure> {
     let id = text(object, name)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -360,7 +359,7 @@ fn id_of(object: &Value, name: &str) -> Result<String, Failure> {
     Ok(id.to_owned())
 }
 
-/// A file of answers, if it is one: an error page that is served instead must not be taken for lost answers.
+/// A file of answers, checked to be one: an error page served instead must not count as missing answers.
 fn file_of_lines(file: String) -> Result<String, Failure> {
     let mut lines = file.lines().filter(|line| !line.trim().is_empty()).peekable();
     if lines.peek().is_none() || lines.any(|line| line.trim_start().starts_with('{')) {
@@ -371,7 +370,7 @@ fn file_of_lines(file: String) -> Result<String, Failure> {
     Err(Failure::Answer { problem })
 }
 
-/// A provider's error message.
+/// The provider's error message.
 fn message(error: &Value) -> String {
     let words = error["message"].as_str().or(error["error"]["message"].as_str()).or(error["code"].as_str());
     crate::error::beginning(words.unwrap_or(&error.to_string()))

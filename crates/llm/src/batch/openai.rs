@@ -1,4 +1,4 @@
-//! OpenAI's batches: a file of questions, a line each, and one or two files of answers.
+//! OpenAI's batches: a file with one question per line, and one or two files of answers.
 //! Source: the API reference of OpenAI, "Batch" and "Files".
 
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{BatchAnswer, BatchState, Cancellable, ListedBatch, SendOutcome, id_of, message, parsed, text};
 use crate::error::Failure;
 
-/// What is asked of each question.
+/// The API that each question is sent to.
 const ENDPOINT: &str = "/v1/chat/completions";
 
-/// Stands between the parts of an upload. Text within JSON holds no line end, so that no line of it can begin so.
+/// Separates the parts of an upload. JSON strings contain no raw line breaks, so no line within can begin like this.
 const BOUNDARY: &str = "quarry-batch-boundary";
 
 pub(super) fn create<'a>(
@@ -28,7 +28,7 @@ pub(super) fn create<'a>(
          --{BOUNDARY}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}.jsonl\"\r\n\
          Content-Type: application/jsonl\r\n\r\n{file}\r\n--{BOUNDARY}--\r\n"
     );
-    // A file that is uploaded twice costs nothing, and one whose upload failed makes no batch.
+    // A file that is uploaded twice costs nothing, and if the upload fails, no batch is created.
     let kind = format!("multipart/form-data; boundary={BOUNDARY}");
     let file = match batches.put("/files", (&kind, &form)).and_then(|body| id_of(&parsed(&body)?, "id")) {
         Ok(file) => file,
@@ -49,7 +49,7 @@ pub(super) fn list(
     let listed = page["data"].as_array().into_iter().flatten().map(|batch| {
         Ok(ListedBatch {
             id: id_of(batch, "id")?,
-            // Every batch of another program has another name.
+            // Batches of other programs have other names.
             name: Some(batch["metadata"]["quarry"].as_str().unwrap_or_default().to_owned()),
             created: batch["created_at"].as_f64().unwrap_or(f64::INFINITY),
             n_questions: batch["request_counts"]["total"].as_u64(),
@@ -70,13 +70,13 @@ pub(super) fn state(batches: &Cancellable<'_>, id: &str) -> Result<BatchState, F
             let errors = batch["errors"]["data"].as_array().into_iter().flatten().map(message);
             BatchState::Refused(errors.collect::<Vec<_>>().join("; "))
         }
-        // What was answered before is in the files.
+        // Questions answered before that are in the files.
         "completed" | "expired" | "cancelled" => BatchState::Ended,
         _ => BatchState::InProgress,
     })
 }
 
-/// Where the answers lie.
+/// Paths of the answers.
 pub(super) fn files(batches: &Cancellable<'_>, id: &str) -> Result<Vec<String>, Failure> {
     let batch = batch(batches, id)?;
     let of_batch = ["output_file_id", "error_file_id"].into_iter().filter(|name| !batch[name].is_null());

@@ -1,4 +1,4 @@
-//! Which answers are kept, and removing them.
+//! Listing and removing cached answers.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,29 +10,29 @@ use quarry_files::Directory;
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection, is_abandoned};
 use serde::Deserialize;
 
-/// Digits of the hash of a request in the name of its directory, and in that of its file.
+/// Number of digits of a request's hash in the name of its directory, and in that of its file.
 const DIGITS: [usize; 2] = [2, 62];
 
-/// Bytes of the longest answer whose model is looked up.
+/// Maximum size of an answer whose model is looked up, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What the names of temporary files begin with.
+/// Prefix of the names of temporary files.
 const TEMPORARY: &str = ".tmp";
 
-/// The answers that a directory keeps.
+/// The answers in a cache directory.
 pub struct KeptAnswers;
 
-/// A file in a directory of answers.
+/// A file in a cache directory.
 struct Found {
     around: Directory,
     name: PathBuf,
     bytes: u64,
     modified: SystemTime,
-    /// Whether it is a temporary file that a process left which was killed, rather than an answer.
+    /// Whether it is a temporary file abandoned by a killed process, rather than an answer.
     is_left_over: bool,
 }
 
-/// The part of an entry that says whose answer it is.
+/// The part of an entry that identifies the model.
 #[derive(Deserialize)]
 struct Head {
     url: String,
@@ -45,8 +45,8 @@ struct Model {
 }
 
 impl KeptAnswers {
-    /// Lists them: an entry for each model and address, and one for what was left by processes that were killed. Every
-    /// answer is read for that. What else is in the directory is left out.
+    /// Lists them: an entry for each model and address, and one for abandoned temporary files. Reads every answer for
+    /// that. Other files in the directory are ignored.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -70,8 +70,8 @@ impl KeptAnswers {
         Ok(groups.into_iter().map(entry).collect())
     }
 
-    /// Removes answers and says how many they were; with `dry_run` it only says that. A process that uses the directory
-    /// goes on, and asks again for what is gone.
+    /// Removes answers and returns their numbers; with `dry_run` nothing is removed. A process that is using the
+    /// directory continues, and asks again for removed answers.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -102,7 +102,7 @@ impl KeptAnswers {
 }
 
 impl Found {
-    /// The model that answered, and its address.
+    /// The model that answered, with its address.
     fn of(&self) -> Option<String> {
         let bytes = self.around.read(&self.name, MAX_BYTES).ok()?;
         let line = bytes.iter().position(|&byte| byte == b'\n')?;
@@ -111,8 +111,8 @@ impl Found {
     }
 }
 
-/// Calls `see` for each answer and each abandoned temporary file, and then, if asked to, removes the directories of
-/// answers that are empty.
+/// Calls `see` for each answer and each abandoned temporary file; then, if `remove_empty`, removes empty directories
+/// of answers.
 fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io::Result<()> {
     let directory = match Directory::open(cache) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -133,15 +133,15 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io
             }
         }
         if remove_empty {
-            // Does nothing if something is left in it.
+            // Does nothing if the directory is not empty.
             let _ = directory.remove_directory(name);
         }
     }
     Ok(())
 }
 
-/// A file, if it is an answer or an abandoned temporary file. Answers lie in a directory that is named by the first
-/// digits of their hash.
+/// A file, if it is an answer or an abandoned temporary file. Answers are in a directory named by the first digits of
+/// their hash.
 fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
     let text = name.to_str()?;
     let is_answer = first.is_some() && hash(Path::new(text.strip_suffix(".json")?), DIGITS[1]).is_some();
@@ -221,7 +221,7 @@ mod tests {
         let what: Vec<&str> = listed.iter().map(|entry| entry.what.as_str()).collect();
         let at = "at http://localhost/v1/embeddings";
         assert_eq!(what, [format!("a {at} (2)"), format!("b {at} (1)")]);
-        // An answer that is used is not old.
+        // A recently used answer is not old.
         assert!(cache.get(&requests[0]).unwrap().is_some());
         assert!(KeptAnswers::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
         let unused = Selection::UnusedSince(SystemTime::now() - DAY * 30);

@@ -7,8 +7,8 @@ use super::{Call, decode, usage};
 use crate::request::{ChatAnswer, ChatRequest, Message, Origin, Role, Stop};
 use crate::settings::Settings;
 
-/// Messages of the system stand beside the conversation, and an answer that must follow a schema is the input of a tool
-/// that the model has to use.
+/// System messages are separate from the conversation, and an answer that must follow a schema is the input of a tool
+/// that the model is forced to use.
 pub(super) fn chat_call(settings: &Settings, request: &ChatRequest) -> Call {
     let (system, messages): (Vec<&Message>, Vec<&Message>) =
         request.messages.iter().partition(|message| message.role == Role::System);

@@ -1,4 +1,4 @@
-//! Requests as bodies of JSON, and bodies of JSON as answers. Nothing here sends anything.
+//! Encoding requests as JSON bodies, and decoding answers. Nothing here sends anything.
 
 mod anthropic;
 mod openai;
@@ -11,38 +11,38 @@ use crate::budget::Usage;
 use crate::request::{ChatAnswer, ChatRequest, Message, Role};
 use crate::settings::{Endpoint, Provider};
 
-/// Tokens beside those of the texts that a server may count for a message or a request: chat templates, and its own
-/// words about schemas and tools. Anthropic's for a tool are about 350.
+/// Tokens that a server may count for a message or a request in addition to the texts: chat templates, and its own
+/// instructions about schemas and tools. Anthropic's for a tool are about 350.
 const HIDDEN_TOKENS: u64 = 512;
 
 /// A request that is ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Path below the base address.
+    /// Path relative to the base URL.
     pub(crate) path: &'static str,
-    /// The body.
+    /// The JSON body.
     pub(crate) body: Value,
-    /// Which of several answers to the same body.
+    /// Sample number, to distinguish several answers to the same body.
     pub(crate) sample: u32,
-    /// Maximum number of tokens that the server can count.
+    /// Maximum usage that the server can count.
     pub(crate) worst: Usage,
 }
 
 impl Call {
     fn new(path: &'static str, body: Value, sample: u32, output_tokens: u64) -> Self {
-        // A token stands for at least one byte of text, in every tokenizer that falls back to bytes, and the JSON
-        // around a message is longer than what a chat template puts there.
+        // A token stands for at least one byte of text, in every tokenizer with byte fallback, and the JSON around a
+        // message is longer than what a chat template adds.
         let input_tokens = body.to_string().len() as u64 + HIDDEN_TOKENS;
         Self { path, body, sample, worst: Usage { input_tokens, output_tokens } }
     }
 
-    /// About how many tokens the call moves, as rate limits of servers count before they know: four bytes each.
+    /// Approximate tokens of the call, as rate limits of servers count in advance: four bytes each.
     pub(crate) fn typical_tokens(&self) -> u64 {
         self.worst.input_tokens / 4 + self.worst.output_tokens
     }
 }
 
-/// The call that asks `request` of a chat model.
+/// The call for a chat request.
 pub(crate) fn chat_call(endpoint: &Endpoint, request: &ChatRequest) -> Call {
     let mut request = request.clone();
     if !endpoint.settings.json_schema
@@ -63,7 +63,7 @@ pub(crate) fn chat_call(endpoint: &Endpoint, request: &ChatRequest) -> Call {
     }
 }
 
-/// The call that asks for the embeddings of `texts`; `None` where the API has none.
+/// The call for the embeddings of `texts`; `None` if the API does not offer any.
 pub(crate) fn embedding_call(endpoint: &Endpoint, texts: &[&str]) -> Option<Call> {
     match endpoint.settings.provider {
         Provider::Anthropic => None,
@@ -73,7 +73,7 @@ pub(crate) fn embedding_call(endpoint: &Endpoint, texts: &[&str]) -> Option<Call
     }
 }
 
-/// The chat answer in `body`, or what is wrong with it.
+/// Parses the chat answer in `body`; an error says what is wrong with it.
 pub(crate) fn chat_answer(provider: Provider, body: &str) -> Result<ChatAnswer, String> {
     match provider {
         Provider::Anthropic => anthropic::chat_answer(body),
@@ -83,13 +83,13 @@ pub(crate) fn chat_answer(provider: Provider, body: &str) -> Result<ChatAnswer, 
 
 pub(crate) use openai::{embedding_answer, embedding_body};
 
-/// Maximum number of tokens in one direction that a count of one call can mean; what is more is a mistake of the
-/// server's, and no sum of such numbers would mean anything.
+/// Maximum plausible number of tokens in one direction in one call; larger counts are errors of the server, and would
+/// make sums meaningless.
 const MAX_TOKENS: u64 = 1_000_000_000;
 
-/// The tokens that `body` says were used, whatever else is wrong with it. It says nothing if a part is missing, is
-/// no count, or is zero, as no request is empty and no server writes for nothing; only a model that `writes` nothing
-/// needs not say how much it wrote.
+/// The usage reported in `body`, whatever else is wrong with it. `None` if a part is missing, is not a number, or is
+/// zero, since no request is empty and no model writes nothing; only if the model `writes` no text, the output tokens
+/// may be missing.
 pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
     // The rest of a body may be large, and is not kept.
     #[derive(Deserialize)]
@@ -97,12 +97,12 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
         usage: Value,
     }
     let Used { usage } = serde_json::from_str(body).ok()?;
-    // The first of these members that is there. One that is there and no count makes all of it worthless.
+    // The first of these members that is present. If it is not a number, the whole usage is invalid.
     let count = |names: &[&str]| -> Option<Option<u64>> {
         let found = names.iter().find_map(|name| usage.get(name).filter(|value| !value.is_null()));
         found.map_or(Some(None), |value| whole(value).map(Some))
     };
-    // Anthropic counts what it reads from and writes to its own cache beside the input.
+    // Anthropic counts tokens read from and written to its own cache separately from the input.
     let cached = [count(&["cache_creation_input_tokens"])?, count(&["cache_read_input_tokens"])?];
     let cached = cached.into_iter().flatten().fold(0, u64::saturating_add);
     let output_tokens = count(&["completion_tokens", "output_tokens"])?;
@@ -115,14 +115,14 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
     (is_told(usage.input_tokens) && wrote).then_some(usage)
 }
 
-/// A number that counts something; some servers write it with a point.
+/// An integral number; some servers write it with a decimal point.
 fn whole(number: &Value) -> Option<u64> {
     let as_whole =
         |float: f64| (float >= 0.0 && float.fract() == 0.0 && float < 1e18).then_some(float as u64);
     number.as_u64().or_else(|| number.as_f64().and_then(as_whole))
 }
 
-/// What a server says in a body with an error, and whether the account is used up.
+/// The server's message in the body of an error, and whether the account's quota is used up.
 pub(crate) fn server_message(body: &str) -> (String, bool) {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let error = parsed.as_ref().and_then(|body| body.get("error"));

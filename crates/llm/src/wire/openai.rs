@@ -1,5 +1,5 @@
-//! OpenAI's chat completions and embeddings, as many servers speak them.
-//! Source: the API reference of OpenAI, and what Ollama, vLLM and llama.cpp document of it.
+//! OpenAI's chat completions and embeddings, as implemented by many servers.
+//! Source: the API reference of OpenAI, and the documentation of Ollama, vLLM and llama.cpp.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ struct Embedding {
     embedding: Vec<f32>,
 }
 
-/// The vectors in `body`, of which there must be `count` of one length, in the order of the texts.
+/// The vectors in `body`, which must be `count` vectors of equal length, in the order of the texts.
 pub(crate) fn embedding_answer(body: &str, count: usize) -> Result<Vec<Vec<f32>>, String> {
     let list: EmbeddingList = decode(body, "a list of embeddings in `data`")?;
     if list.data.len() != count {
@@ -112,7 +112,7 @@ pub(crate) fn embedding_answer(body: &str, count: usize) -> Result<Vec<Vec<f32>>
     Ok(vectors)
 }
 
-/// The body of an answer with one vector, as it is stored for one text.
+/// The body of an answer with one vector, as stored for one text.
 pub(crate) fn embedding_body(vector: &[f32]) -> Value {
     json!({"data": [{"index": 0, "embedding": vector}]})
 }

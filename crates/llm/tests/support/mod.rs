@@ -3,10 +3,10 @@
 use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};
 use quarry_test_support::model_server::Server;
 
-/// A key with characters that are written in several ways.
+/// A key with characters that can be escaped in several ways.
 pub const SECRET: &str = "sk-do-not+show/this";
 
-/// Short waits, and a price.
+/// Settings with short waits and a price.
 pub fn settings(server: &Server) -> Settings {
     Settings {
         timeout_seconds: 5.0,
@@ -18,7 +18,7 @@ pub fn settings(server: &Server) -> Settings {
     }
 }
 
-/// With [`SECRET`] as its key.
+/// A client with [`SECRET`] as its key.
 pub fn client(settings: Settings) -> Client {
     Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
 }

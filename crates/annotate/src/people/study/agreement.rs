@@ -1,4 +1,4 @@
-//! Agreement of people, and of each annotator with their majority and with the labels of the file.
+//! Agreement between people, and of each annotator with their majority and with the labels of the file.
 
 use quarry_metrics::agreement::{
     Level, krippendorff_alpha, krippendorff_alpha_by_blocks, krippendorff_interval, percent_agreement,
@@ -10,39 +10,39 @@ use serde::Serialize;
 use super::{Annotator, AnnotatorColumns, LabelTable, LabeledPair, Ratings, Share};
 use crate::criterion::Criterion;
 
-/// How far people agree.
+/// Agreement between people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgreementRow {
-    /// With tests or without.
+    /// Whether they wrote test programs.
     pub tests: bool,
-    /// Under which criterion.
+    /// The criterion of their labels.
     pub criterion: Criterion,
-    /// People.
+    /// Number of people.
     pub people: usize,
-    /// Pairs that two of them labeled, or more.
+    /// Number of pairs with two labels or more.
     pub pairs: usize,
-    /// Labels of these pairs.
+    /// Number of labels of these pairs.
     pub labels: usize,
-    /// Share of pairs of labels that are equal, averaged over the pairs.
+    /// Share of equal labels among the pairs of labels, averaged over the pairs.
     pub percent_agreement: Option<f64>,
     /// Krippendorff's α, nominal.
     pub alpha: Option<f64>,
-    /// Its bootstrapped interval.
+    /// Bootstrap interval of α.
     pub interval: Option<Interval>,
-    /// α of blocks of pairs, averaged.
+    /// Mean α of blocks of pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha_by_blocks: Option<f64>,
 }
 
-/// An annotator against the majority of people under a criterion.
+/// An annotator compared with the majority of people under a criterion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Against {
-    /// Share of the pairs with a majority that the annotator labels as it.
+    /// Share of the pairs with a majority on which the annotator agrees with it.
     pub accuracy: Option<Share>,
-    /// Krippendorff's α of all people of a condition, or of a judge together with the people whose majority it is
-    /// compared with; a person alone has none.
+    /// Krippendorff's α of all people of a condition, or of a judge together with the people whose majority is the
+    /// reference; `None` for a single person.
     pub alpha: Option<f64>,
-    /// α of blocks of pairs, averaged.
+    /// Mean α of blocks of pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha_by_blocks: Option<f64>,
 }
@@ -52,14 +52,14 @@ pub struct Against {
 pub struct AnnotatorRow {
     /// A person, a judge, or all people of a condition together.
     pub annotator: String,
-    /// Under [`Criterion::Half`].
+    /// Comparison under [`Criterion::Half`].
     pub half: Against,
-    /// Under [`Criterion::Exact`].
+    /// Comparison under [`Criterion::Exact`].
     pub exact: Against,
 }
 
 impl AnnotatorRow {
-    /// Under a criterion.
+    /// The comparison under a criterion.
     pub(crate) fn under(&self, criterion: Criterion) -> &Against {
         match criterion {
             Criterion::Half => &self.half,
@@ -68,20 +68,20 @@ impl AnnotatorRow {
     }
 }
 
-/// An annotator against the labels of the file.
+/// An annotator compared with the labels of the file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgainstFile {
-    /// Who.
+    /// The annotator.
     pub annotator: String,
-    /// Under which criterion the annotator labeled; what the file's labels mean is for its reader to know.
+    /// The criterion of the annotator's labels; the meaning of the file's labels is up to the reader.
     pub criterion: Criterion,
-    /// Pairs with a label of the file that the annotator said something of, if only that it cannot be decided.
+    /// Pairs with a label in the file and any reply of the annotator, even that it cannot be decided.
     pub pairs: usize,
-    /// Share of the pairs with both labels in which they agree.
+    /// Share of agreement over the pairs with both labels.
     pub accuracy: Share,
-    /// Precision, recall and F1 of the pairs that are answered.
+    /// Precision, recall and F1 for the pairs that are answered.
     pub positive: ClassScores,
-    /// Krippendorff's α of the two, nominal.
+    /// Nominal Krippendorff's α of the two.
     pub alpha: Option<f64>,
 }
 
@@ -118,7 +118,7 @@ impl LabelTable<'_> {
         krippendorff_alpha_by_blocks(ratings, Level::Nominal, self.options.block?)
     }
 
-    /// People by condition, then each person, then each judge; those of whom there is nothing to say are left out.
+    /// People by condition, then each person, then each judge; rows without any number are omitted.
     pub(crate) fn annotator_rows(&self) -> Vec<AnnotatorRow> {
         let experts = self.experts();
         let row = |annotator: String, who: &[AnnotatorColumns], together: &[AnnotatorColumns]| {
@@ -153,7 +153,7 @@ impl LabelTable<'_> {
             let Some(majority) = self.majority(pair, criterion) else { continue };
             let mut sayers = experts.iter().filter(|voice| pair.said_by(voice, criterion).is_some());
             let (first, more) = (sayers.next(), sayers.next().is_some());
-            // Who alone is the majority is not compared with it.
+            // A person who alone is the majority is not compared with it.
             let is_alone = |voice: &AnnotatorColumns| {
                 !more && first.is_some_and(|first| first.iter().any(|column| voice.contains(column)))
             };
@@ -171,7 +171,7 @@ impl LabelTable<'_> {
             return Against::default();
         };
         let mut ratings = self.ratings(together, criterion);
-        // Blocks are of the pairs that people labeled.
+        // Blocks consist of the pairs that people labeled.
         ratings.retain(|row| row.iter().flatten().count() > 1);
         Against {
             accuracy: Some(accuracy),

@@ -1,4 +1,4 @@
-//! What ledgers hold, as the values that a study is made of.
+//! Collecting the data of a study from ledgers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,32 +13,32 @@ use crate::people::{Answers, Preferred, Subject};
 /// The data of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyData {
-    /// Who labeled, people first, by name.
+    /// The annotators: people first, by name.
     pub annotators: Vec<Annotator>,
-    /// Pairs that people labeled, or whose file has a label that a judge can be compared with.
+    /// Pairs that people labeled, or that have a label in the file to compare a judge with.
     pub pairs: Vec<LabeledPair>,
-    /// What labels of pairs took.
+    /// The effort behind labels of pairs.
     pub work: Vec<LabelWork>,
     /// Ratings, by guideline.
     pub scales: Vec<Scale>,
     /// Preferences.
     pub votes: Vec<PreferenceVote>,
-    /// What is said of generated code: who, whose code, what.
+    /// Reviews of generated code: person, model, decision.
     pub reviews: Vec<(String, String, GeneratedStatus)>,
 }
 
 /// The effort behind a label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelWork {
-    /// Who.
+    /// Name of the person.
     pub person: String,
     /// Whether test programs were asked for.
     pub tests: bool,
-    /// Stands for the pair.
+    /// Index of the pair.
     pub pair: usize,
-    /// What the program came to, and how many tests it has.
+    /// The result of the test program, and its number of tests.
     pub program: Option<(RunResult, u64)>,
-    /// How long it took.
+    /// Time taken, in minutes, if given.
     pub minutes: Option<f64>,
 }
 
@@ -47,14 +47,14 @@ pub struct LabelWork {
 pub struct Scale {
     /// The name of the guideline.
     pub guideline: String,
-    /// What was rated.
+    /// The rated items.
     pub items: Vec<ScoredItem>,
 }
 
-/// Something that was rated.
+/// A rated item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoredItem {
-    /// The system, of a list.
+    /// The system, for a list of results.
     pub system: Option<String>,
     /// Ratings by person.
     pub people: BTreeMap<String, f64>,
@@ -65,35 +65,35 @@ pub struct ScoredItem {
 /// A preference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PreferenceVote {
-    /// Stands for the query with its two answers.
+    /// Hash of the query with its two answers.
     pub content: String,
-    /// The systems, as they were shown.
+    /// The systems, in the order shown.
     pub sides: [String; 2],
-    /// Who.
+    /// Name of the person.
     pub person: String,
-    /// Which is better.
+    /// The preferred side.
     pub prefers: Preferred,
 }
 
 /// A judge whose verdicts are studied.
 #[derive(Clone, Copy, Debug)]
 pub struct StudiedJudge<'a> {
-    /// The ledger.
+    /// The ledger with its verdicts.
     pub ledger: &'a Ledger,
-    /// Its number in there.
+    /// Its number in the ledger.
     pub judge: i64,
-    /// How tables call it.
+    /// Its name in tables.
     pub name: &'a str,
-    /// What its labels speak of.
+    /// What its labels count as an answer.
     pub criterion: Criterion,
 }
 
-/// The grade from which on a verdict says that the code does all that the query asks for, and more than half of it:
-/// Query4Code's classes.
+/// The minimum grades with which the code does all that the query asks for, and more than half of it: Query4Code's
+/// classes.
 const EXACT_GRADE: u8 = 3;
 const HALF_GRADE: u8 = 2;
 
-/// Pairs by id and content, as ledgers of different plans may use an id twice.
+/// Pairs by id and content, because ledgers of different plans may use the same id.
 #[derive(Default)]
 struct Pairs {
     positions: HashMap<(String, String), usize>,
@@ -118,7 +118,7 @@ impl Pairs {
     }
 }
 
-/// What a verdict says under each criterion.
+/// A verdict as a label under each criterion.
 fn label(verdict: Verdict, criterion: Criterion) -> Label {
     let answered = match verdict.outcome {
         Outcome::Yes => Some(true),
@@ -135,11 +135,11 @@ fn label(verdict: Verdict, criterion: Criterion) -> Label {
     }
 }
 
-/// Ratings as they come, by guideline.
+/// Ratings by guideline, while they are collected.
 #[derive(Default)]
 struct Scales(BTreeMap<String, Items>);
 
-/// What was rated under a guideline, the position of each by its content, and the pairs among them.
+/// The rated items of a guideline, their positions by content, and the pairs among them.
 #[derive(Default)]
 struct Items {
     positions: HashMap<String, usize>,
@@ -179,8 +179,8 @@ impl Scales {
     }
 }
 
-/// Gathers what people said with `ledgers`, each given once, and what `judges` said of the pairs that people or files
-/// label.
+/// Collects the replies of people from `ledgers`, each given once, and the verdicts of `judges` on the pairs that
+/// people or files label.
 ///
 /// # Errors
 /// When a ledger cannot be read.
@@ -190,7 +190,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
     let labeled = ledgers.iter().map(|ledger| ledger.labeled()).collect::<Result<Vec<_>, _>>()?;
     let PeopleLabels { guidelines, said } = PeopleLabels::joined(labeled);
     let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
-    // The judges go first, so that pairs are in the order of their files.
+    // The judges first, so that pairs are in the order of their files.
     for judge in judges {
         let who = annotators.entry(Annotator::Judge { name: judge.name.to_owned() }).or_default();
         judge.ledger.for_each_comparable(
@@ -245,7 +245,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
         gathered.annotators.push(who);
         for (position, label) in labels {
             let known = pairs.pairs[position].labels.entry(annotator).or_default();
-            // Under several guidelines the later label counts where both speak of a criterion.
+            // If labels by several guidelines say something under a criterion, the latest counts.
             known.exact = label.exact.or(known.exact);
             known.half = label.half.or(known.half);
             known.said.extend(label.said);

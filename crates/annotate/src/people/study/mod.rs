@@ -1,8 +1,8 @@
-//! What labels of people and judges come to: the annotator tables of the papers, as a function of values.
+//! Statistics of the labels of people and judges: the annotator tables of the papers, as a pure function.
 //!
-//! Two criteria run through all of it: *exact*, whether the code does all that a query asks for, and *50 %*, whether
-//! it does more than half of it. A label counts under those that its guideline speaks of, and nothing is concluded
-//! from one to the other.
+//! There are two criteria: *exact*, whether the code does all that a query asks for, and *50 %*, whether it does more
+//! than half of it. A label counts only under the criteria that its guideline covers; nothing is inferred from one to
+//! the other.
 
 mod agreement;
 mod gather;
@@ -28,7 +28,7 @@ pub use people::{PreferenceRow, ProgramRow, ReviewRow, ScoreAgreement, ScoreRow,
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Annotator {
-    /// A person, with test programs or without: the same person in both ways is two annotators.
+    /// A person, with or without test programs: the same person in both conditions is two annotators.
     Person {
         /// Their name.
         name: String,
@@ -37,13 +37,13 @@ pub enum Annotator {
     },
     /// A judge with its model.
     Judge {
-        /// The name that the person labels under, or the judge's title.
+        /// The person's name, or the judge's title.
         name: String,
     },
 }
 
 impl Annotator {
-    /// As tables have it.
+    /// The name in tables.
     pub fn title(&self) -> String {
         match self {
             Self::Person { name, tests } => format!("{name}, {}", condition(*tests)),
@@ -52,26 +52,26 @@ impl Annotator {
     }
 }
 
-/// As tables have it.
+/// The name of the condition in tables.
 pub(crate) fn condition(tests: bool) -> &'static str {
     if tests { "with tests" } else { "without tests" }
 }
 
-/// What an annotator says of a pair.
+/// An annotator's label of a pair.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Label {
-    /// Under [`Criterion::Exact`].
+    /// The label under [`Criterion::Exact`].
     pub exact: Option<bool>,
-    /// Under [`Criterion::Half`].
+    /// The label under [`Criterion::Half`].
     pub half: Option<bool>,
-    /// The names of the values given, by guideline.
+    /// The names of the labels given, by guideline.
     pub said: BTreeMap<String, String>,
-    /// What should be remembered.
+    /// A free-text comment; may be empty.
     pub comment: String,
 }
 
 impl Label {
-    /// Under a criterion.
+    /// The label under a criterion; `None` if it says nothing under it.
     pub fn under(&self, criterion: Criterion) -> Option<bool> {
         match criterion {
             Criterion::Exact => self.exact,
@@ -80,14 +80,14 @@ impl Label {
     }
 }
 
-/// A pair with all that was said of it.
+/// A pair with all its labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabeledPair {
     /// Its id.
     pub id: String,
     /// Whether the label of its file says that the code answers the query.
     pub file: Option<bool>,
-    /// By the position of the annotator.
+    /// Labels by the index of the annotator.
     pub labels: BTreeMap<usize, Label>,
 }
 
@@ -97,16 +97,16 @@ impl LabeledPair {
     }
 }
 
-/// Whose majority is the reference.
+/// The people whose majority is the reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReferenceMajority {
-    /// People who wrote tests if any did, else those who did not.
+    /// People who wrote tests if there are any, otherwise those who did not.
     #[default]
     Auto,
     /// People who wrote tests.
     WithTests,
-    /// People who wrote none.
+    /// People who wrote no tests.
     WithoutTests,
     /// All people.
     People,
@@ -115,42 +115,42 @@ pub enum ReferenceMajority {
 /// Options of a study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Whose majority is the reference.
+    /// The people whose majority is the reference.
     pub truth: ReferenceMajority,
-    /// People who must have labeled a pair for there to be a majority.
+    /// Minimum number of labels of a pair for a majority.
     pub min_labels: usize,
-    /// Pairs below this α of their own, under either criterion, are removed.
+    /// Pairs whose own α is below this, under either criterion, are removed.
     pub min_alpha: Option<f64>,
-    /// Pairs of a block of which α is also averaged, as CoSQA+ does with 100.
+    /// Block size in pairs for also averaging α over blocks, as CoSQA+ does with 100.
     pub block: Option<usize>,
-    /// What counts as executable: one of [`EXECUTABLE_RULES`](crate::EXECUTABLE_RULES).
+    /// The definition of executable: one of [`EXECUTABLE_RULES`](crate::EXECUTABLE_RULES).
     pub executable_rule: &'static str,
-    /// How intervals are drawn; its `confidence` holds for all.
+    /// How intervals are bootstrapped; its `confidence` applies to all intervals.
     pub bootstrap: Bootstrap,
 }
 
 /// The results of a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
-    /// Whose majority was taken for the truth.
+    /// The people whose majority was the reference.
     pub truth: ReferenceMajority,
-    /// Pairs that people labeled or whose file has a label.
+    /// Pairs that people labeled or that have a label in the file.
     pub pairs: usize,
-    /// Agreement of people, by condition and criterion.
+    /// Agreement between people, by condition and criterion.
     pub agreement: Vec<AgreementRow>,
-    /// As `agreement`, before pairs were removed.
+    /// The same before pairs were removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agreement_before_removal: Vec<AgreementRow>,
-    /// Pairs that were removed, with the α of their labels.
+    /// Removed pairs, with the α of their labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<(String, f64)>,
-    /// Each annotator against the majority.
+    /// Each annotator compared with the majority.
     pub annotators: Vec<AnnotatorRow>,
-    /// Each annotator against the labels of the file.
+    /// Each annotator compared with the labels of the file.
     pub against_file: Vec<AgainstFile>,
-    /// What counts as executable.
+    /// The definition of executable.
     pub executable_rule: &'static str,
-    /// Test programs of people and the time that they took.
+    /// Test programs of people and the time taken.
     pub programs: Vec<ProgramRow>,
     /// Ratings on a scale.
     pub scores: Vec<ScoreRow>,
@@ -160,14 +160,14 @@ pub struct Study {
     pub systems: Vec<SystemRow>,
     /// Preferences between two sides.
     pub preferences: Vec<PreferenceRow>,
-    /// What people say of generated code.
+    /// Reviews of generated code.
     pub reviews: Vec<ReviewRow>,
-    /// Pairs on which people disagree, or a judge disagrees with their majority; if there is no majority, pairs on
-    /// which any two annotators disagree.
+    /// Pairs on which people disagree, or a judge disagrees with their majority; without a majority, pairs on which
+    /// any two annotators disagree.
     pub disagreements: Vec<Disagreement>,
 }
 
-/// A pair on which not all agree.
+/// A pair with different labels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disagreement {
     /// Id of the pair.
@@ -176,14 +176,14 @@ pub struct Disagreement {
     pub criterion: Criterion,
     /// The majority of people; `None` if there is none.
     pub majority: Option<bool>,
-    /// Whether people disagree among themselves, and not only a judge with them.
+    /// Whether people disagree among themselves, rather than only a judge with them.
     pub among_people: bool,
-    /// Who says what, with their comment.
+    /// The annotators' labels: name, label, comment.
     pub labels: Vec<(String, bool, String)>,
 }
 
 impl Study {
-    /// Of what was gathered.
+    /// Computes the study of the collected data.
     pub fn new(gathered: &StudyData, options: &StudyOptions) -> Self {
         let any_tests =
             gathered.annotators.iter().any(|who| matches!(who, Annotator::Person { tests: true, .. }));
@@ -224,7 +224,7 @@ impl Study {
     }
 }
 
-/// The labels of some pairs.
+/// The labels of a set of pairs.
 pub(crate) struct LabelTable<'a> {
     pub(crate) annotators: &'a [Annotator],
     pub(crate) pairs: Vec<&'a LabeledPair>,
@@ -232,19 +232,19 @@ pub(crate) struct LabelTable<'a> {
     pub(crate) options: &'a StudyOptions,
 }
 
-/// A row for each pair, a column for each of some annotators.
+/// A row for each pair, with a column for each annotator.
 pub(crate) type Ratings = Vec<Vec<Option<f64>>>;
 
-/// The columns of one annotator: of what is said under several, the first counts.
+/// The columns of one annotator: if several have a label, the first counts.
 pub(crate) type AnnotatorColumns = Vec<usize>;
 
 impl LabelTable<'_> {
-    /// The people whose majority is the truth.
+    /// The people whose majority is the reference.
     pub(crate) fn experts(&self) -> Vec<AnnotatorColumns> {
         match self.truth {
             ReferenceMajority::WithTests => self.voices(true),
             ReferenceMajority::WithoutTests => self.voices(false),
-            // Who labeled with tests and without has one voice: what was tested counts.
+            // A person who labeled both with and without tests counts once: labels with tests take precedence.
             ReferenceMajority::Auto | ReferenceMajority::People => {
                 let mut voices: BTreeMap<&str, AnnotatorColumns> = BTreeMap::new();
                 for column in [true, false].into_iter().flat_map(|tests| self.people(tests)) {
@@ -257,7 +257,7 @@ impl LabelTable<'_> {
         }
     }
 
-    /// The people who worked with tests or without.
+    /// The people who worked with tests, or without.
     pub(crate) fn voices(&self, tests: bool) -> Vec<AnnotatorColumns> {
         self.people(tests).map(|column| vec![column]).collect()
     }
@@ -268,7 +268,7 @@ impl LabelTable<'_> {
         (0..self.annotators.len()).filter(move |column| is_wanted(&self.annotators[*column]))
     }
 
-    /// What some annotators say, under a criterion.
+    /// The labels of some annotators under a criterion.
     pub(crate) fn ratings(&self, voices: &[AnnotatorColumns], criterion: Criterion) -> Ratings {
         let rating = |pair: &LabeledPair, voice: &AnnotatorColumns| {
             pair.said_by(voice, criterion).map(|label| f64::from(u8::from(label)))
@@ -276,7 +276,7 @@ impl LabelTable<'_> {
         self.pairs.iter().map(|pair| voices.iter().map(|voice| rating(pair, voice)).collect()).collect()
     }
 
-    /// What most of the experts say of a pair; `None` where too few do, or as many say the one as the other.
+    /// The experts' majority label of a pair; `None` with too few labels or a tie.
     pub(crate) fn majority(&self, pair: &LabeledPair, criterion: Criterion) -> Option<bool> {
         let experts = self.experts();
         let labels = experts.iter().filter_map(|voice| pair.said_by(voice, criterion));
@@ -285,7 +285,7 @@ impl LabelTable<'_> {
         enough.then_some(yes.len() > no.len())
     }
 
-    /// Removes the pairs of which α of the experts' labels is below `minimum`, and gives them with that.
+    /// Removes the pairs for which α of the experts' labels is below `minimum`, and returns them with it.
     fn remove_below(&mut self, minimum: f64) -> Vec<(String, f64)> {
         let experts = self.experts();
         let by_criterion = Criterion::ALL
@@ -311,7 +311,7 @@ impl LabelTable<'_> {
             let differ = |labels: &[bool]| labels.contains(&true) && labels.contains(&false);
             let (judges, people): (Vec<usize>, Vec<usize>) = (0..self.annotators.len()).partition(is_judge);
             let judges: Vec<bool> = judges.iter().filter_map(said).collect();
-            // Without a majority, who counts for it does not matter.
+            // Without a majority, it does not matter who counts for it.
             let people: Vec<bool> = match majority {
                 Some(_) => experts.iter().filter_map(|voice| pair.said_by(voice, criterion)).collect(),
                 None => people.iter().filter_map(said).collect(),
@@ -349,20 +349,20 @@ pub struct Share {
     pub of: usize,
     /// `hits / of`.
     pub share: f64,
-    /// Wilson's interval; of labels of several people the bootstrapped one, pairs being drawn.
+    /// Wilson interval; for labels of several people the bootstrap interval, resampling pairs.
     pub interval: Option<Interval>,
 }
 
 impl Share {
-    /// `None` without cases.
+    /// Returns `None` without cases.
     pub(crate) fn new(hits: usize, of: usize, confidence: f64) -> Option<Self> {
         let interval = wilson_interval(hits, of, confidence);
         (of > 0).then(|| Self { hits, of, share: hits as f64 / of as f64, interval })
     }
 
-    /// Of labels of pairs, each pair with its hits and its labels. What several people say of a pair is not
-    /// independent, so that pairs are drawn for the interval. Where all labels are hits, or none is, drawing shows no
-    /// spread, and the interval is Wilson's of the pairs.
+    /// The share of labels, given the hits and labels of each pair. Several people's labels of a pair are not
+    /// independent, so the interval resamples pairs. If all labels are hits, or none is, resampling shows no spread,
+    /// and the interval is Wilson's for the number of pairs.
     pub(crate) fn of_labels(pairs: &[(usize, usize)], bootstrap: &Bootstrap) -> Option<Self> {
         let sum = |drawn: &mut dyn Iterator<Item = usize>| {
             drawn.fold((0, 0), |sum, pair| (sum.0 + pairs[pair].0, sum.1 + pairs[pair].1))

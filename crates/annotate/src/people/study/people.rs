@@ -1,4 +1,4 @@
-//! What people's programs, ratings, preferences and reviews come to.
+//! Statistics of people's programs, ratings, preferences and reviews.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,43 +11,43 @@ use super::{Ratings, Share, StudyOptions};
 use crate::ledger::GeneratedStatus;
 use crate::people::Preferred;
 
-/// What the test programs of somebody came to, and the time that labels took.
+/// The results of a person's test programs, and the time taken for labels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProgramRow {
-    /// Who, and how they worked; all who worked so together in the first row of a condition.
+    /// The person and condition; the first row of a condition is all people of it together.
     pub people: String,
-    /// Labels.
+    /// Number of labels.
     pub labels: usize,
-    /// Labels with a test program.
+    /// Number of labels with a test program.
     pub programs: usize,
-    /// Programs by what they came to.
+    /// Number of programs by result.
     pub results: BTreeMap<&'static str, usize>,
-    /// Share of the programs whose assertions held or did not.
+    /// Share of executable programs: their assertions held or failed.
     pub executable: Option<Share>,
-    /// Assertions of a program.
+    /// Mean number of assertions per program.
     pub mean_tests: Option<f64>,
-    /// Labels of which the time is known.
+    /// Number of labels with a known time.
     pub timed: usize,
-    /// Mean time of a label, in minutes.
+    /// Mean time per label, in minutes.
     pub mean_minutes: Option<f64>,
-    /// Median time of a label, in minutes.
+    /// Median time per label, in minutes.
     pub median_minutes: Option<f64>,
 }
 
 /// Ratings of one rater on a scale.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoreRow {
-    /// The guideline.
+    /// The name of the guideline.
     pub guideline: String,
     /// A person or a judge.
     pub rater: String,
-    /// What was rated.
+    /// Number of rated items.
     pub items: usize,
     /// Mean rating.
     pub mean: f64,
-    /// Who the rater is compared with: a judge, or the mean of the other people.
+    /// The rater compared with: a judge, or the mean of the other people.
     pub against: Option<String>,
-    /// What both rated.
+    /// Number of items that both rated.
     pub common: usize,
     /// Pearson's r.
     pub pearson: Option<f64>,
@@ -55,71 +55,71 @@ pub struct ScoreRow {
     pub kendall: Option<f64>,
 }
 
-/// How far people agree on a scale.
+/// Agreement between people on a scale.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoreAgreement {
-    /// The guideline.
+    /// The name of the guideline.
     pub guideline: String,
-    /// People.
+    /// Number of people.
     pub people: usize,
-    /// What two of them rated, or more.
+    /// Number of items with two ratings or more.
     pub items: usize,
-    /// Krippendorff's α, ordinal.
+    /// Ordinal Krippendorff's α.
     pub alpha_ordinal: Option<f64>,
-    /// Krippendorff's α, nominal.
+    /// Nominal Krippendorff's α.
     pub alpha_nominal: Option<f64>,
 }
 
 /// Ratings of a system's lists of results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SystemRow {
-    /// The guideline.
+    /// The name of the guideline.
     pub guideline: String,
     /// The system.
     pub system: String,
-    /// Lists.
+    /// Number of lists.
     pub lists: usize,
-    /// Ratings.
+    /// Number of ratings.
     pub ratings: usize,
-    /// Mean over the lists of their mean rating.
+    /// Mean over the lists of each list's mean rating.
     pub mean: f64,
-    /// Its bootstrapped interval, lists being drawn.
+    /// Bootstrap interval of the mean, resampling lists.
     pub interval: Option<Interval>,
 }
 
-/// Which of two systems people prefer.
+/// People's preference between two systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PreferenceRow {
     /// The two systems, in alphabetical order.
     pub systems: [String; 2],
-    /// People.
+    /// Number of people.
     pub people: usize,
     /// Votes for the first, for the second, and for neither.
     pub votes: [usize; 3],
-    /// Share of the first among the votes for either, which is what the papers print.
+    /// Share of votes for the first among those for either, as in the papers.
     pub vote_share: Option<f64>,
-    /// Queries that the first wins, that the second wins, and that are tied, by the majority of their votes.
+    /// Number of queries won by the first, won by the second, and tied, by the majority of their votes.
     pub queries: [usize; 3],
-    /// Share of the first among the queries that either wins. Votes on one query are not independent, queries are.
+    /// Share of the first among the queries won by either. Votes on one query are not independent; queries are.
     pub share: Option<Share>,
     /// p-value of the exact two-sided sign test over these queries.
     pub p: f64,
-    /// Krippendorff's α of the votes, nominal.
+    /// Nominal Krippendorff's α of the votes.
     pub alpha: Option<f64>,
 }
 
-/// What somebody says of a model's code.
+/// A person's reviews of a model's code.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReviewRow {
-    /// Who.
+    /// The person.
     pub person: String,
-    /// Whose code.
+    /// The model.
     pub model: String,
-    /// How often it can stand as it is.
+    /// Number of codes approved unchanged.
     pub approved: usize,
-    /// How often as it was edited.
+    /// Number of codes approved after an edit.
     pub edited: usize,
-    /// How often not.
+    /// Number of codes rejected.
     pub rejected: usize,
 }
 
@@ -180,7 +180,7 @@ fn program_row(people: String, work: &[&LabelWork], options: &StudyOptions) -> P
     }
 }
 
-/// A person with each judge and with the mean of the other people, and each judge by itself.
+/// Compares each person with each judge and with the mean of the other people, and lists each judge.
 pub(crate) fn scores(gathered: &StudyData) -> Vec<ScoreRow> {
     let mut rows = Vec::new();
     for scale in &gathered.scales {
@@ -216,7 +216,7 @@ fn raters<'a>(
     scale.items.iter().flat_map(|item| of(item).keys().cloned()).collect()
 }
 
-/// A value for each item of a scale.
+/// A value for each item of a scale, if it was rated.
 type Scores = Vec<Option<f64>>;
 
 fn score_row(scale: &Scale, rater: &str, own: &Scores, against: Option<(&str, Scores)>) -> Option<ScoreRow> {
@@ -291,7 +291,7 @@ pub(crate) fn preferences(gathered: &StudyData, options: &StudyOptions) -> Vec<P
 }
 
 fn preference(systems: [&str; 2], all: &[&PreferenceVote], options: &StudyOptions) -> PreferenceRow {
-    /// 0 for the first, 1 for the second, 2 for neither.
+    /// Index of the choice: 0 for the first, 1 for the second, 2 for neither.
     fn choice(vote: &PreferenceVote, systems: [&str; 2]) -> usize {
         match vote.prefers {
             Preferred::Neither => 2,
@@ -330,7 +330,7 @@ fn preference(systems: [&str; 2], all: &[&PreferenceVote], options: &StudyOption
         vote_share: (either > 0).then(|| votes[0] as f64 / either as f64),
         queries,
         share: Share::new(queries[0], queries[0] + queries[1], options.bootstrap.confidence),
-        // The exact test of McNemar is the sign test of the cases that differ.
+        // McNemar's exact test is the sign test on the discordant cases.
         p: mcnemar(winners).p,
         alpha: krippendorff_alpha(&table, Level::Nominal),
     }

@@ -1,4 +1,4 @@
-//! A study as tables, with what the papers print.
+//! A study as tables, in the layout of the papers.
 
 use quarry_metrics::significance::Interval;
 use quarry_metrics::table::Table;
@@ -6,7 +6,7 @@ use quarry_metrics::table::Table;
 use super::{Against, AgainstFile, AnnotatorRow, Disagreement, ScoreRow, Share, Study, condition};
 use crate::criterion::Criterion;
 
-/// Disagreements that are listed; all of them are in the study.
+/// Maximum number of disagreements listed; the study contains all of them.
 const MAX_LISTED: usize = 20;
 
 fn number(value: Option<f64>, digits: usize) -> String {
@@ -26,7 +26,7 @@ fn yes(label: bool) -> &'static str {
 }
 
 impl Study {
-    /// The tables that have rows, each with its title.
+    /// The non-empty tables with their titles.
     pub fn tables(&self) -> Vec<(String, Table)> {
         let agreement = |title: &str, rows| (title.to_owned(), agreement(rows));
         let mut tables = vec![
@@ -61,7 +61,7 @@ impl Study {
         table
     }
 
-    /// As in the papers, 50 % first; without the columns of a criterion that nobody labeled by.
+    /// As in the papers, 50 % first; columns of a criterion that nobody used are omitted.
     fn annotator_table(&self) -> Table {
         let rows = &self.annotators;
         let mut criteria = vec![Criterion::Half, Criterion::Exact];

@@ -1,4 +1,5 @@
-//! A study of ten pairs whose numbers come from the packages krippendorff, scikit-learn, SciPy and statsmodels.
+//! A study of ten pairs; the expected numbers come from the packages krippendorff, scikit-learn, SciPy and
+//! statsmodels.
 
 use std::collections::BTreeMap;
 
@@ -119,10 +120,10 @@ fn whose_majority_is_the_truth_is_a_choice() {
         let accuracy = row(&study, "model").exact.accuracy.unwrap();
         (study.truth, accuracy.hits, accuracy.of)
     };
-    // Without tests most say 1 1 1 0 0 1 0 1 1 0; pairs 6 and 9 have two labels.
+    // The majority of those without tests is 1 1 1 0 0 1 0 1 1 0; pairs 6 and 9 have two labels.
     assert_eq!(of(ReferenceMajority::WithoutTests, 1), (ReferenceMajority::WithoutTests, 6, 10));
     assert_eq!(of(ReferenceMajority::WithoutTests, 3), (ReferenceMajority::WithoutTests, 5, 8));
-    // Of all six, pair 8 is a tie.
+    // With all six, pair 8 is a tie.
     assert_eq!(of(ReferenceMajority::People, 1), (ReferenceMajority::People, 6, 9));
 }
 
@@ -130,7 +131,7 @@ fn whose_majority_is_the_truth_is_a_choice() {
 fn who_alone_is_the_majority_is_not_compared_with_it() {
     let mut gathered = gathered();
     for (column, pair) in gathered.pairs.iter_mut().enumerate() {
-        // Bob labels one pair beside Ann, and nobody else does.
+        // Only one pair has labels of two people: Ann and Bob.
         pair.labels.retain(|number, _| [0, 3, 6].contains(number) || (*number, column) == (1, 2));
     }
     let study = Study::new(&gathered, &options());
@@ -157,7 +158,7 @@ fn pairs_on_which_people_disagree_are_removed_and_listed() {
     let all = Study::new(&gathered(), &options());
     let listed: Vec<(&str, bool)> =
         all.disagreements.iter().map(|pair| (pair.pair.as_str(), pair.among_people)).collect();
-    // The model alone disagrees on 5 and 9.
+    // Only the model disagrees on 5 and 9.
     assert_eq!(listed, [("2", true), ("4", true), ("5", false), ("7", true), ("8", true), ("9", false)]);
     assert_eq!(all.disagreements[0].majority, Some(true));
     assert_eq!(all.disagreements[0].labels[1], ("bob, with tests".to_owned(), false, String::new()));
@@ -201,7 +202,7 @@ fn a_label_counts_only_under_what_it_speaks_of() {
     let mut gathered = gathered();
     for pair in &mut gathered.pairs {
         for (number, label) in &mut pair.labels {
-            // The model judges by 50 %, and two of the people labeled by both.
+            // The model judges by the criterion 50 %, and two of the people label by both.
             if *number == 6 {
                 (label.half, label.exact) = (label.exact, None);
             } else if *number < 2 {
@@ -220,7 +221,7 @@ fn a_label_counts_only_under_what_it_speaks_of() {
         criteria,
         [(true, Criterion::Exact, 3), (true, Criterion::Half, 2), (false, Criterion::Exact, 3)]
     );
-    // Who only ever says yes has no α.
+    // α is undefined if everybody always says yes.
     assert_eq!(study.agreement[1].alpha, None);
 }
 
@@ -230,7 +231,7 @@ fn several_labels_of_a_pair_are_no_several_pairs() {
         let accuracy = row(study, name).exact.accuracy.unwrap();
         accuracy.interval.map(|interval| interval.high - interval.low).unwrap()
     };
-    // Three who always say the same of ten pairs know as much as one of them.
+    // Three people who always give the same labels add no information beyond one.
     let mut gathered = gathered();
     for pair in &mut gathered.pairs {
         let label = pair.labels[&0].clone();
@@ -246,7 +247,7 @@ fn several_labels_of_a_pair_are_no_several_pairs() {
     let (one, all) = (interval(&study, "dee, without tests"), interval(&study, "people, without tests"));
     assert_eq!(row(&study, "people, without tests").exact.accuracy.unwrap().of, 30);
     assert!(all > 0.9 * one && all < 1.3 * one, "{one} {all}");
-    // What is always right is not certain for that.
+    // A small sample without errors is not certain.
     let certain = Share::of_labels(&[(3, 3), (3, 3)], &options.bootstrap).unwrap();
     assert_eq!((certain.share, certain.interval), (1.0, Share::new(2, 2, 0.95).unwrap().interval));
 }
@@ -367,7 +368,7 @@ fn preferences_count_queries_and_not_sides() {
     near(one.vote_share, 7.0 / 8.0);
     near(Some(one.p), 0.070_312_5);
     near(one.share.and_then(|share| share.interval).map(|interval| interval.low), 0.529_111_817_787_146_6);
-    // A second person makes one more query a tie, and no query twice.
+    // The second person turns one more query into a tie; no query is counted twice.
     votes.extend([vote(0, "bob", "old"), vote(1, "bob", "new")]);
     let two = only(votes);
     assert_eq!((two.people, two.votes, two.queries), (2, [8, 2, 1], [6, 1, 2]));

@@ -1,6 +1,5 @@
-//! Decides whether this build can run programs: only on Linux, and there not if somebody wants to see what other
-//! systems compile (`QUARRY_NO_SANDBOX=1`; `--cfg quarry_no_sandbox` in `RUSTFLAGS` does the same, and compiles all
-//! else anew).
+//! Decides whether this build can run programs: only on Linux, unless `QUARRY_NO_SANDBOX=1` is set to compile what
+//! other systems do (`--cfg quarry_no_sandbox` in `RUSTFLAGS` has the same effect, but recompiles everything).
 
 #![allow(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
 

@@ -1,4 +1,4 @@
-//! The connection to the server, kept up when it restarts, and the streams that must exist.
+//! The connection to the server, which survives its restarts, and creation of the streams.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,27 +17,27 @@ use crate::error::QueueError;
 use crate::lock;
 use crate::subject::{ALL_REPLIES, ALL_TASKS, REPLIES, TASKS};
 
-/// How long tasks and replies that nobody fetches are kept.
+/// How long unfetched tasks and replies are kept.
 const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Maximum time for one request to the server.
+/// Time limit for one request to the server.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After this time of failures the user is told.
+/// The user is notified after failures for this long.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// How often a wait checks whether the user asked to stop.
+/// Interval at which waits check whether the user stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Receives messages for the user while work goes on.
+/// Shows messages to the user during work.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// A connection to a NATS server with JetStream. It comes back when the server does. Clones are the same connection.
+/// A connection to a NATS server with JetStream, restored after the server restarts. Clones share the connection.
 #[derive(Clone)]
 pub struct Connection(Arc<Inner>);
 
 struct Inner {
-    /// Its one thread runs everything asynchronous.
+    /// Runs all asynchronous code, in one thread.
     runtime: Runtime,
     client: Client,
     context: Context,
@@ -46,7 +46,7 @@ struct Inner {
     address: String,
     stop: Arc<AtomicBool>,
     notice: Notice,
-    /// Messages that are told once and were told.
+    /// Messages that are shown only once and were already shown.
     told: Mutex<HashSet<String>>,
 }
 
@@ -57,13 +57,13 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects to the server at `url`, however long it takes to start, and creates the streams if they do not exist. A
-    /// user and a password, or a token, may be part of the address; no message repeats them. `stop` ends every wait,
-    /// now and later.
+    /// Connects to the server at `url`, waiting for it to start if necessary, and creates the streams if they do not
+    /// exist. The address may contain a user and password, or a token; no message repeats them. `stop` ends every
+    /// wait, now and later.
     ///
     /// # Errors
-    /// When the address is invalid, the server refuses, or it has no JetStream; [`QueueError::Stopped`] when `stop` was
-    /// set before it answered.
+    /// When the address is invalid, the server refuses, or it has no JetStream; [`QueueError::Stopped`] when `stop`
+    /// was set before it answered.
     pub fn open(url: &str, stop: Arc<AtomicBool>, notice: Notice) -> Result<Self, QueueError> {
         let server: ServerAddr = url.parse().map_err(|_| QueueError::Address {
             problem: "it is not of the form nats://HOST:PORT".to_owned(),
@@ -135,19 +135,19 @@ impl Connection {
         &self.0.address
     }
 
-    /// Tells the user something.
+    /// Shows the user a message.
     pub fn tell(&self, text: &str) {
         (self.0.notice)(text);
     }
 
-    /// Tells the user something, unless that was told before.
+    /// Shows the user a message, unless it was shown before.
     pub(crate) fn tell_once(&self, text: &str) {
         if lock(&self.0.told).insert(text.to_owned()) {
             self.tell(text);
         }
     }
 
-    /// Whether the user asked to stop.
+    /// Whether the user stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.load(Ordering::SeqCst)
     }
@@ -172,13 +172,13 @@ impl Connection {
         &self.0.replies
     }
 
-    /// For actions that are repeated until they succeed, for at most `grace` after the user asked to stop.
+    /// For actions that are retried until they succeed, for at most `grace` after the user stopped.
     pub(crate) fn retry(&self, grace: Duration) -> Retry<'_> {
         let Inner { address, stop, notice, .. } = self.0.as_ref();
         Retry { address, stop, notice, grace }
     }
 
-    /// Creates the streams again after somebody removed them.
+    /// Creates the streams again after they were removed by another program.
     pub(crate) async fn restore(&self) -> Result<(), QueueError> {
         let retry = self.retry(Duration::ZERO);
         retry.stream(self.context(), &tasks_config()).await?;
@@ -186,7 +186,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for a while, or until the user asks to stop.
+    /// Waits for `time`, or until the user stops.
     pub(crate) async fn pause(&self, time: Duration) {
         let end = Instant::now() + time;
         while !self.is_stopped() && Instant::now() < end {
@@ -200,7 +200,7 @@ fn tasks_config() -> Config {
         name: TASKS.to_owned(),
         subjects: vec![ALL_TASKS.to_owned()],
         retention: RetentionPolicy::WorkQueue,
-        // Publishing a task that exists already is refused.
+        // Makes the server reject a task that already exists.
         max_messages_per_subject: 1,
         discard: DiscardPolicy::New,
         discard_new_per_subject: true,
@@ -227,11 +227,11 @@ fn replies_config() -> Config {
 pub(crate) enum ActionError {
     /// It may succeed later.
     Transient(String),
-    /// It will not succeed.
+    /// It cannot succeed.
     Final(QueueError),
 }
 
-/// Repeats actions until they succeed.
+/// Retries actions until they succeed.
 pub(crate) struct Retry<'a> {
     address: &'a str,
     stop: &'a AtomicBool,
@@ -244,10 +244,10 @@ impl Retry<'_> {
         QueueError::Server { address: self.address.to_owned(), problem }
     }
 
-    /// Repeats `action` until it succeeds; tells the user when that takes long.
+    /// Retries `action` until it succeeds; notifies the user if that takes long.
     ///
     /// # Errors
-    /// A permanent failure, and [`QueueError::Stopped`] when it did not succeed before the user asked to stop.
+    /// A permanent failure, or [`QueueError::Stopped`] when it did not succeed before the user stopped.
     pub(crate) async fn until_done<T>(
         &self,
         what: &str,
@@ -288,7 +288,7 @@ impl Retry<'_> {
             context.get_or_create_stream(config.clone()).await.map_err(|error| {
                 let without = "JetStream is not enabled; start nats-server with --jetstream";
                 match error.kind() {
-                    // A server that starts up has none for a moment.
+                    // JetStream is unavailable for a moment while a server starts.
                     CreateStreamErrorKind::JetStreamUnavailable => ActionError::Transient(without.to_owned()),
                     CreateStreamErrorKind::JetStream(error) => {
                         ActionError::Final(self.server(match error.error_code() {

@@ -1,8 +1,8 @@
-//! The side that has tasks: it publishes them, and waits for their replies.
+//! The side that has tasks: publishes them, and waits for their replies.
 //!
-//! The reply that the server has stored is authoritative; signals of workers only say when to look. So whatever is lost
-//! on the way, a task is never forgotten: the dispatcher that waits for it looks every few seconds for the reply, and whether the
-//! task still exists.
+//! The reply stored on the server is authoritative; signals of workers only say when to look for it. So even if
+//! messages are lost, no task is forgotten: the dispatcher that waits for it checks every few seconds whether the
+//! reply is there, and whether the task still exists.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,26 +21,26 @@ use crate::error::QueueError;
 use crate::message::{self, Refused, kind, signal};
 use crate::{lock, subject};
 
-/// How often a waiting thread looks for the reply without a signal.
+/// How often a waiting thread checks for the reply without a signal.
 const REPLY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// When no worker has begun a task of a kind for so long, the user is told.
+/// The user is notified if no worker has started a task of a kind for this long.
 const UNCLAIMED_NOTICE: Duration = Duration::from_secs(30);
 
-/// How long removing finished tasks is tried after the user asked to stop.
+/// How long removal of finished tasks is retried after the user stopped.
 const REMOVAL_GRACE: Duration = Duration::from_secs(5);
 
-/// How often a task may be given back by workers before it is set aside.
+/// How often workers may give back a task before it is dropped.
 const MAX_RETURNS: u32 = 10;
 
 /// A task for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Which workers can do it.
+    /// The kind, which determines the workers that can do it.
     pub kind: String,
-    /// Identifies it: two tasks with one name are the same, and done once.
+    /// Identifies it: two tasks with the same name are the same task, and are done once.
     pub name: String,
-    /// What a worker needs to know.
+    /// The input for a worker.
     pub payload: Vec<u8>,
     /// A short description for messages.
     pub about: String,
@@ -51,20 +51,20 @@ pub struct Task {
 pub enum Reply {
     /// It was done. The reply is stored until [`Dispatcher::settle`].
     Done(Vec<u8>),
-    /// It was tried and failed; the result is not kept.
+    /// It was attempted and failed; the result is not stored.
     Failed(Vec<u8>),
-    /// Its result is unknown, or workers cannot do it: the reason.
+    /// Its result is unknown, or workers cannot do it, for this reason.
     Lost(String),
 }
 
-/// Hands out the tasks of one queue. Any number of threads may share it.
+/// Distributes the tasks of one queue. Can be shared between threads.
 #[derive(Debug)]
 pub struct Dispatcher {
     connection: Connection,
     queue: String,
     protocol: String,
     waiting: Arc<Mutex<Waiting>>,
-    /// Where replies are stored that were given out and not settled.
+    /// Sequence numbers of stored replies that were delivered and not settled yet, by task name.
     stored: Mutex<HashMap<String, u64>>,
     withdrawn: AtomicBool,
     listening: JoinHandle<()>,
@@ -74,7 +74,7 @@ pub struct Dispatcher {
 #[derive(Debug, Default)]
 struct Waiting {
     tasks: HashMap<String, Vec<Arc<Waiter>>>,
-    /// When a task of a kind was begun the last time.
+    /// When a worker last started a task of each kind.
     begun: HashMap<String, Instant>,
 }
 
@@ -86,10 +86,10 @@ struct Waiter {
 }
 
 impl Dispatcher {
-    /// For the tasks of `queue`, which workers that speak `protocol` do.
+    /// A dispatcher for the tasks of `queue`, for workers that support `protocol`.
     ///
     /// # Errors
-    /// When `queue` cannot be a name, or the user asked to stop before the server could be told.
+    /// When `queue` is not a valid name, or the user stopped before the server was reached.
     pub fn new(connection: &Connection, queue: &str, protocol: &str) -> Result<Self, QueueError> {
         let signals = subject::signals_of_queue(subject::check(queue)?);
         let waiting: Arc<Mutex<Waiting>> = Arc::default();
@@ -124,11 +124,12 @@ impl Dispatcher {
         })
     }
 
-    /// Has a task done, and waits for it however long it takes. A task that is in progress, or done and not settled, is
-    /// not done again. A worker that is lost with it is replaced, until `losses` of them were lost.
+    /// Submits a task and waits for its reply, without a time limit. A task that is in progress, or done and not
+    /// settled, is not done again. If a worker is lost with it, another one gets it, until `losses` workers were
+    /// lost.
     ///
     /// # Errors
-    /// When the task cannot be handed over; [`QueueError::Stopped`] when it was taken back before somebody began.
+    /// When the task cannot be submitted; [`QueueError::Stopped`] when it was withdrawn before a worker started it.
     pub fn submit(&self, task: &Task, losses: u32) -> Result<Reply, QueueError> {
         subject::check(&task.kind)?;
         subject::check(&task.name)?;
@@ -138,7 +139,7 @@ impl Dispatcher {
         self.connection.runtime().block_on(self.wait(task, &waiter, losses))
     }
 
-    /// Withdraws tasks that no worker has begun; those in progress are waited for.
+    /// Withdraws tasks that no worker has started; those in progress are awaited.
     pub fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::SeqCst);
         for waiter in lock(&self.waiting).tasks.values().flatten() {
@@ -146,20 +147,20 @@ impl Dispatcher {
         }
     }
 
-    /// Removes the stored reply of a task, which its owner has stored safely.
+    /// Removes the stored reply of a task, after the caller has saved it.
     pub fn settle(&self, name: &str) {
         let Some(sequence) = lock(&self.stored).remove(name) else { return };
         let context = self.connection.context().clone();
-        // If this is lost, the reply lies there until the queue is cleared.
+        // If this is lost, the reply remains until the queue is cleared.
         self.connection.runtime().spawn(async move {
             let _ = message::remove(&context, subject::REPLIES, sequence).await;
         });
     }
 
-    /// Removes every task and reply of the queue, when all is done.
+    /// Removes all tasks and replies of the queue when all work is done.
     ///
     /// # Errors
-    /// [`QueueError::Stopped`] when the user asked to stop before it worked.
+    /// [`QueueError::Stopped`] when the user stopped before it succeeded.
     pub fn clear(&self) -> Result<(), QueueError> {
         self.connection.runtime().block_on(async {
             self.remove_tasks(&subject::tasks_of_queue(&self.queue)).await?;
@@ -179,7 +180,7 @@ impl Dispatcher {
     }
 
     async fn wait(&self, task: &Task, waiter: &Waiter, losses: u32) -> Result<Reply, QueueError> {
-        // Asking again for a reply means that it could not be used.
+        // Submitting a task again means that its reply could not be used.
         let useless = lock(&self.stored).remove(&task.name);
         if useless.is_some() {
             self.forget(task).await?;
@@ -197,7 +198,8 @@ impl Dispatcher {
                         lock(&self.stored).insert(task.name.clone(), reply.sequence);
                         return Ok(Reply::Done(reply.payload.to_vec()));
                     }
-                    // A dispatcher that asks again must find neither the task, which may not be acknowledged yet, nor this reply.
+                    // If the task is submitted again, neither the old task, which may not be acknowledged yet, nor
+                    // this reply may be found.
                     self.forget(task).await?;
                     waiter.begun.store(false, Ordering::SeqCst);
                     match kind.as_deref() {
@@ -224,7 +226,7 @@ impl Dispatcher {
                 }
                 None if self.is_over() => {
                     if !waiter.begun.load(Ordering::SeqCst) {
-                        // What somebody begins at this moment is found when the plan goes on.
+                        // If a worker is starting it at this moment, its reply is found when the plan is resumed.
                         let _ = self.remove_tasks(&self.subject(task)).await;
                         return Err(QueueError::Stopped);
                     }
@@ -235,7 +237,7 @@ impl Dispatcher {
         }
     }
 
-    /// Until there may be a reply.
+    /// Waits until there may be a reply.
     async fn sleep(&self, task: &Task, waiter: &Waiter) {
         let was_over = self.is_over();
         let stopped = async {
@@ -266,7 +268,7 @@ impl Dispatcher {
         message::stored_reply(&self.connection, &subject, Duration::ZERO).await
     }
 
-    /// Whether the task did not exist yet.
+    /// Publishes a task; returns false if it already exists.
     async fn publish(&self, task: &Task) -> Result<bool, QueueError> {
         let subject = self.subject(task);
         let (headers, payload) =
@@ -295,8 +297,8 @@ impl Dispatcher {
             .await
     }
 
-    /// Removes the tasks whose subjects match `filter`, one by one: a server of version 2.9 that purges a stream by
-    /// subjects forgets what its consumers have under way of others.
+    /// Removes the tasks whose subjects match `filter`, one by one: when a server of version 2.9 purges a stream by
+    /// subject, it loses track of other messages in delivery to its consumers.
     async fn remove_tasks(&self, filter: &str) -> Result<(), QueueError> {
         let tasks = self.connection.tasks();
         let retry = self.connection.retry(REMOVAL_GRACE);
@@ -327,7 +329,7 @@ impl Dispatcher {
             .await
     }
 
-    /// Removes a task, and its reply.
+    /// Removes a task and its reply.
     async fn forget(&self, task: &Task) -> Result<(), QueueError> {
         self.remove_tasks(&self.subject(task)).await?;
         self.remove_replies(&subject::reply(&self.queue, &task.name)).await
@@ -341,10 +343,10 @@ impl Drop for Dispatcher {
 }
 
 impl Waiting {
-    /// The answer to this signal of a worker about the task of this name.
+    /// The answer to a worker's signal about the task with this name.
     fn heard(&mut self, name: &str, said: &[u8]) -> &'static [u8] {
         let Some(waiters) = self.tasks.get(name) else { return signal::UNWANTED };
-        // A server that was killed may hand out again what it had handed out.
+        // After a crash, a server may deliver messages again.
         let mut answer = signal::BUSY;
         for waiter in waiters {
             if said == signal::REPLIED {
@@ -359,7 +361,7 @@ impl Waiting {
         answer
     }
 
-    /// Whether the user is to be told that no worker takes tasks of this kind.
+    /// Whether to notify the user that no worker takes tasks of this kind.
     fn is_unclaimed(&mut self, kind: &str) -> bool {
         let last = self.begun.entry(kind.to_owned()).or_insert_with(Instant::now);
         last.elapsed() >= UNCLAIMED_NOTICE

@@ -1,18 +1,18 @@
-//! What can go wrong, and what to do about it.
+//! Errors, with what to do about them.
 
-/// Why work cannot be handed over or taken.
+/// Why tasks cannot be submitted or received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The address is not that of a NATS server.
+    /// The address of the NATS server is invalid.
     #[error(
         "the address of the NATS server cannot be used: {problem}; write one such as nats://localhost:4222"
     )]
     Address {
-        /// What is wrong with it, without what it says of users and passwords.
+        /// The problem, without user and password.
         problem: String,
     },
-    /// The server refuses the connection, or lacks what is needed.
+    /// The server refuses the connection, or lacks a required feature.
     #[error("{address}: {problem}")]
     Server {
         /// Host and port.
@@ -20,37 +20,37 @@ pub enum QueueError {
         /// What was expected and what to do.
         problem: String,
     },
-    /// A name of a task, a kind or a queue cannot be part of a subject.
+    /// The name of a task, a kind or a queue is not valid in a subject.
     #[error("{name:?} cannot name a part of a queue: expected letters, digits, `-` and `_`")]
     Name {
-        /// The name that was given.
+        /// The invalid name.
         name: String,
     },
-    /// A task is larger than the server takes.
+    /// A task exceeds the server's maximum message size.
     #[error(
         "{about} has {bytes} bytes, and {address} takes {limit} in a message; raise `max_payload` in the server's \
          configuration"
     )]
     TooLarge {
-        /// What the task is.
+        /// Description of the task.
         about: String,
-        /// Its size with its headers.
+        /// Its size including headers, in bytes.
         bytes: usize,
         /// Host and port.
         address: String,
-        /// The server's limit.
+        /// The server's limit, in bytes.
         limit: usize,
     },
-    /// This machine cannot do its tasks.
+    /// This machine cannot do the tasks that it takes.
     #[error("this worker cannot go on: {problem}; its work was given back")]
     Unable {
-        /// In words, with what to do.
+        /// A description with what to do.
         problem: String,
     },
     /// The asynchronous runtime, or a thread, could not be started.
     #[error("a thread could not be started: {problem}")]
     Thread {
-        /// What the system said.
+        /// The error from the system.
         problem: String,
     },
     /// The user asked to stop.

@@ -1,9 +1,9 @@
-//! Hands work to other machines over NATS JetStream, and brings the replies.
+//! Distributes tasks to other machines over NATS JetStream, and collects the replies.
 //!
-//! A [`Dispatcher`] has tasks, workers ([`serve`]) do them; neither knows the other, and either may die at any moment.
-//! A task is bytes with a name that stands for its content. It is handed out at least once, under a lease; its reply is
-//! stored until the dispatcher has saved it, so that nothing is done twice because of a restart. What it
-//! needs is nats-server 2.9 with JetStream.
+//! A [`Dispatcher`] submits tasks, workers ([`serve`]) do them; neither knows the other, and either may crash at any
+//! moment. A task is a byte string with a name that identifies its content. It is delivered at least once, under a
+//! lease; its reply is stored until the dispatcher has saved it, so that nothing is done twice because of a restart.
+//! It requires nats-server 2.9 with JetStream.
 
 mod connection;
 mod dispatcher;

@@ -14,16 +14,16 @@ use serde_json::json;
 use crate::connection::{ActionError, Connection};
 use crate::error::QueueError;
 
-/// The header that says which version of their language two programs speak.
+/// The header with the protocol version of the two programs.
 pub(crate) const PROTOCOL: &str = "Quarry-Protocol";
 
-/// The header that says what a reply is.
+/// The header with the kind of a reply.
 pub(crate) const KIND_OF_REPLY: &str = "Quarry-Reply";
 
-/// The server's own header: the message that must be the last of its subject, 0 for none.
+/// The server's own header: sequence number of the message that must be the last with its subject, 0 for none.
 pub(crate) const EXPECTED_SEQUENCE: &str = "Nats-Expected-Last-Subject-Sequence";
 
-/// What a reply is.
+/// Kinds of replies.
 pub(crate) mod kind {
     pub(crate) const DONE: &str = "done";
     pub(crate) const FAILED: &str = "failed";
@@ -31,7 +31,7 @@ pub(crate) mod kind {
     pub(crate) const GIVEN_BACK: &str = "given-back";
 }
 
-/// What a worker says when it begins with a task and when its reply is stored, and what it hears to the first.
+/// A worker's signals, sent when it starts a task and when the reply is stored, and the answers to the first one.
 pub(crate) mod signal {
     pub(crate) const BEGUN: &[u8] = b"begun";
     pub(crate) const REPLIED: &[u8] = b"replied";
@@ -42,7 +42,7 @@ pub(crate) mod signal {
 
 /// Why a message was not stored.
 pub(crate) enum Refused {
-    /// One of its subject is there.
+    /// A message with its subject exists.
     AlreadyThere,
     TooLarge {
         bytes: usize,
@@ -75,30 +75,30 @@ pub(crate) async fn publish(
             Refused::TooLarge { bytes, limit: connection.client().max_payload() }
         }
         PublishErrorKind::StreamNotFound => Refused::NoStream,
-        // The server has one code for all that keeps it from storing.
+        // The server uses one error code for all reasons not to store a message.
         _ if description().is_some_and(|text| text.contains("per subject")) => Refused::AlreadyThere,
         _ => Refused::Other(error.to_string()),
     })
 }
 
-/// Removes a message from the stream of this name, where it is there still.
+/// Removes a message from a stream, if it still exists.
 ///
-/// The server is told not to overwrite it, as it does by default: a server of version 2.9 that overwrote messages and
-/// was killed then counts what its stream holds in a wrong way when it starts again, and says of messages that it
-/// stores from then on that there are none.
+/// The server is told not to overwrite it, which would be the default: if a server of version 2.9 overwrote messages
+/// and was then killed, it miscounts the messages in its stream after a restart, and reports messages that it stores
+/// from then on as missing.
 pub(crate) async fn remove(context: &Context, stream: &str, sequence: u64) -> Result<(), ActionError> {
     let request = json!({"seq": sequence, "no_erase": true});
     let answer = context.request(format!("STREAM.MSG.DELETE.{stream}"), &request).await;
     match answer {
         Ok(Response::<DeleteStatus>::Ok(_)) => Ok(()),
-        // It is gone.
+        // Already removed.
         Ok(Response::Err { error }) if error.code() != 503 => Ok(()),
         Ok(Response::Err { error }) => Err(ActionError::Transient(error.to_string())),
         Err(error) => Err(ActionError::Transient(error.to_string())),
     }
 }
 
-/// The reply that is stored under `subject`.
+/// The reply stored under `subject`, if any.
 pub(crate) async fn stored_reply(
     connection: &Connection,
     subject: &str,

@@ -1,16 +1,16 @@
-//! What is called how on the server.
+//! Names on the server.
 //!
-//! A task lies under `quarry.task.KIND.QUEUE.NAME` and its reply under `quarry.reply.QUEUE.NAME`, each at most once:
-//! the kind says who can do it, the queue whom it belongs to, the name what it is.
+//! A task has the subject `quarry.task.KIND.QUEUE.NAME` and its reply `quarry.reply.QUEUE.NAME`, at most one message
+//! each: the kind says which workers can do it, the queue which dispatcher it belongs to, and the name identifies it.
 
 use crate::error::QueueError;
 
-/// The stream of tasks. A task leaves it when somebody did it.
+/// The stream of tasks. A task is removed from it when it is done.
 pub(crate) const TASKS: &str = "QUARRY_TASKS";
-/// The stream of replies. A reply leaves it once the dispatcher has saved it.
+/// The stream of replies. A reply is removed from it once the dispatcher has saved it.
 pub(crate) const REPLIES: &str = "QUARRY_REPLIES";
 
-/// All tasks, and all replies.
+/// Matches all tasks, and all replies.
 pub(crate) const ALL_TASKS: &str = "quarry.task.>";
 pub(crate) const ALL_REPLIES: &str = "quarry.reply.>";
 
@@ -40,7 +40,7 @@ pub(crate) fn replies_of_queue(queue: &str) -> String {
     format!("quarry.reply.{queue}.>")
 }
 
-/// Where workers tell how far a task is.
+/// The subject on which workers signal the progress of a task.
 pub(crate) fn signal(queue: &str, name: &str) -> String {
     format!("quarry.signal.{queue}.{name}")
 }
@@ -49,7 +49,7 @@ pub(crate) fn signals_of_queue(queue: &str) -> String {
     format!("quarry.signal.{queue}.*")
 }
 
-/// A name that can be part of a subject, and of a consumer's name.
+/// Checks that a name is valid in subjects and names of consumers.
 pub(crate) fn check(name: &str) -> Result<&str, QueueError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if !name.is_empty() && name.bytes().all(fits) {

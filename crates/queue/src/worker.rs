@@ -1,4 +1,4 @@
-//! The side that does tasks: it takes them, holds their leases meanwhile, and stores the replies.
+//! The side that does tasks: takes them, renews their leases meanwhile, and stores the replies.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,55 +17,55 @@ use crate::error::QueueError;
 use crate::message::{self, Refused, kind, publish, signal, stored_reply};
 use crate::{lock, subject};
 
-/// How long the server looks for a task before a worker asks again.
+/// How long the server waits for a task before a worker asks again.
 const TASK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a worker tells the server that it is still at a task; leases are a multiple of it.
+/// How often a worker renews its lease; leases are a multiple of it.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The shortest lease.
+/// The minimum lease.
 pub const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
-/// How long the dispatcher of a task may be silent until a worker does the task anyway.
+/// How long the dispatcher of a task may be unreachable before a worker does the task anyway.
 const ABSENCE: Duration = Duration::from_secs(5);
 
-/// How long a worker that was told to stop tries to store the reply of what it did.
+/// How long a stopping worker tries to store its last replies.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Tasks of a kind that all workers together may have at a time.
+/// Maximum number of tasks of a kind in progress on all workers together.
 const MAX_UNDER_WAY: i64 = 100_000;
 
-/// Kinds of tasks that share threads.
+/// Kinds of tasks that share a pool of threads.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What they do.
+    /// The kinds of tasks.
     pub kinds: Vec<String>,
-    /// How many tasks they do at the same time.
+    /// Maximum number of concurrent tasks.
     pub threads: usize,
 }
 
 /// The outcome of a task, from a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The reply, to be stored until the dispatcher has stored it safely.
+    /// The reply, to be stored until the dispatcher has saved it.
     Done(Vec<u8>),
-    /// It failed; the result is sent to the dispatcher, and not kept.
+    /// It failed; the result is sent to the dispatcher, and not stored.
     Failed(Vec<u8>),
-    /// It cannot be done by any worker: the reason.
+    /// No worker can do it, for this reason.
     Refused(String),
-    /// This worker cannot do it, nor anything else: it gives the task back, and ends.
+    /// This worker can do neither it nor other tasks, for this reason: it gives the task back and ends.
     Unable(String),
 }
 
-/// Does a task: from its kind and payload to the outcome.
+/// Does a task: takes its kind and payload, returns the outcome.
 pub type Work<'a> = &'a (dyn Fn(&str, &[u8]) -> Outcome + Sync);
 
-/// Takes tasks until the user asks to stop: those in progress are finished. If this process dies, others have its
-/// tasks when `lease` has passed. A task that a worker died with is not done again; the dispatcher is told. One that
-/// speaks another protocol is given back, and a message that is not a task is set aside.
+/// Does tasks until the user stops; tasks in progress are finished. If this process dies, other workers get its tasks
+/// after `lease`. A task that a worker died with is not done again; the dispatcher is notified. A task with another
+/// protocol version is given back, and a message that is not a task is dropped.
 ///
 /// # Errors
-/// When the worker is unable to go on; its tasks are given back.
+/// When the worker cannot continue; its tasks are given back.
 pub fn serve(
     connection: &Connection,
     protocol: &str,
@@ -105,11 +105,11 @@ struct Worker<'a> {
     protocol: &'a str,
     lease: Duration,
     work: Work<'a>,
-    /// Why it cannot go on.
+    /// Why the worker ends, if it cannot continue.
     ended: Mutex<Option<QueueError>>,
 }
 
-/// A task that the server leases to this worker, for as long as this is there.
+/// A task with a lease, which is renewed until this is dropped.
 struct Leased {
     message: Message,
     heartbeat: JoinHandle<()>,
@@ -152,7 +152,7 @@ impl Worker<'_> {
                     }
                 }
                 Ok(Ok(None)) => {}
-                // The server restarts, or somebody removed its streams.
+                // The server restarts, or its streams were removed.
                 Ok(Err(problem)) => {
                     tracing::debug!(kind, problem, "no task");
                     consumer = None;
@@ -238,7 +238,7 @@ impl Worker<'_> {
             );
             self.connection.tell_once(&problem);
             runtime.block_on(self.reply(&task, kind::GIVEN_BACK, problem.into()))?;
-            // Others may be able to do it.
+            // Other workers may support it.
             runtime.block_on(self.connection.pause(Duration::from_secs(1)));
             return Ok(());
         }
@@ -251,7 +251,7 @@ impl Worker<'_> {
                 runtime.block_on(self.acknowledge(&task));
                 return Ok(());
             }
-            // Who has it holds the lease, or the server finds out.
+            // Another worker holds the lease, or the server will notice that it does not.
             Begin::Busy => return Ok(()),
             Begin::Now => {}
         }
@@ -270,7 +270,7 @@ impl Worker<'_> {
         runtime.block_on(self.reply(&task, kind, reply.into()))
     }
 
-    /// What another worker was given, and did not finish in its lease.
+    /// Reports a task that another worker was given, but did not finish within its lease.
     async fn report_loss(&self, task: &Task<'_>) -> Result<(), QueueError> {
         let subject = subject::reply(task.queue, task.name);
         if stored_reply(self.connection, &subject, GRACE).await?.is_some() {
@@ -281,9 +281,9 @@ impl Worker<'_> {
         self.reply(task, kind::LOST, "a worker was lost, or fell silent, while it did this".into()).await
     }
 
-    /// Reports that the task has begun. The dispatcher may answer that it is no longer wanted, or under
-    /// way. Where nobody is, they may come back, as all do when the server was restarted; if they do not, the reply is
-    /// kept for them.
+    /// Reports that the task was started. The dispatcher may answer that it is no longer needed, or is in progress
+    /// elsewhere. If there is no dispatcher, it may return, as all clients do after the server restarted; if it does
+    /// not, the reply is kept for it.
     async fn begin(&self, task: &Task<'_>) -> Result<Begin, QueueError> {
         let subject = subject::signal(task.queue, task.name);
         let end = Instant::now() + ABSENCE;
@@ -315,7 +315,7 @@ impl Worker<'_> {
         let _ = task.delivery.ack().await;
     }
 
-    /// Stores a reply, and only then gives up the task. What is worth keeping replaces what is not.
+    /// Stores a reply, and only then acknowledges the task. A reply worth keeping replaces one that is not.
     async fn reply(
         &self,
         task: &Task<'_>,
@@ -352,14 +352,14 @@ impl Worker<'_> {
     }
 }
 
-/// What a worker does with a task that it took.
+/// How to proceed with a task that was taken.
 enum Begin {
     Now,
     Unwanted,
     Busy,
 }
 
-/// The names of a task's messages.
+/// The subjects of a task's messages.
 struct Task<'a> {
     delivery: &'a Message,
     queue: &'a str,
@@ -379,7 +379,7 @@ impl Free {
         self.changed.notify_all();
     }
 
-    /// Whether there is one, or one comes soon.
+    /// Whether a thread is idle or becomes idle soon.
     fn is_there(&self) -> bool {
         let count = lock(&self.count);
         let waited = self.changed.wait_timeout_while(count, TASK_POLL_INTERVAL, |count| *count <= 0);

@@ -1,4 +1,4 @@
-//! Tasks, workers and a server that come and go.
+//! Tasks, with workers and a server that stop and restart.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ fn silent() -> Notice {
     Arc::new(|_| ())
 }
 
-/// A connection, and what stops it.
+/// A connection, and its stop flag.
 fn connect(nats: &Nats) -> (Connection, Arc<AtomicBool>) {
     let stop = Arc::new(AtomicBool::new(false));
     (Connection::open(&nats.url(), Arc::clone(&stop), silent()).unwrap(), stop)
@@ -40,7 +40,7 @@ fn done(text: &str) -> Reply {
     Reply::Done(text.as_bytes().to_vec())
 }
 
-/// A worker in this process, which ends when this is dropped.
+/// A worker in this process, which is stopped when this is dropped.
 struct Serving {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<Result<(), QueueError>>>,
@@ -75,7 +75,7 @@ impl Drop for Serving {
     }
 }
 
-/// A worker that gives back what it is given, and counts.
+/// A worker that echoes its input, and the number of tasks it did.
 fn echo(nats: &Nats) -> (Serving, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -102,7 +102,7 @@ fn submit_all(dispatcher: &Dispatcher, numbers: std::ops::Range<usize>) {
     });
 }
 
-/// Messages in both streams.
+/// Numbers of messages in the two streams.
 fn stored(nats: &Nats) -> [u64; 2] {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -360,7 +360,8 @@ fn a_server_that_is_killed_and_started_again_loses_nothing() {
     assert_eq!(stored(&nats), [0, 0]);
 }
 
-/// A server of version 2.9 that was killed after it had overwritten a message said of a message that it had just stored
+/// A server of version 2.9 that was killed after it had overwritten a message reported a newly stored message with
+/// the same subject as missing.
 /// under the same subject that there was none.
 #[test]
 fn a_reply_is_found_whose_predecessor_was_removed_before_the_server_was_killed() {
@@ -403,7 +404,7 @@ fn a_server_that_cannot_serve_is_named_with_the_remedy() {
     let error = Connection::open(&wrong, stop(), silent()).unwrap_err().to_string();
     assert!(error.contains("refuses") && !error.contains("hunter2"), "{error}");
     Connection::open(&wrong.replace("hunter2", "secret"), stop(), silent()).unwrap();
-    // One that is missing is waited for, with a word about it.
+    // The worker waits for a missing server, and notifies the user.
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (told, ended) = (Arc::clone(&heard), stop());
     let end = Arc::clone(&ended);

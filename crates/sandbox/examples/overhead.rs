@@ -1,5 +1,5 @@
-//! What a sandbox costs: the same programs on the bare interpreter, in a plain bubblewrap, and in the sandboxes, in
-//! turn. `overhead [ROUNDS]`; prints the fastest round, the median and the quartiles of each.
+//! Measures the overhead of sandboxes: runs the same programs in the bare interpreter, in a plain bubblewrap, and in
+//! the sandboxes, in turn. `overhead [ROUNDS]` prints the minimum, the median and the quartiles of each.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 /// A way to run the program once.

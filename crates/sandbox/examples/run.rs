@@ -1,5 +1,5 @@
 //! Runs a source file in a sandbox and prints the outcome: `run LANGUAGE FILE [PACKAGE]...`. Packages come from the
-//! usual index of their language.
+//! default index of their language.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 #[cfg(not(quarry_no_sandbox))]

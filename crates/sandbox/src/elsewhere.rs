@@ -1,4 +1,4 @@
-//! The sandbox of systems other than Linux: it refuses to run anything, and says why.
+//! The sandbox on systems other than Linux: refuses to run anything, and says why.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use quarry_files::cache::{CacheEntry, Pruned, Selection};
 use crate::packages::{PackageError, PackageSource, Provided, Settings};
 use crate::{Error, Isolation, Limits, MemoryBound, Outcome, Program, Sandbox};
 
-/// Also without isolation: how a program is bounded and counted takes Linux too.
+/// Refuses even without isolation: limiting and measuring a program requires Linux too.
 pub(crate) fn open(_: Isolation) -> Result<Box<dyn Sandbox>, Error> {
     Err(Error::Unsupported)
 }
@@ -32,7 +32,7 @@ impl Bubblewrap {
         Err(Error::Unsupported)
     }
 
-    /// What keeps programs within their memory.
+    /// How the memory of programs is limited.
     pub fn memory_bound(&self) -> MemoryBound {
         match *self {}
     }
@@ -57,18 +57,18 @@ impl Packages {
         Err(Error::Unsupported)
     }
 
-    /// Lets `stop` end what is under way.
+    /// Lets `stop` interrupt work.
     #[must_use]
     pub fn stopped_by(self, _: Arc<AtomicBool>) -> Self {
         self
     }
 }
 
-/// The sets of packages that a directory keeps: none if there is nothing to fetch them with.
+/// The sets of packages in a directory: none, because nothing can be fetched.
 pub struct KeptPackages;
 
 impl KeptPackages {
-    /// Lists none.
+    /// Returns an empty list.
     ///
     /// # Errors
     /// Never.
@@ -76,7 +76,7 @@ impl KeptPackages {
         Ok(Vec::new())
     }
 
-    /// Removes none.
+    /// Removes nothing.
     ///
     /// # Errors
     /// Never.

@@ -1,7 +1,7 @@
-//! Runs untrusted programs: with the files that they are given and nothing else of this machine, without a network,
-//! within [`Limits`], and leaving nothing behind.
+//! Runs untrusted programs: with access only to the files given to them, without a network, within [`Limits`], and
+//! without leaving anything behind.
 //!
-//! [`open`] gives a [`Sandbox`] and refuses where isolation does not work; [`Runner`] knows how the programs of a
+//! [`open`] returns a [`Sandbox`], or an error if isolation does not work; [`Runner`] knows how programs of a
 //! language are started.
 //!
 //! ```no_run
@@ -15,9 +15,9 @@
 //! # Ok::<(), quarry_sandbox::Error>(())
 //! ```
 //!
-//! Isolation takes Linux. Everything that needs it is in `linux`; anywhere else (and on Linux with `--cfg
-//! quarry_no_sandbox`, or where `QUARRY_NO_SANDBOX` is set when this is compiled) `elsewhere` replaces it, which
-//! refuses to run anything.
+//! Isolation requires Linux. Everything that depends on it is in `linux`; on other systems (and on Linux with `--cfg
+//! quarry_no_sandbox`, or if `QUARRY_NO_SANDBOX` is set at compile time) it is replaced by `elsewhere`, which refuses
+//! to run anything.
 #![cfg_attr(quarry_no_sandbox, allow(dead_code, reason = "what only a sandbox that runs programs needs"))]
 
 #[cfg(quarry_no_sandbox)]
@@ -45,59 +45,59 @@ pub use runners::Runner;
 pub use semaphore::{Permit, Semaphore};
 pub use system::Bubblewrap;
 
-/// Where programs find their files, and where they start.
+/// The directory with a program's files, in which it starts.
 pub const WORK_DIRECTORY: &str = "/box";
 
-/// Where programs and their interpreters are looked for, whatever the environment says: a sandbox sees no other
-/// directories.
+/// Where programs and their interpreters are looked up, whatever the environment says: a sandbox has no other
+/// directories with programs.
 pub const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Tells a program the number of the file descriptor that it reports on, see [`Program::reports`].
+/// The environment variable with the number of the file descriptor for reports, see [`Program::reports`].
 pub const REPORT_VARIABLE: &str = "QUARRY_REPORT";
 
-/// Where a package manager sees the one directory that it may fill.
+/// The path of the only directory that a package manager can write to.
 const OUTPUT_DIRECTORY: &str = "/opt/out";
 
-/// Maximum number of files of a program: each takes a file descriptor while it is copied.
+/// Maximum number of files of a program: each needs a file descriptor while it is copied.
 pub const MAX_FILES: usize = 200;
 
-/// Runs programs. Runs on several threads at once are isolated from each other.
+/// Runs programs. Concurrent runs are isolated from each other.
 pub trait Sandbox: Send + Sync {
-    /// Runs a program until it ends or a limit ends it. Then all of its processes are gone, and all its files.
+    /// Runs a program until it ends or exceeds a limit. Afterwards, all of its processes and files are gone.
     ///
     /// # Errors
-    /// When the program could not be started. How it ended, well or not, is an [`Outcome`].
+    /// When the program could not be started. How it ended, successfully or not, is an [`Outcome`].
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error>;
 
-    /// Why programs of a language cannot be run in it, and what to do; `None` where they can.
+    /// Why programs of a language cannot be run in it, and what to do; `None` if they can.
     ///
     /// # Errors
-    /// When that cannot be found out.
+    /// When that cannot be determined.
     fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
         Ok(runner.problem())
     }
 }
 
-/// Which isolation [`open`] should set up.
+/// The isolation that [`open`] should set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// Linux namespaces, by bubblewrap.
+    /// Linux namespaces, with bubblewrap.
     Bubblewrap,
-    /// Containers, by Podman.
+    /// Containers, with Podman.
     Podman {
-        /// The image that programs run in, with `sh`, `tar`, `prlimit` and the interpreters; otherwise they see the
-        /// `/usr` of the machine.
+        /// The image that programs run in, with `sh`, `tar`, `prlimit` and the interpreters; if `None`, they see the
+        /// machine's `/usr`.
         image: Option<String>,
     },
-    /// None. The program can do whatever the user can; some of the [`Limits`] still hold. Only for users who asked
-    /// for this by name.
+    /// None. The program can do whatever the user can; only some of the [`Limits`] are enforced. Only for users who
+    /// explicitly asked for it.
     UnsafeNoSandbox,
 }
 
-/// Opens a sandbox and runs a program in it, to see that it works.
+/// Opens a sandbox and runs a program in it to check that it works.
 ///
 /// # Errors
-/// When isolation does not work on this machine. It never falls back to less than was asked for.
+/// When isolation does not work on this machine. It never falls back to weaker isolation.
 pub fn open(isolation: Isolation) -> Result<Box<dyn Sandbox>, Error> {
     system::open(isolation)
 }
@@ -107,39 +107,38 @@ pub fn open(isolation: Isolation) -> Result<Box<dyn Sandbox>, Error> {
 pub struct Program {
     /// The executable, looked up in `/usr/local/bin`, `/usr/bin` and `/bin`, and its arguments.
     pub command: Vec<String>,
-    /// Files in the work directory: relative path, content. The program may change its copies.
+    /// Files in the work directory: relative path and content. The program may change its copies.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Environment variables. Others than these, `PATH`, `HOME` and `LANG` are not set.
+    /// Environment variables. Only these, `PATH`, `HOME` and `LANG` are set.
     pub environment: Vec<(String, String)>,
-    /// Directories of the machine that the program sees as `/opt/NAME` and cannot change. Without isolation they are
-    /// not there.
+    /// Directories of the machine that the program sees read-only as `/opt/NAME`. Not available without isolation.
     pub read_only: Vec<(String, PathBuf)>,
-    /// Whether it has a pipe to report on, apart from its output: its number is in the environment variable
-    /// [`REPORT_VARIABLE`].
+    /// Whether it gets a pipe for reports, separate from its output: the number of the descriptor is in the
+    /// environment variable [`REPORT_VARIABLE`].
     pub reports: bool,
 }
 
-/// What a program may use.
+/// Resource limits of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// From start to end; after it, everything is killed.
+    /// Time from start to end; after it, everything is killed.
     pub wall_time: Duration,
-    /// CPU time, at a resolution of one second: of each process, and within a second more of all together. Without a
-    /// cgroup, those who are ended before they are seen, and whom their parents ignore, do not count.
+    /// CPU time, at a resolution of one second: of each process, and with a delay of up to a second of all together.
+    /// Without a cgroup, processes that end between two samples, and that their parents do not wait for, are not
+    /// counted.
     pub cpu_time: Duration,
     /// Memory of all processes together, in bytes.
     pub memory_bytes: u64,
-    /// Processes and threads at any time.
+    /// Number of processes and threads at any time.
     pub processes: u64,
     /// Size of each file, in bytes.
     pub file_bytes: u64,
-    /// Size of each directory that can be written to (the work directory, `/tmp`, `/dev/shm`), in bytes. They live in
-    /// memory.
+    /// Size of each writable directory (the work directory, `/tmp`, `/dev/shm`), in bytes. They are in memory.
     #[serde(rename = "folder_bytes")]
     pub directory_bytes: u64,
-    /// Open files of each process.
+    /// Number of open files of each process.
     pub open_files: u64,
-    /// Bytes that are kept of each output stream and of the report. What the program writes beyond them is dropped.
+    /// Bytes kept of each output stream and of the reports. Further output is dropped.
     pub output_bytes: usize,
 }
 
@@ -161,40 +160,40 @@ impl Default for Limits {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Why the program is no longer running.
+    /// Why the program ended.
     pub ended: Ended,
-    /// The beginning of its standard output.
+    /// The beginning of standard output.
     pub stdout: Captured,
-    /// The beginning of its standard error output, such as tracebacks.
+    /// The beginning of standard error, such as tracebacks.
     pub stderr: Captured,
-    /// What it wrote to the pipe of [`Program::reports`]; empty if it had none. Anything in it may be the doing of
-    /// the program itself.
+    /// The beginning of what was written to the pipe of [`Program::reports`]; empty without one. The program itself
+    /// can write anything to it.
     pub report: Captured,
     /// Time from start to end.
     pub wall_time: Duration,
-    /// User and system time of all processes together. Exact in a cgroup; otherwise sampled, so that it lacks what
-    /// was used after the last sample.
+    /// User and system time of all processes together. Exact with a cgroup; otherwise sampled, excluding time after
+    /// the last sample.
     pub cpu_time: Duration,
-    /// The maximum of the memory of all processes together, in bytes. Exact in a cgroup, otherwise sampled.
+    /// Peak memory of all processes together, in bytes. Exact with a cgroup, otherwise sampled.
     pub peak_memory_bytes: u64,
     /// How the memory of the program was limited.
     pub memory_bound: MemoryBound,
 }
 
-/// Why a program is no longer running.
+/// Why a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Ended {
-    /// By itself, with this status: 0–255, where 128 + N is also how an end by signal N is told, as in shells.
+    /// It exited with this status: 0–255, where 128 + N also means that signal N ended it, as in shells.
     Exited {
-        /// 0 to 255.
+        /// The exit status, from 0 to 255.
         code: i32,
     },
-    /// It ran longer than [`Limits::wall_time`].
+    /// It exceeded [`Limits::wall_time`].
     WallTime,
-    /// It used more than [`Limits::cpu_time`].
+    /// It exceeded [`Limits::cpu_time`].
     CpuTime,
-    /// It needed more than [`Limits::memory_bytes`].
+    /// It exceeded [`Limits::memory_bytes`].
     Memory,
 }
 
@@ -212,14 +211,14 @@ impl fmt::Display for Ended {
 /// The beginning of an output stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Captured {
-    /// At most [`Limits::output_bytes`].
+    /// At most [`Limits::output_bytes`] bytes.
     pub bytes: Vec<u8>,
-    /// How much there was in all, in bytes.
+    /// Total length of the output, in bytes.
     pub total_bytes: u64,
 }
 
 impl Captured {
-    /// As text; what is not UTF-8 is replaced.
+    /// The output as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -230,15 +229,15 @@ impl Captured {
     }
 }
 
-/// What keeps all processes of a program together within a bound on memory.
+/// How the total memory of a program's processes is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryBound {
-    /// The kernel, by a cgroup of version 2.
+    /// By the kernel, with a cgroup of version 2.
     CgroupV2,
-    /// The kernel, by a cgroup of version 1.
+    /// By the kernel, with a cgroup of version 1.
     CgroupV1,
-    /// The sum over the processes is sampled every few milliseconds, and the kernel bounds the data of each process.
+    /// By sampling the total every few milliseconds; in addition, the kernel limits the data segment of each process.
     Watchdog,
 }
 
@@ -264,20 +263,20 @@ pub enum Error {
         /// How to install it.
         remedy: String,
     },
-    /// Isolation could not be set up.
+    /// A container could not be set up.
     #[error("containers cannot be set up: {detail}")]
     Container {
-        /// What Podman said, and what to do.
+        /// Podman's message, and what to do.
         detail: String,
     },
-    /// Isolation could not be set up.
+    /// Namespaces could not be set up.
     #[error(
         "the sandbox cannot be set up: {detail}. bubblewrap 0.8 or newer and unprivileged user namespaces are \
          needed (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns); running without \
          isolation has to be asked for explicitly"
     )]
     Setup {
-        /// What bubblewrap said.
+        /// Bubblewrap's message.
         detail: String,
     },
     /// This system is not Linux.
@@ -293,18 +292,18 @@ pub enum Error {
          65534"
     )]
     Uncounted,
-    /// The program cannot be run as described.
+    /// The description of the program is invalid.
     #[error("the program cannot be run: {0}")]
     Program(String),
     /// No runner has this name.
     #[error("no runner for {name:?}: expected one of {known}")]
     UnknownLanguage {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The names that exist.
         known: String,
     },
-    /// The operating system refused something.
+    /// A system call failed.
     #[error("cannot {action}: {source}")]
     Io {
         /// The operation, as an infinitive.
@@ -322,28 +321,28 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// Processes remain although they were killed.
+    /// Processes still exist although they were killed.
     #[error("processes of the program did not end within {seconds} s after they were killed")]
     Unkillable {
-        /// The time that they had.
+        /// How long they were waited for, in seconds.
         seconds: u64,
     },
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Converts an error in `map_err`.
     fn io<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Io { action, source: source.into() }
     }
 
-    /// For `map_err`.
+    /// Converts an error in `map_err`.
     fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), action, source }
     }
 }
 
 impl Program {
-    /// Checks what a backend relies on.
+    /// Checks the assumptions of the backends.
     fn check(&self) -> Result<(), Error> {
         let problem = |problem: String| Err(Error::Program(problem));
         let Some(executable) = self.command.first() else {
@@ -382,7 +381,7 @@ fn is_plain_path(path: &str) -> bool {
     !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// The path of a program that is named as in a shell.
+/// Looks up the path of a program.
 fn find_executable(name: &str) -> Option<PathBuf> {
     if name.starts_with('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());

@@ -1,4 +1,4 @@
-//! How the programs of a language are compiled and started.
+//! How programs of a language are compiled and started.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, find_e
 /// Maximum size of a compiled program, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 << 20;
 
-/// How the programs of a language are started. The languages are data: `runners.toml`.
+/// How programs of a language are started. The languages are data: `runners.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runner {
@@ -23,7 +23,7 @@ pub struct Runner {
     /// Environment variables.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// A command that succeeds if programs can be run; without one, the executable has to exist.
+    /// A command that succeeds if programs can be run; if `None`, the executable has to exist.
     #[serde(default)]
     check: Option<Vec<String>>,
     /// What to do if programs cannot be run.
@@ -31,18 +31,18 @@ pub struct Runner {
     remedy: Option<String>,
     #[serde(default)]
     minimum: MinimumLimits,
-    /// How the source is compiled, in languages that need it.
+    /// How the source is compiled, for languages that need it.
     #[serde(default)]
     compile: Option<Compile>,
 }
 
-/// A step that comes before a program runs.
+/// The compilation step.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compile {
     /// The compiler, which must be installed.
     executable: String,
-    /// The command, which writes the compiled program to its standard output.
+    /// The command, which writes the compiled program to standard output.
     command: Vec<String>,
     environment: BTreeMap<String, String>,
     /// The name of the compiled program in the work directory, where it replaces the source.
@@ -52,8 +52,8 @@ struct Compile {
     minimum: MinimumLimits,
 }
 
-/// What a compiler or interpreter needs beside the program; 0 if it needs little. Limits on time are not among them:
-/// they are for the waiting thread.
+/// What a compiler or interpreter needs in addition to the program; 0 for little. Time limits are not included: they
+/// are up to the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct MinimumLimits {
@@ -100,7 +100,7 @@ impl Runner {
         self.problem().is_none()
     }
 
-    /// Why programs of the language cannot be run on this machine, and what to do.
+    /// Why programs of the language cannot be run on this machine, and what to do; `None` if they can.
     pub fn problem(&self) -> Option<String> {
         let executable = self.executable();
         let remedy = self.remedy.as_deref().unwrap_or("install it");
@@ -133,7 +133,7 @@ impl Runner {
         }
     }
 
-    /// A program of one source file, for [`Runner::run`].
+    /// A program with a single source file, for [`Runner::run`].
     pub fn program(&self, source: &str) -> Program {
         Program {
             command: self.command.clone(),
@@ -143,9 +143,9 @@ impl Runner {
         }
     }
 
-    /// Runs a program of the language within these limits, those on space raised to what its interpreter takes. What
-    /// has to be compiled is compiled before, in a run of its own with limits of its own; where that fails, its outcome
-    /// is the program's.
+    /// Runs a program of the language within these limits, with limits on space raised to what the interpreter needs.
+    /// A language with a compiler is compiled first, in a separate run with its own limits; if that fails, its
+    /// outcome is the program's.
     ///
     /// # Errors
     /// When the program could not be started.
@@ -155,7 +155,7 @@ impl Runner {
         let compiler = Program {
             command: compile.command.clone(),
             environment: compile.environment.clone().into_iter().collect(),
-            // What it reports is about a program that runs.
+            // Reports are those of the running program, not of the compiler.
             reports: false,
             ..program.clone()
         };

@@ -1,13 +1,13 @@
-//! Limits how many threads do something at the same time.
+//! A semaphore that limits concurrency.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often waiting threads check whether they were told to stop.
+/// How often waiting threads check whether to stop.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A number of permits, one for each thread at work.
+/// A counting semaphore, with a permit for each working thread.
 #[derive(Debug)]
 pub struct Semaphore {
     available: Mutex<usize>,
@@ -15,7 +15,7 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// With `count` permits.
+    /// A semaphore with `count` permits.
     pub fn new(count: usize) -> Self {
         Self { available: Mutex::new(count), released: Condvar::new() }
     }
@@ -42,7 +42,7 @@ impl Semaphore {
     }
 }
 
-/// A permit, given back when dropped.
+/// A permit, released when dropped.
 #[derive(Debug)]
 pub struct Permit<'a>(&'a Semaphore);
 

@@ -1,4 +1,4 @@
-//! Programs that mean no harm.
+//! Harmless programs.
 #![cfg(not(quarry_no_sandbox))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quarry_sandbox::{Bubblewrap, Ended, Error, Isolation, Limits, Program, Runner, Sandbox, open};
 
-/// A program of each language that reads a file from the directory in which it runs.
+/// A program in each language that reads a file from its work directory.
 const PROGRAMS: &[(&str, &str)] = &[
     (
         "go",
@@ -29,7 +29,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ),
 ];
 
-/// All that work here, of which the last one isolates nothing.
+/// All sandboxes that work here; the last one isolates nothing.
 fn sandboxes() -> Vec<Box<dyn Sandbox>> {
     let all = [Isolation::Bubblewrap, Isolation::Podman { image: None }, Isolation::UnsafeNoSandbox];
     let opened = all.into_iter().filter_map(|isolation| match open(isolation) {
@@ -43,11 +43,11 @@ fn sandboxes() -> Vec<Box<dyn Sandbox>> {
 }
 
 fn skipped(what: &str) {
-    // Not by a macro, whose output the test runner hides.
+    // Not with a macro, whose output the test runner hides.
     let _ = writeln!(std::io::stderr(), "\n{what}\n");
 }
 
-/// Time enough for what ends by itself on a machine that is busy.
+/// Enough time for programs that exit by themselves on a busy machine.
 fn patient() -> Limits {
     Limits { wall_time: Duration::from_secs(120), ..Limits::default() }
 }
@@ -60,7 +60,7 @@ fn python(source: &str) -> Program {
 fn each_language_runs_where_it_is_installed() {
     let names: Vec<&str> = PROGRAMS.iter().map(|(language, _)| *language).collect();
     assert_eq!(Runner::names().collect::<Vec<_>>(), names);
-    // What is refused to programs whose memory is watched is nothing that interpreters need.
+    // Calls that are refused only to programs watched by sampling are not needed by interpreters.
     let Ok(counted) = Bubblewrap::open() else { return skipped("bubblewrap does not work here") };
     let watched = Bubblewrap::open().unwrap().without_cgroups();
     for (language, source) in PROGRAMS {
@@ -82,7 +82,7 @@ fn each_language_runs_where_it_is_installed() {
     }
 }
 
-/// Interpreters and compilers that take long get no more time for a program than it was given.
+/// Slow interpreters and compilers do not get more time for a program than it was given.
 #[test]
 fn no_language_runs_for_longer_than_it_may() {
     let Ok(sandbox) = Bubblewrap::open() else { return skipped("bubblewrap does not work here") };
@@ -106,7 +106,7 @@ fn no_language_runs_for_longer_than_it_may() {
         }
         let outcome = runner.run(&sandbox, &runner.program(source), &limits).unwrap();
         assert_eq!(outcome.ended, Ended::WallTime, "{language}: {}", outcome.stderr.text());
-        // Compiling may take a while on a machine that is busy, and has its own limit.
+        // Compilation may take a while on a busy machine, and has its own limit.
         let most = if language == "go" { 90 } else { 15 };
         assert!(outcome.wall_time < Duration::from_secs(most), "{language}: {:?}", outcome.wall_time);
     }
@@ -163,7 +163,7 @@ fn what_a_program_reports_stays_apart_from_its_output() {
         assert!(outcome.report.text().starts_with("child parent xxx"), "{}", outcome.stderr.text());
         assert_eq!((outcome.report.bytes.len(), outcome.report.total_bytes), (64 << 10, 200_013));
         assert_eq!((outcome.stdout.total_bytes, outcome.stderr.total_bytes), (0, 0));
-        // Nobody else has one.
+        // No other user has one.
         let other =
             sandbox.run(&python("import os\nassert 'QUARRY_REPORT' not in os.environ"), &patient()).unwrap();
         assert_eq!((other.ended, other.report.total_bytes), (Ended::Exited { code: 0 }, 0));

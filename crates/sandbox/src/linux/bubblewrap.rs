@@ -24,8 +24,8 @@ use crate::{
     Sandbox, WORK_DIRECTORY, find_executable,
 };
 
-/// Runs programs in namespaces of their own. They see `/usr`, a `/proc` of themselves, the simplest devices, an
-/// almost empty `/etc`, and three directories in memory that they can write to; no network, and no other process.
+/// Runs each program in its own namespaces. A program sees `/usr`, a `/proc` with its own processes, the basic
+/// devices, an almost empty `/etc`, and three writable directories in memory; no network, and no other process.
 pub struct Bubblewrap {
     executable: PathBuf,
     cgroups: Option<CgroupParent>,
@@ -34,18 +34,19 @@ pub struct Bubblewrap {
     guard: Guard,
 }
 
-/// What a program that quarry itself chose may do beyond what others may: the steps that fetch packages need it.
+/// Additional access for a program that quarry itself runs, to fetch packages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Access<'a> {
-    /// Whether it has the network of the machine.
+    /// Whether it can use the machine's network.
     pub network: bool,
-    /// Files of the machine that it sees where they are.
+    /// Files of the machine that it sees at the same path.
     pub files: &'a [PathBuf],
-    /// A directory of the machine that it sees as [`OUTPUT_DIRECTORY`], may write to, and may fill with so many bytes.
+    /// A directory of the machine that it sees as [`OUTPUT_DIRECTORY`] and may write to, and its maximum size in
+    /// bytes.
     pub output: Option<(&'a Path, u64)>,
-    /// Whether it is kept from starting other processes.
+    /// Whether it is prevented from starting other processes.
     pub no_fork: bool,
-    /// Ends the program when it is set.
+    /// Ends the program when set.
     pub stop: Option<&'a AtomicBool>,
 }
 
@@ -62,20 +63,20 @@ const NETWORK_ETC: &[&str] = &[
     "/etc/pki/ca-trust/extracted",
 ];
 
-/// How often the size of a directory is looked at.
+/// Interval at which the size of a directory is checked.
 const SIZE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Files in `/etc` that interpreters need to start.
 const ETC: &[&str] =
     &["/etc/alternatives", "/etc/ld.so.cache", "/etc/R", "/etc/php", "/etc/php.ini", "/etc/php.d"];
 
-/// Beginnings of names in `/etc` that belong to interpreters.
+/// Prefixes of further names in `/etc` that belong to interpreters.
 const ETC_PREFIXES: &[&str] = &["java-"];
 
-/// Where programs can write: each is a file system in memory of its own, of [`Limits::directory_bytes`].
+/// The writable directories: each is a separate tmpfs of [`Limits::directory_bytes`].
 pub(crate) const DIRECTORIES: [&str; 3] = [WORK_DIRECTORY, "/tmp", "/dev/shm"];
 
-/// How long bubblewrap has to set the sandbox up.
+/// Time limit for bubblewrap to set up the sandbox.
 const SETUP_TIME: Duration = Duration::from_secs(10);
 
 const SUCCESS: Ended = Ended::Exited { code: 0 };
@@ -84,7 +85,7 @@ pub(crate) const USERS: &str = "sandbox:x:1000:1000::/box:/bin/sh\n";
 pub(crate) const GROUPS: &str = "sandbox:x:1000:\n";
 
 impl Bubblewrap {
-    /// Finds out what this machine offers, and runs a program that does nothing.
+    /// Detects what this machine supports, and runs a trivial program.
     ///
     /// # Errors
     /// When bubblewrap is missing or does not work.
@@ -114,8 +115,8 @@ impl Bubblewrap {
                 return Err(Error::Setup { detail });
             }
         }
-        // The kernel counts no processes of root's, also of one that is root of some users only: a program that starts
-        // another must fail where there may be one.
+        // The kernel does not count processes of root, even of root in a user namespace: with a limit of one process,
+        // a program must be unable to start another.
         let one = Limits { processes: 1, ..Limits::default() };
         let stays_root = sandbox.user.id().is_none() && rustix::process::geteuid().is_root();
         if stays_root && sandbox.run(&nothing(&["timeout", "9", "true"]), &one)?.ended == SUCCESS {
@@ -124,17 +125,17 @@ impl Bubblewrap {
         Ok(sandbox)
     }
 
-    /// What keeps programs within their memory here.
+    /// How the memory of programs is limited here.
     pub fn memory_bound(&self) -> MemoryBound {
         self.cgroups.as_ref().map_or(MemoryBound::Watchdog, CgroupParent::bound)
     }
 
-    /// The same with memory bounded by sampling, as where no cgroup can be had.
+    /// The same with memory limited by sampling, as on machines without usable cgroups.
     pub fn without_cgroups(self) -> Self {
         Self { cgroups: None, ..self }
     }
 
-    /// The options for a program, and the descriptors that they name.
+    /// The options for a program, and the descriptors that they refer to.
     fn options(
         &self,
         program: &Program,
@@ -187,10 +188,10 @@ impl Bubblewrap {
             add(&["--bind", utf8(directory)?, OUTPUT_DIRECTORY]);
         }
 
-        // Some of its settings are the namespace's own, and would be the program's to change.
+        // Some of its settings belong to the namespace, and the program could change them.
         add(&["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]);
         if is_watched {
-            // Reads alike, and cannot be mapped, which would be shared memory.
+            // It reads like `/dev/zero`, but cannot be mapped, which would provide shared memory.
             add(&["--dev-bind", "/dev/full", "/dev/zero"]);
         }
         let directory_bytes = limits.directory_bytes.to_string();
@@ -200,14 +201,14 @@ impl Bubblewrap {
         for (path, content) in &program.files {
             add(&["--file", &descriptors.add_content(content)?, &format!("{WORK_DIRECTORY}/{path}")]);
         }
-        // Both are file systems in memory without a limit of size.
+        // Both are tmpfs without a size limit.
         add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_DIRECTORY]);
         let filter = self.filters.of(access.no_fork, is_watched);
         add(&["--seccomp", &descriptors.add_content(filter)?]);
         Ok((options, descriptors))
     }
 
-    /// Starts bubblewrap, which sets the sandbox up and then waits.
+    /// Starts bubblewrap, which sets up the sandbox and then waits.
     fn start(
         &self,
         program: &Program,
@@ -219,7 +220,7 @@ impl Bubblewrap {
         let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
         options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
         options.extend(["--block-fd".to_owned(), descriptors.add(go.0)]);
-        // bubblewrap leaves what it is not told about to the program.
+        // Bubblewrap passes other descriptors on to the program.
         let report = program.reports.then(|| descriptors.add_report()).transpose()?;
         if let Some(Report { number, .. }) = &report {
             options.extend(["--setenv", REPORT_VARIABLE, number].map(str::to_owned));
@@ -231,10 +232,10 @@ impl Bubblewrap {
             .arg0(self.guard.mark())
             .args(["--args", &descriptors.add_content(options.as_bytes())?, "--", "/usr/bin/prlimit"])
             .args(resource_limits(limits))
-            // Inside, where it counts the processes of this sandbox and no others.
+            // Inside the sandbox, where it counts only the processes in there.
             .arg(format!("--nproc={}", limits.processes));
         if cgroup.is_none() {
-            // Between two samples, at least each single process is bounded.
+            // Between two samples, at least each process is limited.
             command.arg(format!("--data={}", limits.memory_bytes));
         }
         command
@@ -242,13 +243,13 @@ impl Bubblewrap {
             .args(&program.command)
             .env_clear()
             .current_dir("/")
-            // What a terminal sends to the process in front is not meant for it.
+            // Signals from the terminal are not meant for it.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(stdout.1)
             .stderr(stderr.1);
         if let Some(id) = self.user.id() {
-            // This also gives up the supplementary groups.
+            // This also drops the supplementary groups.
             command.uid(id).gid(id);
             if let Some((directory, _)) = access.output {
                 std::os::unix::fs::chown(directory, Some(id), Some(id))
@@ -274,7 +275,7 @@ impl Sandbox for Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// The same with more access.
+    /// The same with additional access.
     pub(crate) fn run_with(
         &self,
         program: &Program,
@@ -290,7 +291,7 @@ impl Bubblewrap {
         let scope = WatchScope { directories: true, sockets: !access.network };
         let watch = || ResourceMonitor::Watchdog(Watchdog::new(init.pid, limits.memory_bytes, scope));
         monitor = cgroup.map_or_else(watch, ResourceMonitor::Cgroup);
-        // Nobody waits for the signal if something failed meanwhile.
+        // The other end is closed if something failed meanwhile.
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());
         }
@@ -314,7 +315,7 @@ impl Bubblewrap {
         let supervised =
             supervise(&mut child, streams, limits, &mut monitor, &mut should_abort, &|| init.kill());
         init.wait()?;
-        // It has nothing more to wait for.
+        // It exits now that its program has been told to start.
         let _ = child.wait();
         let outcome = match supervised? {
             Supervised::Ended(outcome, _) => outcome,
@@ -328,18 +329,18 @@ impl Bubblewrap {
     }
 }
 
-/// How a run with more access ended.
+/// How a run with additional access ended.
 pub(crate) enum Run {
-    /// By itself or by a limit.
+    /// It exited or exceeded a limit.
     Ended(Outcome),
-    /// The sandbox stopped it.
+    /// The sandbox aborted it.
     Aborted(AbortReason),
 }
 
-/// Why the sandbox stopped a program that was within its limits.
+/// Why the sandbox aborted a program that was within its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AbortReason {
-    /// It has filled [`Access::output`].
+    /// It exceeded the size of [`Access::output`].
     OutputFull,
     /// [`Access::stop`] was set.
     Stopped,
@@ -351,7 +352,7 @@ struct Started {
     stdout: PipeReader,
     stderr: PipeReader,
     report: Option<PipeReader>,
-    /// Where bubblewrap writes [`Status`], a line each.
+    /// The pipe to which bubblewrap writes [`Status`], one per line.
     status: PipeReader,
     go: std::io::PipeWriter,
 }
@@ -365,7 +366,7 @@ struct Status {
 }
 
 impl Started {
-    /// Waits until the first process of the sandbox exists; `None` if bubblewrap gave up.
+    /// Waits until the first process of the sandbox exists; `None` if bubblewrap failed.
     fn wait_for_init(&mut self) -> Result<Option<Init>, Error> {
         let deadline = Instant::now() + SETUP_TIME;
         let mut line = Vec::new();
@@ -380,12 +381,12 @@ impl Started {
         }
         let status: Status = serde_json::from_slice(&line).unwrap_or_default();
         let Some(pid) = status.child_pid.and_then(Pid::from_raw) else { return Ok(None) };
-        // It exists as long as it waits for the signal, so that the number cannot mean another process.
+        // It exists as long as it waits for the signal, so its id cannot have been reused.
         let descriptor = pidfd_open(pid, PidfdFlags::empty()).map_err(Error::io("watch the sandbox"))?;
         Ok(Some(Init { pid, descriptor }))
     }
 
-    /// What went wrong, once bubblewrap has ended.
+    /// The error of bubblewrap, which has exited.
     fn setup_error(mut self) -> Error {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -400,7 +401,8 @@ fn setup_error(said: &str) -> Error {
     Error::Setup { detail: if said.is_empty() { "bubblewrap gave no reason" } else { said }.to_owned() }
 }
 
-/// Process 1 of a sandbox. When it dies, the kernel kills all others in there, and it is gone only after them.
+/// Process 1 of a sandbox. When it is killed, the kernel kills all others in the sandbox, and it is gone only after
+/// them.
 struct Init {
     pid: Pid,
     descriptor: OwnedFd,
@@ -434,7 +436,7 @@ impl Drop for Init {
     }
 }
 
-/// Whether bubblewrap, which has ended, reported the status of a program: it does so only for one that it started.
+/// Whether bubblewrap, which has exited, reported the exit status of a program: it does so only if it started one.
 fn has_exit_code(mut status: PipeReader) -> bool {
     let mut lines = Vec::new();
     status.read_to_end(&mut lines).is_ok()
@@ -443,15 +445,15 @@ fn has_exit_code(mut status: PipeReader) -> bool {
             .any(|line| serde_json::from_slice::<Status>(line).is_ok_and(|status| status.exit_code.is_some()))
 }
 
-/// Who runs programs.
+/// The user as which programs run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum User {
     /// The user who runs this program, even if it is the only user of a namespace.
     Unprivileged,
-    /// Root stays outside: the kernel does not count root's processes. A user of its own for each run, so that runs
-    /// cannot reach each other even if they found a way.
+    /// Another user for each run, because the kernel does not count root's processes, and because runs then could not
+    /// affect each other even if they escaped.
     PerRun,
-    /// Root in a container that has few users.
+    /// The user nobody, for root in a container that has few users.
     Nobody,
 }
 
@@ -464,7 +466,7 @@ impl User {
         }
     }
 
-    /// The user for root where these users and groups are, see user_namespaces(7).
+    /// The user to use instead of root with these maps of users and groups, see user_namespaces(7).
     fn instead_of_root(users: &str, groups: &str) -> Self {
         let has = |id| [users, groups].into_iter().all(|map| is_mapped(map, id));
         if has(FIRST_USER) && has(LAST_USER) {
@@ -476,7 +478,7 @@ impl User {
         }
     }
 
-    /// Whom the next run should be, if not who this program is.
+    /// The user id for the next run; `None` for the current user.
     pub fn id(&self) -> Option<u32> {
         match self {
             Self::Unprivileged => None,
@@ -490,14 +492,13 @@ impl User {
     }
 }
 
-/// Users of runs are named by numbers that no machine gives to people: 22 bits for the process that runs them, 8 for
-/// the run.
+/// User ids of runs are in a range that machines do not assign to people: 22 bits for this process, 8 for the run.
 const FIRST_USER: u32 = 0x4000_0000;
 const LAST_USER: u32 = 0x7fff_ffff;
 
 const NOBODY: u32 = 65534;
 
-/// Whether an id is in a map of lines of an inside id, an outside id and a length.
+/// Whether an id is in a map whose lines contain an inside id, an outside id and a length.
 fn is_mapped(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
@@ -509,14 +510,14 @@ fn utf8(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::Program(format!("{} is not UTF-8", path.display())))
 }
 
-/// What interpreters need of `/etc` on this machine.
+/// The files in `/etc` that interpreters on this machine need.
 pub(crate) fn interpreter_files() -> impl Iterator<Item = String> {
     let named = names("/etc").filter(|name| ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
     let listed = ETC.iter().filter(|path| Path::new(path).exists()).map(|path| (*path).to_owned());
     listed.chain(named.map(|name| format!("/etc/{name}")))
 }
 
-/// Where programs and libraries are beside `/usr`, with what each is a link to, if it is one.
+/// Directories with programs and libraries beside `/usr`, each with its target if it is a symbolic link.
 pub(crate) fn system_directories() -> impl Iterator<Item = (&'static str, Option<PathBuf>)> {
     let directories = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
     let present = directories.into_iter().filter(|directory| fs::symlink_metadata(directory).is_ok());
@@ -539,7 +540,7 @@ mod tests {
         assert_eq!(choose(whole, whole), User::PerRun);
         let container = "0 100000 65536\n";
         assert_eq!(choose(container, container), User::Nobody);
-        // As rootless engines map: this user, and others behind.
+        // As rootless engines map ids: this user, and a range after it.
         let rootless = "0 1000 1\n1 100000 65536\n";
         assert_eq!(choose(rootless, rootless), User::Nobody);
         for alone in ["0 0 1\n", "0 1000 1\n", "", "x"] {

@@ -1,8 +1,8 @@
-//! Ends sandboxes whose owner was killed while bubblewrap set them up.
+//! Kills sandboxes whose owner was killed while bubblewrap set them up.
 //!
-//! `--die-with-parent` binds each of bubblewrap's two processes to its parent once it has come so far. A parent that
-//! is killed earlier leaves a sandbox that nothing would end. So a shell waits for the end of this process,
-//! whatever that is, kills what bears its mark, and removes the cgroups that are left.
+//! `--die-with-parent` ties each of bubblewrap's two processes to its parent only once it has been called. If the
+//! parent is killed earlier, nothing would end the sandbox. So a shell waits for the end of this process, whatever
+//! the cause, kills the processes that have its mark, and removes remaining cgroups.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Error, SEARCH_PATH};
 
-/// The same for containers, which bear the mark as a label.
+/// The same for containers, which have the mark as a label.
 const CONTAINERS: &str = r#"
 read -r line && exit
 for round in 1 2 3 4 5; do
@@ -21,9 +21,9 @@ for round in 1 2 3 4 5; do
 done
 "#;
 
-/// The standard input of the shell ends with this process, however that ends; a line on it says that nothing is left.
-/// What was about to be started appears a moment later. The cgroups that this process made have its number in their
-/// names, and can be removed once the kernel is done with what ran in them.
+/// The shell's standard input is closed when this process ends, however it ends; a line on it says that nothing is
+/// left to do. Sandboxes that were just being started appear a moment later. Cgroups made by this process have its id
+/// in their names, and can be removed once the kernel has released their processes.
 const SCRIPT: &str = r#"
 read -r line && exit
 mark=$1 round=0 left=
@@ -45,7 +45,7 @@ while [ $round -lt 10 ] || { [ "$left" ] && [ $round -lt 100 ]; }; do
 done
 "#;
 
-/// The shell that waits. Dropping it, when all sandboxes are gone, ends it.
+/// The waiting shell. Dropping this, after all sandboxes are gone, ends it.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shell: Child,
@@ -53,12 +53,12 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// For processes whose command line begins with the mark, and for cgroups below these directories.
+    /// Guards processes whose command line begins with the mark, and cgroups below these directories.
     pub fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
         Self::with(SCRIPT, cgroups)
     }
 
-    /// For containers that have the mark as their label `quarry`.
+    /// Guards containers that have the mark as their label `quarry`.
     pub fn of_containers() -> Result<Self, Error> {
         Self::with(CONTAINERS, std::iter::empty())
     }
@@ -76,14 +76,14 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // What a terminal sends to the process in front is not meant for it.
+            // Signals from the terminal are not meant for it.
             .process_group(0)
             .spawn()
             .map_err(Error::io("start a shell"))?;
         Ok(Self { shell, mark })
     }
 
-    /// The name, word 0 of the command line, under which bubblewrap has to be started.
+    /// The name, argument 0 of the command line, under which bubblewrap has to be started.
     pub fn mark(&self) -> &str {
         &self.mark
     }
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that sleeps under a name, and how it ended.
+    /// A program that sleeps, with this name.
     fn sleep(name: &str) -> Child {
         Command::new("/bin/sleep").arg0(name).arg("600").spawn().unwrap()
     }
@@ -119,7 +119,7 @@ mod tests {
         let (mut marked, mut other) = (sleep(guard.mark()), sleep("quarry-sandbox-other:"));
         std::thread::sleep(Duration::from_millis(200));
         assert!(marked.try_wait().unwrap().is_none(), "the owner lives");
-        // As when this process ends.
+        // The same happens when this process ends.
         drop(guard.shell.stdin.take());
         let ended = marked.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(9));

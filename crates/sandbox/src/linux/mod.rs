@@ -1,4 +1,4 @@
-//! Everything that needs Linux: namespaces, containers, and how processes are bounded and counted.
+//! Everything that needs Linux: namespaces, containers, and limiting and measuring processes.
 
 pub(crate) mod bubblewrap;
 mod guard;

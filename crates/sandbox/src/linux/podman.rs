@@ -1,4 +1,4 @@
-//! Isolation by containers, run by Podman.
+//! Isolation by containers, with Podman.
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -25,42 +25,43 @@ use crate::{
     find_executable,
 };
 
-/// Runs programs in containers of their own, each for one run. They see what programs in namespaces see, unless they
-/// run in an image of the user's.
+/// Runs each program in its own container. The program sees the same as with namespaces, unless the user provides an
+/// image.
 pub struct Podman {
     executable: PathBuf,
     image: String,
-    /// Whether the image is this program's own, which holds no program.
+    /// Whether the image is the built-in one, which contains no programs.
     is_own: bool,
     seccomp: Vec<u8>,
     user: User,
     guard: Guard,
-    /// The monitors of containers, which Podman leaves to this process.
+    /// The monitors of containers, which become children of this process.
     monitors: Mutex<Vec<OwnedFd>>,
 }
 
-/// Where Podman's own list of allowed system calls may be.
+/// Possible paths of Podman's own list of allowed system calls.
 const PROFILES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
-/// The first program of a container: unpacks the files of the program when they come, then runs it and waits. It is
-/// process 1, with whose end the kernel ends all others. What the program writes goes to this process without a detour:
-/// Podman would put its own words among it, and waits for its monitor, which is behind when there is much of it.
+/// The first program of a container: unpacks the program's files when they arrive, then runs the program and waits.
+/// It is process 1, so that the kernel ends all other processes with it. The program's output goes directly to
+/// quarry: Podman would mix its own messages into it, and waits for its monitor, which lags behind when there is much
+/// output.
 const SCRIPT: &str = "tar -xf - <&3 || exit 125; exec </dev/null >&4 2>&5 3<&- 4>&- 5>&-; \"$@\"; exit $?";
 
-/// The statuses by which Podman says that it failed itself; programs may have them too.
+/// The statuses with which Podman reports its own failures; programs may exit with them too.
 const OWN_STATUSES: RangeInclusive<i32> = 125..=127;
 
-/// How long a container has to start.
+/// Time limit for a container to start.
 const START_TIME: Duration = Duration::from_secs(60);
 
-/// How long monitors of removed containers have to end.
+/// Time limit for monitors of removed containers to end.
 const MONITOR_TIME: Duration = Duration::from_secs(2);
 
-/// Processes of a container beside those of its program.
+/// Number of processes of a container in addition to those of its program.
 const OWN_PROCESSES: u64 = 2;
 
 impl Podman {
-    /// Makes the image that programs run in, if none is named, and runs a program that does nothing.
+    /// Creates the image that programs run in, if none is given, and runs a trivial program.
     ///
     /// # Errors
     /// When Podman is missing or does not work.
@@ -100,7 +101,7 @@ impl Podman {
         }
     }
 
-    /// Makes an image with nothing in it but mount points; its name.
+    /// Creates an image that contains only mount points, and returns its name.
     fn make_image(&self) -> Result<String, Error> {
         let content = image().map_err(Error::io("make an image"))?;
         let digits: String =
@@ -116,17 +117,17 @@ impl Podman {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(Error::io("start podman"))?;
-        // It says itself why it took no more.
+        // If it does not read everything, it reports the reason itself.
         let _ = child.stdin.take().map(|mut input| input.write_all(&content));
         let output = child.wait_with_output().map_err(Error::io("wait for podman"))?;
         if output.status.success() { Ok(name) } else { Err(said(&output.stderr)) }
     }
 
-    /// Podman, of whose environment only what it needs is left.
+    /// Podman with the given arguments, and only the environment that it needs.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(arguments).env_clear().env("PATH", SEARCH_PATH).current_dir("/").stdin(Stdio::null());
-        // What a terminal sends to the process in front is not meant for it.
+        // Signals from the terminal are not meant for it.
         command.process_group(0);
         for name in ["HOME", "XDG_RUNTIME_DIR"] {
             if let Some(value) = std::env::var_os(name) {
@@ -165,15 +166,15 @@ impl Podman {
         }
         add("cap-drop", "all");
         add("security-opt", "no-new-privileges");
-        // Its descriptor when Podman reads it; programs do not get this one.
+        // Podman's own descriptor when it reads it; programs do not get it.
         add("security-opt", &format!("seccomp=/proc/self/fd/{profile}"));
         add("security-opt", "mask=/sys:/run:/dev/mqueue");
-        // Those of `SCRIPT`, and the program's report.
+        // The descriptors of `SCRIPT`, and the one for reports.
         add("preserve-fds", if report.is_some() { "4" } else { "3" });
         add("log-driver", "none");
         let id = self.user.id().unwrap_or(1000);
         add("user", &format!("{id}:{id}"));
-        // Podman's own may be more than this machine allows.
+        // Podman's default may exceed what this machine allows.
         add("ulimit", &format!("nofile={0}:{0}", limits.open_files.max(16)));
         add("ulimit", &format!("nproc={0}:{0}", limits.processes.saturating_add(OWN_PROCESSES)));
         add("ulimit", "core=0:0");
@@ -217,13 +218,13 @@ impl Podman {
         options
     }
 
-    /// Takes note of monitors that have ended; they do so some time after their containers.
+    /// Reaps monitors that have ended; they end some time after their containers.
     fn reap_monitors(&self, time: Duration) {
         let mut monitors = self.monitors.lock().unwrap_or_else(PoisonError::into_inner);
         monitors.retain(|monitor| !reap(monitor, time));
     }
 
-    /// Waits until the first process of a container exists; `None` if Podman gave up before.
+    /// Waits until the first process of a container exists; `None` if Podman failed before.
     fn wait_for_first(&self, name: &str, child: &Child) -> Result<Option<Pid>, Error> {
         let engine =
             pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
@@ -263,7 +264,7 @@ impl Container<'_> {
 
 impl Drop for Container<'_> {
     fn drop(&mut self) {
-        // Where it fails, the guard tries it again when this process ends.
+        // If it fails, the guard tries again when this process ends.
         let _ = self.remove();
     }
 }
@@ -275,7 +276,7 @@ impl Drop for Podman {
 }
 
 impl Sandbox for Podman {
-    /// An image of the user's has its own interpreters, or lacks them.
+    /// An image given by the user contains its own interpreters, or lacks them.
     fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
         if self.is_own {
             return Ok(runner.problem());
@@ -309,7 +310,7 @@ impl Sandbox for Podman {
 
         let [stdout, stderr, go, own] = [pipe()?, pipe()?, pipe()?, pipe()?];
         let mut descriptors = Descriptors::default();
-        // As `SCRIPT` numbers them; the last one is for Podman alone.
+        // In the order in which `SCRIPT` numbers them; the last one is for Podman only.
         descriptors.add(go.0);
         descriptors.add(stdout.1);
         descriptors.add(stderr.1);
@@ -336,7 +337,7 @@ impl Sandbox for Podman {
             pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
         let kill = || {
             let is_over = wait_for([Some(engine.as_fd())], Duration::ZERO).is_ok_and(|[is_over]| is_over);
-            // Podman takes its time, and is needed where the process is another user's.
+            // Podman is slow, but needed if the process belongs to another user.
             let is_killed =
                 process.as_ref().is_some_and(|process| pidfd_send_signal(process, Signal::KILL).is_ok());
             if !is_over && !is_killed {
@@ -349,12 +350,12 @@ impl Sandbox for Podman {
             return Err(said(&removed.stderr));
         }
         let (mut outcome, status) = supervised?.ended();
-        // Nothing that the program writes comes here.
+        // The program cannot write to this pipe.
         let detail = available(own.0);
         if status.code().is_some_and(|code| OWN_STATUSES.contains(&code)) && !detail.is_empty() {
             return Err(said(&detail));
         }
-        // A cgroup that goes with its container may be gone before it is seen what happened in it.
+        // A cgroup that is removed with its container may be gone before its events can be read.
         let is_killed = outcome.ended == Ended::Exited { code: 128 + libc::SIGKILL };
         if is_killed && outcome.peak_memory_bytes >= limits.memory_bytes / 10 * 9 {
             outcome.ended = Ended::Memory;
@@ -363,13 +364,13 @@ impl Sandbox for Podman {
     }
 }
 
-/// Gives a container the files of its program, and thereby the word to start.
+/// Sends the files of its program to a container, which starts the program after that.
 fn send(mut pipe: PipeWriter, files: &[u8]) {
-    // It may be gone already, which its status tells.
+    // The container may have ended already, which its status shows.
     let _ = pipe.write_all(files);
 }
 
-/// What is in a pipe now, or the beginning of it.
+/// The current content of a pipe, or the beginning of it.
 fn available(mut pipe: PipeReader) -> Vec<u8> {
     let mut text = vec![0; 4096];
     let is_there = wait_for([Some(pipe.as_fd())], Duration::ZERO).is_ok_and(|[is_there]| is_there);
@@ -383,7 +384,7 @@ fn said(text: &[u8]) -> Error {
     Error::Container { detail: if said.is_empty() { "podman gave no reason".to_owned() } else { said } }
 }
 
-/// The files of a program, packed.
+/// The files of a program as a tar archive.
 fn archive(program: &Program) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, content) in &program.files {
@@ -394,11 +395,11 @@ fn archive(program: &Program) -> std::io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-/// An image with mount points, and with the links of this machine.
+/// An image with mount points, and with the symbolic links of this machine.
 fn image() -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     let mount_points = ["usr", "etc", "opt", "proc", "dev", "sys", "run"].map(|directory| (directory, 0o755));
-    // What is mounted there takes on their modes.
+    // Mounted directories get these modes.
     for (directory, mode) in mount_points.into_iter().chain([("tmp", 0o1777), ("box", 0o1777)]) {
         archive.append_data(&mut header(tar::EntryType::Directory, mode), directory, std::io::empty())?;
     }

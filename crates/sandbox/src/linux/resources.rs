@@ -1,5 +1,5 @@
-//! How much memory and CPU time the processes of a run use together: by a cgroup of the kernel's where this user may
-//! make one, else by sampling.
+//! Memory and CPU time of all processes of a run: measured by a cgroup if this user may create one, otherwise
+//! sampled.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,27 +14,27 @@ use super::spawn::{Descriptors, spawn};
 use super::watchdog::Watchdog;
 use crate::{Ended, Error, Limits, MemoryBound};
 
-/// Where cgroups of runs are made.
+/// The cgroup in which those of runs are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CgroupParent {
     bound: MemoryBound,
-    /// The directory whose processes share memory.
+    /// The directory for limiting memory.
     memory: PathBuf,
-    /// In version 1, the directory of the hierarchy that counts CPU time.
+    /// In version 1, the directory of the hierarchy that measures CPU time.
     cpu: Option<PathBuf>,
 }
 
-/// What a run used.
+/// The resources used by a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub cpu_time: Duration,
     pub memory_bytes: u64,
 }
 
-/// What a run uses: time and memory of all its processes together.
+/// Monitors time and memory of all processes of a run.
 pub(crate) enum ResourceMonitor {
     Cgroup(Cgroup),
-    /// A cgroup that somebody else made, and that may be gone before its last processes are looked at.
+    /// A cgroup created by another program, which may be removed before its final state can be read.
     Observed(Observed),
     Watchdog(Watchdog),
 }
@@ -51,15 +51,16 @@ impl ResourceMonitor {
     /// How often [`Self::exceeded`] has to be called.
     pub fn interval(&self) -> Duration {
         match self {
-            // The kernel keeps the bound; this is how soon the rest of a program follows the part that it killed.
+            // The kernel enforces the limit; this is how soon the rest of a program is killed after the process that
+            // exceeded it.
             Self::Cgroup(_) => Duration::from_millis(50),
             Self::Observed(_) => Duration::from_millis(5),
             Self::Watchdog(_) => Duration::from_millis(10),
         }
     }
 
-    /// The limit that was passed, if one was. Processes are bounded by themselves when they use up CPU time; this is
-    /// for what they use together, a second later, so that programs that handle signals get one first.
+    /// The limit that was exceeded, if any. The kernel limits the CPU time of each process; this limits their total a
+    /// second later, so that programs that handle the signal get it first.
     pub fn exceeded(&mut self, limits: &Limits) -> Option<Ended> {
         if self.is_out_of_memory() {
             return Some(Ended::Memory);
@@ -69,7 +70,7 @@ impl ResourceMonitor {
         (self.usage().cpu_time > maximum).then_some(Ended::CpuTime)
     }
 
-    /// Whether more memory was asked for than there is.
+    /// Whether more memory was requested than allowed.
     pub fn is_out_of_memory(&mut self) -> bool {
         match self {
             Self::Cgroup(cgroup) => cgroup.has_killed(),
@@ -78,14 +79,14 @@ impl ResourceMonitor {
         }
     }
 
-    /// Monitors a process that a container engine has put into a cgroup; `None` where that cannot be seen.
+    /// Monitors a process that a container engine has put into a cgroup; `None` if the cgroup is not visible.
     pub fn observe(process: Pid) -> Option<Self> {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).ok()?;
         let directories = directories_of(&own, Path::new("/sys/fs/cgroup"))?;
         Some(Self::Observed(Observed { directories, peak: Usage::default(), has_killed: false }))
     }
 
-    /// What was used until now.
+    /// The resources used so far.
     pub fn usage(&self) -> Usage {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),
@@ -95,11 +96,12 @@ impl ResourceMonitor {
     }
 }
 
-/// Cgroups are named after the process that made them, so that those of a process that died can be told and removed.
+/// Prefix of the names of cgroups, followed by the id of the process that created them, so that those of dead
+/// processes can be identified and removed.
 const PREFIX: &str = "quarry-sandbox-";
 
 impl CgroupParent {
-    /// The innermost cgroup around this process below which it can make others that bound memory.
+    /// The innermost cgroup of this process in which it can create others that limit memory.
     pub fn find() -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let found = candidates(&own, Path::new("/sys/fs/cgroup")).into_iter().find(Self::works)?;
@@ -107,7 +109,7 @@ impl CgroupParent {
         Some(found)
     }
 
-    /// Whether a process can put itself into a cgroup here, tried out with one that does nothing.
+    /// Tests whether a process can put itself into a cgroup here.
     fn works(&self) -> bool {
         let start = |cgroup: &Cgroup| {
             let mut command = Command::new("/usr/bin/true");
@@ -117,7 +119,7 @@ impl CgroupParent {
         self.make(1 << 30).is_some_and(|cgroup| start(&cgroup).is_some())
     }
 
-    /// Makes a cgroup for one run.
+    /// Creates a cgroup for one run.
     pub fn make(&self, memory_bytes: u64) -> Option<Cgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -129,9 +131,9 @@ impl CgroupParent {
         let set = |file: &str, value: &str| fs::write(cgroup.memory.join(file), value);
         if self.bound == MemoryBound::CgroupV1 {
             set("memory.limit_in_bytes", &limit).ok()?;
-            // Not there on kernels that do not count swap.
+            // Missing on kernels that do not count swap.
             let _ = set("memory.memsw.limit_in_bytes", &limit);
-            // What waits in connections is counted apart.
+            // Buffers of TCP connections are counted separately.
             let _ = set("memory.kmem.tcp.limit_in_bytes", &limit);
         } else {
             set("memory.max", &limit).ok()?;
@@ -145,7 +147,7 @@ impl CgroupParent {
         Some(cgroup)
     }
 
-    /// The directories in which cgroups are made.
+    /// The directories in which cgroups are created.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten().map(PathBuf::as_path)
     }
@@ -154,7 +156,7 @@ impl CgroupParent {
         self.bound
     }
 
-    /// Removes the empty cgroups of processes that died before they could.
+    /// Removes empty cgroups of processes that died before they could.
     fn remove_abandoned(&self) {
         for parent in self.directories() {
             let Ok(entries) = fs::read_dir(parent) else { continue };
@@ -179,7 +181,8 @@ fn remove(directory: &Path) {
     }
 }
 
-/// Where a process with this `/proc/self/cgroup` might make cgroups that bound memory, innermost first.
+/// Cgroups in which a process with this `/proc/self/cgroup` may be able to create cgroups that limit memory,
+/// innermost first.
 fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
     let hierarchy = |controller: &str| {
         own.lines().find_map(|line| {
@@ -188,7 +191,7 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
             controllers.split(',').any(|name| name == controller).then(|| (controllers, fields.next()))
         })
     };
-    // A container may see only the lower part of the hierarchy, so that its own path is missing but `/` is.
+    // A container may see only the lower part of the hierarchy, so that its own path is missing but `/` exists.
     let around = |root: PathBuf, path: &str| {
         let inner = root.join(path.trim_start_matches('/'));
         inner
@@ -219,10 +222,10 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
         .collect()
 }
 
-/// A cgroup of one run, removed when dropped.
+/// The cgroup of one run, removed when dropped.
 pub(crate) struct Cgroup(CgroupDirectories);
 
-/// Where the files of a cgroup are.
+/// The directories with a cgroup's files.
 pub(crate) struct CgroupDirectories {
     bound: MemoryBound,
     memory: PathBuf,
@@ -238,9 +241,9 @@ impl std::ops::Deref for Cgroup {
 }
 
 impl CgroupDirectories {
-    /// The lists of members that a process writes itself into, see [`spawn`].
+    /// The membership files to which a process writes itself, see [`spawn`].
     pub fn members(&self) -> Result<Vec<File>, Error> {
-        // If there is a list of threads, the only thread of a process can join without waiting for others.
+        // If there is a list of threads, a process with a single thread can join without waiting for others.
         let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
         let directories = [Some(&self.memory), self.cpu.as_ref()];
         directories
@@ -251,7 +254,7 @@ impl CgroupDirectories {
             .map_err(Error::io("open a cgroup"))
     }
 
-    /// Whether the kernel killed a process here because memory ran out.
+    /// Whether the kernel killed a process in this cgroup because memory ran out.
     fn has_killed(&self) -> bool {
         let file = if self.bound == MemoryBound::CgroupV1 { "memory.oom_control" } else { "memory.events" };
         self.entry(file, "oom_kill").is_some_and(|count| count > 0)
@@ -269,7 +272,7 @@ impl CgroupDirectories {
         Usage { cpu_time: cpu_time.unwrap_or_default(), memory_bytes: memory_bytes.unwrap_or_default() }
     }
 
-    /// The number behind a word in a file of lines of a word and a number.
+    /// The number after a key in a file with a key and a number per line.
     fn entry(&self, file: &str, word: &str) -> Option<u64> {
         let text = fs::read_to_string(self.memory.join(file)).ok()?;
         text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' ')?.parse().ok())
@@ -300,7 +303,7 @@ fn directories_of(own: &str, mount: &Path) -> Option<CgroupDirectories> {
     Some(CgroupDirectories { bound, memory, cpu: of("cpuacct") })
 }
 
-/// Samples of a cgroup that somebody else made.
+/// Samples of a cgroup that another program created.
 pub(crate) struct Observed {
     directories: CgroupDirectories,
     peak: Usage,

@@ -1,8 +1,8 @@
-//! Which system calls a sandboxed program may make.
+//! The system calls that a sandboxed program may make.
 //!
-//! Namespaces decide what it sees; this takes away calls that widen the kernel's attack surface, that reach what is
-//! not in a namespace (keyrings, vsock), or that hide memory from the watchdog. What is refused follows the default
-//! profiles of Docker and Flatpak.
+//! Namespaces determine what it sees; this additionally denies calls that widen the kernel's attack surface, that
+//! access what namespaces do not cover (keyrings, vsock), or that hide memory from the watchdog. The list follows the
+//! default profiles of Docker and Flatpak.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use seccompiler::{
 };
 use serde_json::{Value, json};
 
-/// Calls with higher numbers are newer than this list, or of the x32 interface, which passes for x86-64: programs
-/// are told that these calls do not exist, and do without. Numbers above 423 are the same on all architectures.
+/// Calls with higher numbers are newer than this list, or belong to the x32 interface, which has the architecture
+/// code of x86-64: programs are told that these calls do not exist, and do without. Numbers above 423 are the same on
+/// all architectures.
 const NEWEST: u32 = 462;
 
 /// Calls that fail with EPERM.
@@ -40,7 +41,7 @@ const REFUSED: &[(&str, i64)] = &[
     ("process_vm_writev", libc::SYS_process_vm_writev),
     ("kcmp", libc::SYS_kcmp),
     ("pidfd_getfd", libc::SYS_pidfd_getfd),
-    // Parts of the kernel with many holes in the past, and no use here.
+    // Parts of the kernel with many past vulnerabilities, and no use here.
     ("bpf", libc::SYS_bpf),
     ("perf_event_open", libc::SYS_perf_event_open),
     ("userfaultfd", libc::SYS_userfaultfd),
@@ -49,7 +50,7 @@ const REFUSED: &[(&str, i64)] = &[
     ("io_uring_register", libc::SYS_io_uring_register),
     ("fanotify_init", libc::SYS_fanotify_init),
     ("personality", libc::SYS_personality),
-    // Not in any namespace.
+    // Not covered by namespaces.
     ("add_key", libc::SYS_add_key),
     ("request_key", libc::SYS_request_key),
     ("keyctl", libc::SYS_keyctl),
@@ -80,23 +81,23 @@ const REFUSED: &[(&str, i64)] = &[
     ("vhangup", libc::SYS_vhangup),
 ];
 
-/// The same, for calls that exist only on some architectures.
+/// The same for calls that exist only on some architectures.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[(&str, i64)] =
     &[("iopl", libc::SYS_iopl), ("ioperm", libc::SYS_ioperm), ("modify_ldt", libc::SYS_modify_ldt)];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[(&str, i64)] = &[];
 
-/// The same where memory is not counted by the kernel: what holds memory that no process has mapped.
+/// Calls refused if the kernel does not count memory: those that hold memory that no process has mapped.
 const REFUSED_WHERE_WATCHED: &[i64] = &[libc::SYS_vmsplice, libc::SYS_landlock_create_ruleset];
 
-/// Memory that processes share and that is in no file: it is kept while somebody maps a page of it.
+/// Anonymous shared memory: it exists as long as any process maps a page of it.
 const SHARED_MEMORY: u64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64;
 
-/// Options of sockets that let them hold more.
+/// Options of sockets that increase their buffers.
 const SOCKET_BUFFERS: &[libc::c_int] = &[libc::SO_SNDBUF, libc::SO_RCVBUF];
 
-/// The flags of `clone` that make namespaces.
+/// The flags of `clone` that create namespaces.
 const NAMESPACE_FLAGS: &[libc::c_int] = &[
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -108,27 +109,27 @@ const NAMESPACE_FLAGS: &[libc::c_int] = &[
     0x80, // CLONE_NEWTIME
 ];
 
-/// Families of sockets that a program without a network may want: its own machine is all there is.
+/// Families of sockets that are useful without a network, for connections within the sandbox.
 const SOCKET_FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// The calls that make them.
+/// The calls that create sockets.
 const SOCKET_CALLS: [(&str, i64); 2] = [("socket", libc::SYS_socket), ("socketpair", libc::SYS_socketpair)];
 
-/// Requests to a terminal that feed it input.
+/// Requests to a terminal that simulate input.
 const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541C /* TIOCLINUX */];
 
-/// The filters, as bubblewrap reads them.
+/// The filters in the format that bubblewrap reads.
 pub(crate) struct Filters([Vec<u8>; 4]);
 
 impl Filters {
     /// # Errors
-    /// On an architecture that they are not made for.
+    /// On an unsupported architecture.
     pub fn new() -> Result<Self, BackendError> {
         let of = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
         Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
     }
 
-    /// That of a program: with `no_fork` it can start threads but no other process, and `is_watched` where no cgroup
+    /// The filter for a program: with `no_fork` it can start threads but no other process; `is_watched` if no cgroup
     /// counts its memory.
     pub fn of(&self, no_fork: bool, is_watched: bool) -> &[u8] {
         &self.0[2 * usize::from(no_fork) + usize::from(is_watched)]
@@ -149,8 +150,8 @@ fn refused() -> impl Iterator<Item = (&'static str, i64)> {
     REFUSED.iter().chain(REFUSED_HERE).copied()
 }
 
-/// The same for containers: a profile as Podman reads it, made of its own, which allows what it names, by taking away
-/// what is refused here.
+/// The filter for containers: a profile for Podman, derived from its own list of allowed calls `own` by removing what
+/// is refused here.
 ///
 /// # Errors
 /// When `own` is not a profile.
@@ -184,7 +185,7 @@ pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
         rules.push(rule);
     }
     profile["syscalls"] = Value::Array(rules);
-    // Calls that it does not name are missing.
+    // Calls that are not in the list do not exist.
     profile["defaultAction"] = "SCMP_ACT_ERRNO".into();
     profile["defaultErrnoRet"] = libc::ENOSYS.into();
     Ok(profile.to_string())
@@ -209,7 +210,7 @@ fn rules(no_fork: bool, is_watched: bool) -> Result<Rules, BackendError> {
     }
     rules.insert(libc::SYS_clone, clone);
 
-    // A rule matches when all of its conditions do: a family that is none of these.
+    // A rule matches if all of its conditions do: the family is none of these.
     for (_, call) in SOCKET_CALLS {
         let families = SOCKET_FAMILIES
             .iter()
@@ -236,8 +237,8 @@ fn rules(no_fork: bool, is_watched: bool) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// Goes before the rules: ENOSYS for calls that are too new, and for `clone3`, whose flags a filter cannot read, so
-/// that libraries use `clone`.
+/// Precedes the rules: returns ENOSYS for calls that are too new, and for `clone3`, whose flags a filter cannot read,
+/// so that libraries use `clone`.
 fn no_such_call() -> [sock_filter; 4] {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;

@@ -1,4 +1,4 @@
-//! Starting a process that inherits the file descriptors it is given, and no other.
+//! Starting a process that inherits only the given file descriptors.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Seek, Write};
@@ -16,13 +16,13 @@ use crate::{Error, Limits};
 pub(crate) struct Descriptors(Vec<OwnedFd>);
 
 impl Descriptors {
-    /// Adds one and returns its number in the child, for the command line.
+    /// Adds a descriptor and returns its number in the child, for the command line.
     pub fn add(&mut self, descriptor: impl Into<OwnedFd>) -> String {
         self.0.push(descriptor.into());
         (self.0.len() + 2).to_string()
     }
 
-    /// Adds a file in memory with this content, to be read from its beginning.
+    /// Adds an in-memory file with this content, positioned at its beginning.
     pub fn add_content(&mut self, content: &[u8]) -> Result<String, Error> {
         let descriptor = rustix::fs::memfd_create(c"quarry-sandbox", MemfdFlags::CLOEXEC)
             .map_err(Error::io("make a file in memory"))?;
@@ -31,22 +31,22 @@ impl Descriptors {
         Ok(self.add(file))
     }
 
-    /// Adds a pipe to report on.
+    /// Adds a pipe for reports.
     pub fn add_report(&mut self) -> Result<Report, Error> {
         let (pipe, end) = pipe()?;
-        // The program is another user where root starts it, and opens the pipe by its name in `/proc`: what it starts
-        // has not always inherited the descriptor.
+        // If root starts the program, it runs as another user, and opens the pipe by its path in `/proc`: the
+        // processes that it starts do not always inherit the descriptor.
         rustix::fs::fchmod(&end, Mode::from_raw_mode(0o622))
             .map_err(Error::io("open a pipe for the program"))?;
         Ok(Report { pipe, number: self.add(end) })
     }
 }
 
-/// The pipe that a program reports on.
+/// The pipe on which a program reports.
 pub(crate) struct Report {
-    /// This side of it.
+    /// The reading end.
     pub pipe: PipeReader,
-    /// The number of the other side in the child.
+    /// The number of the writing end's descriptor in the child.
     pub number: String,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter), Error> {
     io::pipe().map_err(Error::io("make a pipe"))
 }
 
-/// Starts a command with these descriptors, as a member of the cgroups whose lists of members these files are.
+/// Starts a command with these descriptors, as a member of the cgroups with these membership files.
 pub(crate) fn spawn(
     mut command: Command,
     descriptors: Descriptors,
@@ -73,17 +73,18 @@ pub(crate) fn spawn(
     command.spawn().map_err(Error::io("start the program"))
 }
 
-/// Lets the child put itself into cgroups: moving another process there waits, on a quiet machine some 10 ms,
-/// until no process of the whole machine is starting or ending.
+/// Lets the child put itself into cgroups: moving another process waits, some 10 ms even on an idle machine, until no
+/// process of the whole machine is starting or ending.
 #[expect(unsafe_code, reason = "only between fork and exec is the child there and does not run yet")]
 fn join(command: &mut Command, cgroups: Vec<File>) {
     let join = move || cgroups.iter().try_for_each(|members| Ok(rustix::io::write(members, b"0").map(drop)?));
-    // SAFETY: between fork and exec this writes to files that are open already; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec this writes to files that are open already; it allocates nothing and takes no
+    // lock.
     unsafe { command.pre_exec(join) };
 }
 
-/// Whatever this process has open without the flag to close it, because it inherited it or a library opened it, would
-/// be open in the sandbox too: a way out, if it is a directory or a socket.
+/// Descriptors that this process has open without the close-on-exec flag, because it inherited them or a library
+/// opened them, would be open in the sandbox too: a way out, if one is a directory or a socket.
 #[expect(unsafe_code, reason = "only between fork and exec are the descriptors the child's alone")]
 fn close_inherited(command: &mut Command) {
     let mark = || {
@@ -99,11 +100,11 @@ fn close_inherited(command: &mut Command) {
     unsafe { command.pre_exec(mark) };
 }
 
-/// The command line that puts the limits of `prlimit(1)` on what follows it.
+/// The command line of `prlimit(1)` that applies the limits to the command after it.
 pub(crate) fn resource_limits(limits: &Limits) -> Vec<String> {
     let cpu_seconds = limits.cpu_time.as_secs_f64().ceil().max(1.0);
     vec![
-        // At the first limit a signal that can be caught, at the second one that cannot.
+        // The first limit sends a signal that can be handled, the second one kills.
         format!("--cpu={cpu_seconds}:{}", cpu_seconds + 1.0),
         format!("--fsize={}", limits.file_bytes),
         format!("--nofile={}", limits.open_files),

@@ -1,4 +1,4 @@
-//! Watching a process from start to end: its output, its time, its memory.
+//! Supervising a process from start to end: its output, time and memory.
 
 use std::convert::Infallible;
 use std::io::{self, PipeReader, Read};
@@ -14,10 +14,10 @@ use rustix::process::{
 use super::resources::ResourceMonitor;
 use crate::{Captured, Ended, Error, Limits, Outcome};
 
-/// The time within which killed processes must be gone.
+/// Time limit for killed processes to disappear.
 pub(crate) const KILL_TIME: Duration = Duration::from_secs(10);
 
-/// A year: longer times cannot be added to every clock.
+/// A year: longer durations may overflow the clock.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One output stream of a program, of which the beginning is kept.
@@ -32,12 +32,12 @@ impl Stream {
         Self::of(Some(pipe), limits)
     }
 
-    /// One that may be missing.
+    /// A stream that may be missing.
     pub fn of(pipe: Option<PipeReader>, limits: &Limits) -> Self {
         Self { pipe, captured: Captured::default(), limit: limits.output_bytes }
     }
 
-    /// Reads what is available, or notices the end.
+    /// Reads available data, or detects the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else { return Ok(()) };
         let count = match pipe.read(buffer) {
@@ -54,11 +54,11 @@ impl Stream {
     }
 }
 
-/// How a process that was watched ended.
+/// How a supervised process ended.
 pub(crate) enum Supervised<A> {
-    /// By itself or by a limit; the status is as the system tells it.
+    /// It exited or exceeded a limit; with the exit status from the system.
     Ended(Outcome, ExitStatus),
-    /// It was stopped for this reason.
+    /// It was aborted for this reason.
     Aborted(A),
 }
 
@@ -76,12 +76,11 @@ impl Supervised<Infallible> {
     }
 }
 
-/// Waits for a process, and calls `kill` at its end or when it exceeds a limit. `kill` ends the process and all that
-/// belongs to it. The streams are its output, its error output and its report. `should_abort` is asked every few
-/// milliseconds whether the process is to be stopped for another reason, which is then the result.
-///
+/// Waits for a process, and calls `kill` when it ends or exceeds a limit. `kill` ends the process and everything that
+/// belongs to it. The streams are its output, its error output and its reports. `should_abort` is called every few
+/// milliseconds; if it returns a reason, the process is aborted and the reason is the result.
 /// # Errors
-/// When processes remain although they were killed.
+/// When processes still exist although they were killed.
 pub(crate) fn supervise<A>(
     child: &mut Child,
     mut streams: [Stream; 3],
@@ -158,13 +157,13 @@ pub(crate) fn supervise<A>(
     Ok(Supervised::Ended(outcome, status))
 }
 
-/// A status as shells tell it.
+/// An exit status as in shells.
 fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
-/// A program may give itself any status, so that a signal counts as a limit only if the time was used.
+/// A program may exit with any status, so that one for a signal counts as a limit only if the time was used up.
 fn ended_by_itself(code: i32, cpu_time: Duration, limits: &Limits) -> Ended {
     let by_limit = [libc::SIGXCPU, libc::SIGKILL].contains(&(code - 128));
     if by_limit && cpu_time + Duration::from_millis(500) >= limits.cpu_time {
@@ -174,13 +173,14 @@ fn ended_by_itself(code: i32, cpu_time: Duration, limits: &Limits) -> Ended {
     }
 }
 
-/// Makes this process the parent of what its children leave behind: both bubblewrap and Podman end without waiting for
-/// a process of theirs, which would be left to process 1, and in a container that may be somebody who waits for none.
+/// Makes this process the parent of orphaned descendants: both bubblewrap and Podman exit without waiting for some of
+/// their processes, which would be left to process 1, and in a container that may be a program that does not reap
+/// them.
 pub(crate) fn adopt_orphans() -> Result<(), Error> {
     set_child_subreaper(Some(getpid())).map_err(Error::io("become the parent of orphans"))
 }
 
-/// Waits for a process that was left to this one, if it ends within that time; whether it has ended.
+/// Reaps an orphaned process if it ends within `time`; returns whether it has ended.
 pub(crate) fn reap(process: &OwnedFd, time: Duration) -> bool {
     let has_ended = wait_for([Some(process.as_fd())], time).is_ok_and(|[has_ended]| has_ended);
     if has_ended {
@@ -194,7 +194,7 @@ fn pipe(stream: &Stream) -> Option<std::os::fd::BorrowedFd<'_>> {
     stream.pipe.as_ref().map(AsFd::as_fd)
 }
 
-/// Waits until some of these are readable or have ended, but no longer than `time`; which ones.
+/// Waits, for at most `time`, until some of these are readable or have ended; returns which.
 pub(crate) fn wait_for<const COUNT: usize>(
     descriptors: [Option<std::os::fd::BorrowedFd<'_>>; COUNT],
     time: Duration,

@@ -1,16 +1,16 @@
-//! Directories that a program in a sandbox has written to, seen from outside.
+//! Inspecting directories that a sandboxed program has written to.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of files and directories that are visited.
+/// Maximum number of files and directories visited.
 const MAX_ENTRIES: usize = 200_000;
 
-/// What is in a directory and below, without following links; the first error ends it.
+/// Visits everything in a directory tree, without following links; stops at the first error.
 fn for_each(directory: &Path, mut each: impl FnMut(&Path, &Metadata) -> io::Result<()>) -> io::Result<()> {
-    // Not by recursion, whose depth would be the program's choice.
+    // No recursion: the program determines the depth.
     let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
     let mut count = 0;
     while let Some(directory) = directories.pop() {
@@ -30,8 +30,8 @@ fn for_each(directory: &Path, mut each: impl FnMut(&Path, &Metadata) -> io::Resu
     Ok(())
 }
 
-/// The space that the files of a directory take, in bytes, as far as they can be seen while a program changes them; too
-/// many files are more than any space.
+/// Disk usage of a directory's files in bytes, as far as it can be determined while a program changes them; too many
+/// files count as more than any limit.
 pub(crate) fn size(directory: &Path) -> u64 {
     let (mut bytes, mut count) = (0, 0);
     let _ = for_each(directory, |_, metadata| {
@@ -46,10 +46,11 @@ fn space(metadata: &Metadata) -> u64 {
     metadata.len().max(metadata.blocks() * 512)
 }
 
-/// Makes what a program wrote this program's own, readable and not writable by others, and returns its size in bytes.
+/// Takes over the files that a program wrote, makes them readable and not writable by others, and returns their total
+/// size in bytes.
 ///
 /// # Errors
-/// When something is neither a file nor a directory: links could lead anywhere.
+/// When something is neither a file nor a directory: links could point anywhere.
 pub(crate) fn adopt(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let is_root = rustix::process::geteuid().is_root();

@@ -1,4 +1,4 @@
-//! No isolation, for users who asked for that by name.
+//! No isolation, for users who explicitly asked for it.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -11,8 +11,8 @@ use super::supervise::{Stream, never, supervise};
 use super::watchdog::{WatchScope, Watchdog, descendants};
 use crate::{Error, Limits, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH, Sandbox};
 
-/// Runs programs as processes of the user, in a temporary directory. Limits hold except those on
-/// processes and directories. A program that wants to outlives its run.
+/// Runs programs as processes of the user, in a temporary directory. All limits except those on processes and
+/// directories are enforced. A program can deliberately outlive its run.
 pub(crate) struct Unconfined;
 
 impl Sandbox for Unconfined {

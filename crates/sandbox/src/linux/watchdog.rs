@@ -1,8 +1,8 @@
-//! Samples what the processes of a run use, where no cgroup can be had.
+//! Samples the resource usage of a run's processes where cgroups are not available.
 //!
-//! The kernel says of each process what is its own. What belongs to none is looked for where programs in a sandbox can
-//! put much of it: files in memory, sockets, descriptions of mapped memory. Kinds of it that cannot be seen from
-//! outside are refused by `seccomp.rs`.
+//! The kernel reports the memory of each process. Memory that belongs to no process is looked for where sandboxed
+//! programs can allocate much of it: files in memory, sockets, descriptions of mappings. Kinds that are invisible
+//! from outside are denied by `seccomp.rs`.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -15,40 +15,40 @@ use rustix::process::Pid;
 use super::bubblewrap::DIRECTORIES;
 use super::resources::Usage;
 
-/// What the kernel keeps for a file, of whatever size, with the longest of names.
+/// What the kernel needs for a file of any size, with a name of maximum length.
 const FILE_BYTES: u64 = 1 << 10;
 
-/// What a socket can hold: what others may send to it until they wait, which programs cannot change, and itself.
+/// What a socket can hold: data sent to it until senders block, which programs cannot change, and the socket itself.
 const SOCKET_BYTES: u64 = 256 << 10;
 
-/// What the kernel keeps for a mapping, with its node in the tree of them.
+/// What the kernel needs for a mapping, including its tree node.
 const MAPPING_BYTES: u64 = 400;
 
-/// Mappings are counted in one sample of so many: there are hundreds in each process, and many only in an attack.
+/// Mappings are counted in one of this many samples: every process has hundreds, and only attacks have many.
 const SELDOM: u32 = 10;
 
-/// Samples what a process and its descendants use.
+/// Samples the usage of a process and its descendants.
 pub(crate) struct Watchdog {
     root: Pid,
     memory_bytes: u64,
     scope: WatchScope,
     samples: u32,
-    /// What the mappings took when they were last counted.
+    /// Memory for mappings when they were last counted.
     mappings: u64,
     peak: Usage,
 }
 
-/// What the watchdog can see of a run beside its processes.
+/// What the watchdog can see of a run in addition to its processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WatchScope {
-    /// Whether it has [`DIRECTORIES`] in memory.
+    /// Whether it has the in-memory [`DIRECTORIES`].
     pub directories: bool,
-    /// Whether all sockets of its network are its own.
+    /// Whether all sockets of its network belong to it.
     pub sockets: bool,
 }
 
 impl Watchdog {
-    /// For a process and all that descend from it.
+    /// Watches a process and all its descendants.
     pub fn new(root: Pid, memory_bytes: u64, scope: WatchScope) -> Self {
         Self { root, memory_bytes, scope, samples: 0, mappings: 0, peak: Usage::default() }
     }
@@ -58,8 +58,8 @@ impl Watchdog {
         self.peak
     }
 
-    /// Takes a sample; whether more memory is in use than allowed. Memory that processes share counts for each that has
-    /// it.
+    /// Takes a sample; returns whether more memory is in use than allowed. Shared memory is counted for each process
+    /// that has it.
     pub fn sample(&mut self) -> bool {
         let mut cpu_time = Duration::ZERO;
         let mut memory = Memory::default();
@@ -76,7 +76,7 @@ impl Watchdog {
         let Files { bytes, count } =
             if self.scope.directories { files(&root.join("root")) } else { Files::default() };
         let sockets = if self.scope.sockets { sockets(&root.join("net")) } else { 0 };
-        // What is shared is in files, if there are directories to see.
+        // If the directories are visible, shared memory is counted with their files.
         let memory_bytes =
             memory.own + memory.shared.max(bytes) + count * FILE_BYTES + sockets + self.mappings;
         self.peak.cpu_time = self.peak.cpu_time.max(cpu_time);
@@ -85,15 +85,15 @@ impl Watchdog {
     }
 }
 
-/// A process, as `/proc` has it.
+/// A process, from `/proc`.
 pub(crate) struct Process {
     pub pid: i32,
     parent: i32,
-    /// Its own, and that of the children it has waited for.
+    /// Including that of the children it has waited for.
     cpu_time: Duration,
 }
 
-/// A process and all processes below it.
+/// A process and all its descendants.
 pub(crate) fn descendants(root: Pid) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
@@ -119,7 +119,8 @@ pub(crate) fn descendants(root: Pid) -> Vec<Process> {
     found
 }
 
-/// Reads `/proc/PID/stat` (see `proc(5)`). The name, second field, may hold anything and ends at the last `)`.
+/// Parses `/proc/PID/stat` (see `proc(5)`). The name, the second field, may contain anything and ends at the last
+/// `)`.
 fn parse(pid: i32, stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
     let parent = fields.get(1)?.parse().ok()?;
@@ -131,9 +132,9 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
 /// Memory of processes, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Memory {
-    /// What is resident and in no file, and the tables that say where.
+    /// Resident anonymous memory, and page tables.
     own: u64,
-    /// What is resident of files in memory, and of what is shared.
+    /// Resident memory of in-memory files, and other shared memory.
     shared: u64,
 }
 
@@ -143,7 +144,7 @@ impl Memory {
         self.shared += other.shared;
     }
 
-    /// From `/proc/PID/status`; nothing of a process that has ended.
+    /// Parses `/proc/PID/status`; zero for a process that has ended.
     fn parse(status: &str) -> Self {
         let bytes = |name: &str| -> Option<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -159,7 +160,7 @@ fn memory_of(pid: i32) -> Memory {
         .map_or(Memory::default(), |status| Memory::parse(&status))
 }
 
-/// What the kernel keeps for all mappings of these processes; counting stops soon after `maximum`.
+/// Memory that the kernel needs for all mappings of these processes; counting stops soon after `maximum`.
 fn mappings(processes: &[Process], maximum: u64) -> u64 {
     let mut bytes = 0;
     let mut buffer = vec![0; 64 << 10];
@@ -175,15 +176,16 @@ fn mappings(processes: &[Process], maximum: u64) -> u64 {
     bytes
 }
 
-/// What is in directories in memory.
+/// The content of in-memory directories.
 #[derive(Clone, Copy, Debug, Default)]
 struct Files {
     bytes: u64,
-    /// Also of links, and of files without a name that somebody has open.
+    /// Number of files, including links, and unlinked files that are still open.
     count: u64,
 }
 
-/// What is in [`DIRECTORIES`] of a sandbox with this root; nothing while it is set up and still sees the machine's.
+/// The content of the [`DIRECTORIES`] of a sandbox with this root; empty while it is being set up and still sees the
+/// machine's.
 fn files(root: &Path) -> Files {
     let device = |path: &Path| rustix::fs::stat(path).ok().map(|stat| stat.st_dev);
     let own = device(root);
@@ -206,19 +208,19 @@ fn sockets(net: &Path) -> u64 {
     let all = count_of(&counts[0], "sockets: used");
     let queues = match count_of(&counts[0], "TCP: inuse") + count_of(&counts[1], "TCP6: inuse") {
         0 => 0,
-        // The only ones whose buffers grow by themselves. The kernel counts twice what is in them.
+        // The only sockets whose buffers grow automatically. The kernel counts their content twice.
         _ => 2 * ["tcp", "tcp6"].into_iter().map(|name| queues(&read(name))).sum::<u64>(),
     };
     all * SOCKET_BYTES + queues
 }
 
-/// The number behind these words at the beginning of a line.
+/// The number after these words at the beginning of a line.
 fn count_of(text: &str, words: &str) -> u64 {
     let rest = text.lines().find_map(|line| line.strip_prefix(words));
     rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The bytes that wait to be sent and to be read, from `/proc/PID/net/tcp`: two hexadecimal numbers in the fifth field.
+/// The bytes in the send and receive queues, from `/proc/PID/net/tcp`: two hexadecimal numbers in the fifth field.
 fn queues(table: &str) -> u64 {
     let bytes = |line: &str| {
         let (sent, received) = line.split_whitespace().nth(4)?.split_once(':')?;

@@ -15,22 +15,22 @@ use crate::Error;
 use crate::linux::tree;
 use crate::semaphore::POLL_INTERVAL;
 
-/// The directory of a set that programs see, and its description.
+/// In a set's directory, the directory that programs see, and the description of the set.
 pub(super) const PACKAGES: &str = "packages";
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// The file beside the sets whose lock is shared by all users of them.
+/// Lock file of the cache, shared by all processes that use it.
 const LOCK: &str = "use.lock";
 
-/// How the names of the locks of sets end, and of directories in which sets are made.
+/// Extensions of the locks of sets, and of directories in which sets are being built.
 pub(super) const SET_LOCK: &str = "lock";
 pub(super) const PARTIAL: &str = "partial";
 
-/// The description that is kept beside a set.
+/// The description of a set.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) requirements: Vec<String>,
-    /// Name, version.
+    /// Name and version of each package.
     pub(super) packages: Vec<(String, String)>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn read_manifest(directory: &Path) -> Result<Option<Manifest>, Error>
     }
 }
 
-/// Waits for the lock of a set. The system gives it back when its holder ends, however that ends.
+/// Waits for the lock of a set. The system releases it when its holder ends, however it ends.
 pub(super) fn lock(path: &Path, stop: &AtomicBool) -> Result<File, PackageError> {
     let file = open_lock(path).map_err(Error::file("write", path))?;
     while !stop.load(Ordering::SeqCst) {
@@ -65,26 +65,25 @@ fn open_lock(path: &Path) -> io::Result<File> {
     open_private(File::options().create(true).truncate(false).write(true), path)
 }
 
-/// Keeps others from removing sets as long as the file is open. Not needed if the cache belongs to another user.
+/// Prevents others from removing sets while the file is open. Not needed if the cache belongs to another user.
 pub(super) fn share(cache: &Path) -> Option<File> {
     let lock = open_lock(&cache.join(LOCK)).ok()?;
     lock.lock_shared().ok()?;
     Some(lock)
 }
 
-/// Notes that a set is used.
+/// Records that a set was used.
 pub(super) fn note_use(directory: &Path) {
     if let Ok(manifest) = File::open(directory.join(MANIFEST)) {
         mark_used(&manifest);
     }
 }
 
-/// The sets of packages that a directory keeps.
+/// The sets of packages in a cache directory.
 pub struct KeptPackages;
 
 impl KeptPackages {
-    /// Lists them, ascending by path, and what was left of sets that were being made. What else is in the directory is
-    /// left out.
+    /// Lists them in order of their paths, including incomplete sets. Anything else in the directory is ignored.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -98,11 +97,10 @@ impl KeptPackages {
         Ok(entries)
     }
 
-    /// Removes sets, unless a process uses packages of this directory; with `dry_run` it only says which it would
-    /// remove.
+    /// Removes sets, unless a process is using the cache; with `dry_run`, only returns which sets it would remove.
     ///
     /// # Errors
-    /// When the directory cannot be read, or its lock cannot be taken.
+    /// When the directory cannot be read, or its lock cannot be acquired.
     pub fn prune(cache: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let selected = |entry: &CacheEntry| selection.includes(entry.state, entry.used);
         let entries: Vec<CacheEntry> = Self::list(cache)?.into_iter().filter(selected).collect();
@@ -121,7 +119,7 @@ impl KeptPackages {
             } else if dry_run {
                 PruneOutcome::Removed(bytes)
             } else {
-                // Nobody who would take it is there.
+                // No process is waiting for the lock.
                 let _ = fs::remove_file(path.with_extension(SET_LOCK));
                 PruneOutcome::of(fs::remove_dir_all(&path), bytes)
             };
@@ -131,7 +129,7 @@ impl KeptPackages {
     }
 }
 
-/// A set, or what is left of one that was being made; none if it is something else.
+/// The entry of a set, complete or not; `None` for anything else.
 fn entry(path: PathBuf) -> Option<CacheEntry> {
     let is_partial = path.extension().is_some_and(|extension| extension == PARTIAL);
     let name = if is_partial { path.file_stem() } else { path.file_name() }?.to_str()?;
@@ -158,7 +156,7 @@ pub(super) fn remove(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Moves a finished directory to its final path, where it appears whole or not at all, even after a power failure.
+/// Moves a finished directory to its final path atomically and durably.
 pub(super) fn publish(ready: &Path, directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(ready)?)?;
     fs::rename(ready, directory)?;

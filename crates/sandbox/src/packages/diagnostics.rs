@@ -1,6 +1,6 @@
-//! Error messages of package managers, for people.
+//! Error messages of package managers.
 
-/// The lines of a package manager's output that say what is wrong, shortened and without passwords.
+/// The lines of a package manager's output that contain one of `marks`, shortened and without passwords.
 pub(super) fn error_lines(text: &str, marks: &[&str]) -> String {
     let lines: Vec<&str> = text
         .lines()
@@ -11,7 +11,7 @@ pub(super) fn error_lines(text: &str, marks: &[&str]) -> String {
     if message.is_empty() { "it gave no reason".to_owned() } else { without_passwords(&message) }
 }
 
-/// Addresses without what comes before an `@` in their machine's name.
+/// Removes user information before an `@` from URLs.
 pub(super) fn without_passwords(text: &str) -> String {
     let mut parts = text.split("://");
     let mut clean = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Fetching and installing, a set at a time.
+//! Fetching and installing sets of packages.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, Permissions};
@@ -23,13 +23,13 @@ use crate::linux::tree;
 use crate::semaphore::Semaphore;
 use crate::{Bubblewrap, Ended, Error, Limits, Program, Sandbox};
 
-/// Version of the checks of a set. Sets that passed other checks are not used.
+/// Version of the checks of a set. Sets that passed another version are not used.
 const CHECKS: &str = "2";
 
 /// The system's message for a full disk.
 const DISK_FULL: &str = "No space left";
 
-/// The outermost directory on the way to `directory` that those who run programs for root cannot enter.
+/// The outermost ancestor of `directory` that the users who run programs for root cannot enter.
 fn closed_to_others(directory: &Path) -> Option<&Path> {
     let is_open = |path: &&Path| fs::metadata(path).map_or(true, |of| of.permissions().mode() & 0o001 != 0);
     let outer_first: Vec<&Path> = directory.ancestors().collect();
@@ -37,31 +37,31 @@ fn closed_to_others(directory: &Path) -> Option<&Path> {
     closed.filter(|_| rustix::process::geteuid().is_root())
 }
 
-/// Fetches packages, and keeps them.
+/// Fetches packages, and caches them.
 pub struct Packages {
     sandbox: Bubblewrap,
     settings: Settings,
-    /// What package managers said of themselves.
+    /// The output of package managers' probes, by name.
     runtimes: Mutex<HashMap<&'static str, String>>,
-    /// Sets that cannot be installed, and why.
+    /// Sets that cannot be installed, with the reason.
     refused: Mutex<HashMap<String, String>>,
-    /// The cache, once it is there and can be shown to programs.
+    /// The cache, once it exists and was found to be accessible to programs.
     cache: Mutex<Option<Cache>>,
     semaphore: Semaphore,
     stop: Arc<AtomicBool>,
 }
 
-/// A cache that is used.
+/// A cache that is in use.
 struct Cache {
     #[expect(dead_code, reason = "sets stay as long as the file is open")]
     lock: Option<File>,
 }
 
 impl Packages {
-    /// Nothing is created or looked up until packages are needed.
+    /// Prepares fetching; nothing is created or looked up until packages are needed.
     ///
     /// # Errors
-    /// When no sandbox can be opened, or the settings cannot work.
+    /// When no sandbox can be opened, or the settings are invalid.
     pub fn open(settings: Settings) -> Result<Self, Error> {
         if let Some(Index::Directory(directory)) = &settings.npm.index {
             return Err(Error::Program(format!(
@@ -85,12 +85,12 @@ impl Packages {
         Ok(Self { sandbox: Bubblewrap::open()?, settings, runtimes, refused, cache, semaphore, stop })
     }
 
-    /// The same, but what is under way ends soon after `stop` is set.
+    /// The same, but work ends soon after `stop` is set.
     pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Self {
         Self { stop, ..self }
     }
 
-    /// Makes the cache if there is none, and tries whether programs can be shown what is in it.
+    /// Creates the cache if necessary, and tests whether programs can access it.
     fn open_cache(&self) -> Result<(), Error> {
         let mut used = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if used.is_some() {
@@ -130,7 +130,7 @@ impl Packages {
         if manager.name() == npm::Npm.name() { &self.settings.npm } else { &self.settings.pip }
     }
 
-    /// What the packages of a manager depend on here.
+    /// What the packages of a manager depend on here: the output of its probe.
     fn runtime(&self, manager: &dyn Manager) -> Result<String, Error> {
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = runtimes.get(manager.name()) {
@@ -178,7 +178,7 @@ impl Packages {
         Ok(())
     }
 
-    /// Fetches and installs a set that is not kept yet. The caller holds its lock.
+    /// Fetches and installs a set that is not cached yet. The caller holds its lock.
     fn make(
         &self,
         manager: &dyn Manager,
@@ -186,7 +186,7 @@ impl Packages {
         directory: &Path,
     ) -> Result<Manifest, PackageError> {
         let work = directory.with_extension(PARTIAL);
-        // The process that was making it may have been killed.
+        // A process that was building it may have been killed.
         remove(&work)?;
         let made = self.make_in(&work, manager, requirements, directory);
         let removed = remove(&work);
@@ -260,7 +260,7 @@ impl Packages {
         Ok(manifest)
     }
 
-    /// Runs a step that fills `output`, and takes over what it wrote.
+    /// Runs a step that fills `output`, and takes over the files.
     fn step(
         &self,
         manager: &dyn Manager,
@@ -291,7 +291,7 @@ impl Packages {
             Ended::Memory => return Err(refused(format!("{names}: needs too much memory to install"))),
             Ended::Exited { .. } => {
                 return Err(match manager.explain(requirements, &outcome) {
-                    // What wants a network that it is not to have will want it at any time.
+                    // A step that fails for lack of a network will always do so.
                     PackageError::Failed { detail } if !access.network && !detail.contains(DISK_FULL) => {
                         refused(format!("{names}: needs what is not of the index: {detail}"))
                     }
@@ -395,7 +395,7 @@ impl PackageSource for Packages {
 }
 
 impl Packages {
-    /// The name of a set: it stands for what is asked for, where that comes from, and what runs it.
+    /// The name of a set: a hash of the requirements, their source, and the runtime.
     fn name_of(&self, manager: &dyn Manager, requirements: &[String]) -> Result<String, Error> {
         let index = match &self.rules(manager).index {
             None => String::new(),

@@ -1,9 +1,9 @@
-//! Packages that programs lack: fetched, installed and kept, and shown to runs as directories that they cannot change.
+//! Packages that programs need: fetched, installed, cached, and made available to runs as read-only directories.
 //!
-//! Fetching is a run of its own. The package manager has the network and one empty directory to write to; it sees no
-//! other file of the machine, and can start no other process, so that nothing a package brings with it runs, whatever
-//! it asks for. What it fetched is then installed by a run that has no network. A set of packages is kept under a name
-//! that stands for all that it depends on; it appears there whole or not at all, and is never fetched again.
+//! Fetching is a separate run. The package manager has access to the network and one empty writable directory; it
+//! sees no other file of the machine, and cannot start other processes, so that no code of a package runs, whatever
+//! it requests. The fetched files are then installed by a run without network. A set of packages is cached under a
+//! hash of everything it depends on; it appears there atomically, and is never fetched again.
 
 #[cfg(not(quarry_no_sandbox))]
 mod cache;
@@ -27,70 +27,69 @@ pub use cache::KeptPackages;
 #[cfg(not(quarry_no_sandbox))]
 pub use fetch::Packages;
 
-/// Sets that are fetched or installed at the same time.
+/// Number of sets that are fetched or installed concurrently.
 pub const SETS_AT_ONCE: usize = 2;
 
 /// Which packages may be installed, from where, and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where packages are kept, for all programs that name this directory. It is of this machine, and not told to
-    /// others.
+    /// The cache directory. It belongs to this machine, and is not sent to others.
     #[serde(skip)]
     pub cache: PathBuf,
-    /// How long fetching a set may take, and installing it.
+    /// Time limit for fetching a set, and for installing it.
     pub wall_time: Duration,
-    /// How large the fetched files of a set may be together, and the installed ones, in bytes.
+    /// Maximum total size of a set's fetched files, and of its installed files, in bytes.
     pub bytes: u64,
-    /// Packages of Python.
+    /// Rules for Python packages.
     pub pip: Rules,
-    /// Packages of JavaScript and TypeScript.
+    /// Rules for JavaScript and TypeScript packages.
     pub npm: Rules,
 }
 
-/// What is allowed of the packages of one package manager.
+/// Rules for the packages of one package manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Where packages come from; the package manager's usual index otherwise.
+    /// Where packages come from; the package manager's default index if `None`.
     pub index: Option<Index>,
-    /// All packages that may be installed, also those that others need; any otherwise.
+    /// All packages that may be installed, dependencies included; any if `None`.
     pub allow: Option<Vec<String>>,
-    /// Packages that are never installed, nor what needs them.
+    /// Packages that are never installed, nor any that depend on them.
     pub deny: Vec<String>,
 }
 
 /// Where packages come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Index {
-    /// An address that the package manager understands.
+    /// A URL that the package manager understands.
     Address(String),
-    /// A directory with wheels. Then no network is needed.
+    /// A directory with wheels. No network is needed then.
     #[serde(rename = "Folder")]
     Directory(PathBuf),
 }
 
-/// Why packages cannot be had.
+/// Why packages are unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageError {
     /// They cannot be installed, now or later.
     #[error("{reason}")]
     Refused {
-        /// In words, for people and models.
+        /// An explanation for people and models.
         reason: String,
     },
-    /// They could not be had this time.
+    /// They could not be fetched this time.
     #[error(
         "packages cannot be fetched now: {detail}; the index must be reachable, and the disk have room: where there is \
          no network, {WITHOUT}"
     )]
     Failed {
-        /// What the package manager said.
+        /// The package manager's message.
         detail: String,
     },
     /// The user stopped the run.
     #[error("stopped while packages were fetched")]
     Stopped,
-    /// Nothing can be fetched here.
+    /// The sandbox for fetching does not work.
     #[error(transparent)]
     Sandbox(#[from] Error),
 }
@@ -100,14 +99,15 @@ const WITHOUT: &str = "set `install = false` in `[packages]` of the plan";
 
 /// Provides packages for programs.
 pub trait PackageSource: Send + Sync {
-    /// Packages for programs of a language: `names` as its package manager has them, with a version or without.
+    /// Provides packages for programs of a language: `names` are requirements of its package manager, with or without
+    /// versions.
     ///
     /// # Errors
-    /// When they cannot be had.
+    /// When they are unavailable.
     fn provide(&self, language: &str, names: &[String]) -> Result<Provided, PackageError>;
 
-    /// Checks that packages can be installed for a language, as far as that can be said without a network. Languages
-    /// without a package manager have nothing to check.
+    /// Checks that packages can be installed for a language, as far as possible without a network. Languages without
+    /// a package manager always pass.
     ///
     /// # Errors
     /// When the package manager is missing.
@@ -120,36 +120,35 @@ pub trait PackageSource: Send + Sync {
 /// A set of packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provided {
-    /// What is in it: name and version, with a space between, in alphabetical order.
+    /// The packages in it: name and version, separated by a space, in alphabetical order.
     pub packages: Vec<String>,
-    /// The directory, under the name that programs see it by, as in [`Program::read_only`].
+    /// The directory, with the name under which programs see it, as in [`Program::read_only`].
     pub directory: Option<(String, PathBuf)>,
     /// The environment variable by which an interpreter finds it.
     pub variable: Option<(String, String)>,
 }
 
 impl Provided {
-    /// Lets a program use these packages.
+    /// Makes these packages available to a program.
     pub fn add_to(&self, program: &mut Program) {
         program.read_only.extend(self.directory.clone());
         program.environment.extend(self.variable.clone());
     }
 }
 
-/// A package manager: how it is started, and what its output means.
+/// A package manager: how to run it, and how to interpret its output.
 trait Manager: Sync {
     /// The name of its command.
     fn name(&self) -> &'static str;
     /// How to install it.
     fn remedy(&self) -> String;
-    /// Prints what installed packages depend on, beside their names.
+    /// Prints what installed packages depend on besides their names, such as versions of the runtime.
     fn probe(&self) -> Program;
-    /// The name of the package that a requirement is about, in the spelling that equal names share; `None` if it is
-    /// an option, a path or an address.
+    /// The normalized name of the package that a requirement is for; `None` if it is an option, a path or an address.
     fn package(&self, requirement: &str) -> Option<String>;
-    /// Fetches into [`OUTPUT_DIRECTORY`](crate::OUTPUT_DIRECTORY), where also its files are.
+    /// Fetches packages into [`OUTPUT_DIRECTORY`](crate::OUTPUT_DIRECTORY), which also holds its temporary files.
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program;
-    /// The packages among the fetched files: name and version. `runtime` is what [`Manager::probe`] printed.
+    /// The packages among the fetched files: name and version. `runtime` is the output of [`Manager::probe`].
     ///
     /// # Errors
     /// When a file is not a package, or does not come from the index.
@@ -159,12 +158,12 @@ trait Manager: Sync {
         index: Option<&Index>,
         runtime: &str,
     ) -> Result<Vec<(String, String)>, String>;
-    /// Installs what was fetched, where that is a step of its own, from `/opt/fetched`.
+    /// Installs the fetched files from `/opt/fetched`; `None` if fetching already did.
     fn install(&self, requirements: &[String]) -> Option<Program>;
-    /// Which of the directories that were written holds the packages; the name and the environment variable by which
-    /// programs find it below `/opt`.
+    /// The written directory that contains the packages; the name below `/opt` and the environment variable by which
+    /// programs find it.
     fn result(&self) -> [&'static str; 3];
-    /// What a run that failed means.
+    /// The error that a failed run means.
     fn explain(&self, requirements: &[String], outcome: &Outcome) -> PackageError;
 }
 
@@ -175,7 +174,7 @@ fn manager(language: &str) -> Option<&'static dyn Manager> {
     MANAGERS.iter().find(|(_, languages)| languages.contains(&language)).map(|(manager, _)| *manager)
 }
 
-/// Whether there is a package manager of this name.
+/// Whether there is a package manager with this name.
 #[cfg(not(quarry_no_sandbox))]
 fn is_manager(name: &str) -> bool {
     MANAGERS.iter().any(|(known, _)| known.name() == name)
@@ -186,16 +185,16 @@ pub fn is_supported(language: &str) -> bool {
     manager(language).is_some()
 }
 
-/// Whether this can be the name of a package of a package manager (`pip`, `npm`), without a version: lists of other
-/// things would allow or deny nothing.
+/// Whether `text` can be the name of a package of a package manager (`pip`, `npm`), without a version: other entries
+/// in a list would allow or deny nothing.
 pub fn is_name(manager: &str, text: &str) -> bool {
     let names_one = |(known, _): &(&dyn Manager, _)| known.name() == manager && known.package(text).is_some();
     MANAGERS.iter().any(names_one) && !text.chars().skip(1).any(|c| "=<>~![@".contains(c))
 }
 
-/// Where packages are kept unless somebody says otherwise: in the user's cache directory, which `XDG_CACHE_HOME` moves.
-/// Without that variable root's is `/var/cache`, as those who run programs for root cannot enter root's home directory;
-/// that they can enter another is checked before it is used.
+/// The default cache directory: in the user's cache directory, which `XDG_CACHE_HOME` changes. Without that variable,
+/// root uses `/var/cache`, because the users who run programs for root cannot enter root's home directory; that they
+/// can enter another directory is checked before it is used.
 pub fn default_cache() -> Option<PathBuf> {
     let moved = std::env::var_os("XDG_CACHE_HOME").is_some_and(|path| Path::new(&path).is_absolute());
     default_cache_of(crate::system::is_root(), moved, dirs::cache_dir())

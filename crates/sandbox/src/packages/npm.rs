@@ -1,4 +1,4 @@
-//! Packages of JavaScript and TypeScript, by npm.
+//! JavaScript and TypeScript packages, with npm.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub(super) struct Npm;
 const PERMANENT: &[&str] =
     &["E404", "ETARGET", "EINVALIDPACKAGENAME", "ERESOLVE", "EBADPLATFORM", "EBADENGINE", "EINTEGRITY"];
 
-/// npm's list of what it installed, by path.
+/// npm's lock file: the installed packages by path.
 #[derive(Deserialize)]
 struct Lock {
     packages: BTreeMap<String, Locked>,
@@ -26,33 +26,33 @@ struct Lock {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Locked {
-    /// If it differs from the name in the path, as `npm:NAME@1` asks for.
+    /// The name, if it differs from the name in the path, as with `npm:NAME@1`.
     name: Option<String>,
     version: String,
-    /// Where it came from.
+    /// The URL it came from.
     resolved: String,
-    /// Whether it is a directory elsewhere.
+    /// Whether it is a link to another directory.
     link: bool,
-    /// Whether it came within another package.
+    /// Whether it was bundled with another package.
     in_bundle: bool,
 }
 
-/// What to do if a registry serves files of other hosts.
+/// What to do if a registry serves files from other hosts.
 const ELSEWHERE: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
                          set `index` in `[packages.npm]` to a mirror that serves them itself";
 
-/// The registry that npm uses by default, from its own settings.
+/// npm's default registry, from its own settings.
 fn usual_registry(runtime: &str) -> Option<String> {
     let address = runtime.lines().find_map(|line| line.strip_prefix("registry="))?;
     address.contains("://").then(|| below(address))
 }
 
-/// What the addresses of an index's files begin with.
+/// The prefix of URLs of an index's files.
 fn below(index: &str) -> String {
     format!("{}/", index.trim_end_matches('/'))
 }
 
-/// The real name of what is at a path, which has to be a package of the registry.
+/// The real name of the package at a path, which has to come from the registry.
 fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result<String, String> {
     let installed_as = path.rsplit_once("node_modules/").map_or("", |(_, name)| name);
     let name = locked.name.as_deref().unwrap_or(installed_as);
@@ -60,7 +60,7 @@ fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result
         return Err(format!("{path:?} is not the path of a package"));
     }
     let Locked { resolved, link, in_bundle, .. } = locked;
-    // npm asks the registry that it is told for what is named at the usual one.
+    // npm asks the given registry for packages that are named at the default one.
     let is_of_registry = [registry, usual].iter().any(|address| resolved.starts_with(address));
     if *link || !(is_of_registry || *in_bundle && resolved.is_empty()) {
         let from = if resolved.is_empty() { "no address" } else { resolved };
@@ -72,7 +72,7 @@ fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result
     Ok(name.to_owned())
 }
 
-/// A requirement's package and version.
+/// The package and version of a requirement.
 fn parts(requirement: &str) -> (&str, &str) {
     match requirement.char_indices().skip(1).find(|(_, c)| *c == '@') {
         Some((at, _)) => (&requirement[..at], &requirement[at + 1..]),
@@ -94,7 +94,7 @@ impl Manager for Npm {
         Program { command, ..Program::default() }
     }
 
-    /// A name, with a scope or without, and a version or the name of one.
+    /// A name, with or without a scope, and a version or the name of one.
     fn package(&self, requirement: &str) -> Option<String> {
         let (name, version) = parts(requirement);
         let is_name = |text: &str| {
@@ -128,7 +128,7 @@ impl Manager for Npm {
             command.extend(["--registry", address]);
         }
         command.push("--omit-lockfile-registry-resolved=false");
-        // Since npm 11.10; what others fetch is refused afterwards.
+        // Since npm 11.10; with older versions, such packages are refused afterwards.
         command.extend(["--allow-git=none", "--allow-remote=none", "--allow-file=none"]);
         command.push("--allow-directory=none");
         // Not on the command line, where npm would take some names for files or repositories.
@@ -169,7 +169,7 @@ impl Manager for Npm {
     }
 
     fn result(&self) -> [&'static str; 3] {
-        // Under this name packages find each other, whatever the environment says.
+        // Packages find each other in a directory of this name, whatever the environment says.
         ["node_modules", "node_modules", "NODE_PATH"]
     }
 
@@ -188,7 +188,7 @@ impl Manager for Npm {
                 let detail = error_lines(&said, &MARKS);
                 refused(format!("{names}: {detail}; {ELSEWHERE}"))
             }
-            // npm says it of a program that it cannot start, such as git.
+            // npm's error for a program that it cannot start, such as git.
             None if said.contains("EPERM") => refused(format!("{names}: needs a program to fetch it")),
             None => PackageError::Failed { detail: error_lines(&said, &MARKS) },
         }

@@ -1,4 +1,4 @@
-//! Packages of Python, by pip.
+//! Python packages, with pip.
 
 use std::fs;
 use std::path::Path;
@@ -9,17 +9,17 @@ use crate::{OUTPUT_DIRECTORY, Outcome, Program};
 
 pub(super) struct Pip;
 
-/// Where wheels are installed, below the directory of the step.
+/// The directory of installed wheels, relative to the directory of the step.
 const SITE: &str = "site";
 
-/// Says what wheels have to fit, and fails if there is no pip.
+/// Prints the properties that wheels have to match, and fails without pip.
 const PROBE: &str = "
 import importlib.util, sys, sysconfig
 print(sys.implementation.cache_tag, sysconfig.get_platform())
 sys.exit(importlib.util.find_spec('pip') is None)
 ";
 
-/// Of a package that has releases, but none as a wheel.
+/// pip's message for a package that has releases, but no wheel.
 const SOURCE_ONLY: &str = "No sources permitted for";
 
 const NOT_THERE: &str = "No matching distribution found";
@@ -37,7 +37,7 @@ const TRANSIENT: &[&str] = &[
 ];
 
 fn pip(arguments: &[&str], rest: impl IntoIterator<Item = String>) -> Program {
-    // Isolated: neither the working directory nor any user's settings matter.
+    // Isolated: neither the working directory nor the user's settings matter.
     let command = [
         "python3",
         "-I",
@@ -49,7 +49,7 @@ fn pip(arguments: &[&str], rest: impl IntoIterator<Item = String>) -> Program {
         "--disable-pip-version-check",
     ];
     let command = command.iter().chain(arguments).map(|&word| word.to_owned()).chain(rest).collect();
-    // Beside the result, so that moving a file there does not copy it, and its size is counted.
+    // In the output directory, so that moving a file does not copy it, and its size is counted.
     let environment = vec![("TMPDIR".to_owned(), OUTPUT_DIRECTORY.to_owned())];
     Program { command, environment, ..Program::default() }
 }
@@ -68,7 +68,7 @@ impl Manager for Pip {
         Program { command, ..Program::default() }
     }
 
-    /// A requirement as in PEP 508, of those without markers and addresses; names are equal as in PEP 503.
+    /// A requirement as in PEP 508, without markers and URLs; names are normalized as in PEP 503.
     fn package(&self, requirement: &str) -> Option<String> {
         let is_name = |text: &str| {
             let letters = |c: char| c.is_ascii_alphanumeric();
@@ -99,7 +99,7 @@ impl Manager for Pip {
 
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program {
         let mut arguments =
-            // Twice verbose, pip says what it skips.
+            // With double verbosity, pip says what it skips.
             vec!["-vv", "--no-cache-dir", "--retries", "2", "--timeout", "15", "download"];
         arguments.extend(["--only-binary=:all:", "--progress-bar", "off", "--dest"]);
         let wheels = format!("{OUTPUT_DIRECTORY}/wheels");
@@ -129,8 +129,8 @@ impl Manager for Pip {
             .collect()
     }
 
-    /// Resolved once more, from what was fetched alone: so a wheel that another one names by its address, which pip
-    /// takes from wherever that is, fails here, without a network.
+    /// Resolved again from the fetched files only: so a wheel that another one requires by URL, which pip fetches
+    /// from anywhere, fails here, without a network.
     fn install(&self, requirements: &[String]) -> Option<Program> {
         let target = format!("{OUTPUT_DIRECTORY}/{SITE}");
         let mut arguments = vec!["--no-cache-dir", "--retries", "0", "install", "--only-binary=:all:"];
@@ -164,7 +164,7 @@ impl Manager for Pip {
     }
 }
 
-/// The names of the wheels that were fetched, in alphabetical order.
+/// The names of the fetched wheels, in alphabetical order.
 fn wheels(fetched: &Path) -> Result<Vec<String>, String> {
     let entries =
         fs::read_dir(fetched.join("wheels")).map_err(|error| format!("nothing was fetched: {error}"))?;

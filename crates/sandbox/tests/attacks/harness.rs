@@ -1,4 +1,4 @@
-//! Running attacks, and looking for what they left.
+//! Running attacks, and checking that they leave nothing behind.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use quarry_sandbox::{Bubblewrap, Ended, Limits, Outcome, Podman, Program, Runner, Sandbox};
 
-/// Bubblewrap with both ways to bound memory, and Podman, as far as they run here.
+/// Bubblewrap with both ways to limit memory, and Podman, if they work here.
 pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
     static SANDBOXES: OnceLock<Vec<Box<dyn Sandbox>>> = OnceLock::new();
     SANDBOXES.get_or_init(|| {
@@ -22,7 +22,7 @@ pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
     })
 }
 
-/// Bubblewrap with both ways to bound memory.
+/// Bubblewrap with both ways to limit memory.
 pub fn namespaces() -> Vec<Box<dyn Sandbox>> {
     let both = Bubblewrap::open().and_then(|first| Ok((first, Bubblewrap::open()?.without_cgroups())));
     match both {
@@ -35,11 +35,12 @@ pub fn namespaces() -> Vec<Box<dyn Sandbox>> {
 }
 
 pub fn skipped(why: &str) {
-    // Not by a macro, whose output the test runner hides.
+    // Not with a macro, whose output the test runner hides.
     let _ = writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, A SANDBOX IS NOT TESTED: {why}\n");
 }
 
-/// Small limits, so that attacks reach them soon; but time enough for what ends by itself on a machine that is busy.
+/// Small limits, so that attacks reach them soon; but enough time for programs that exit by themselves on a busy
+/// machine.
 pub fn limits() -> Limits {
     Limits {
         wall_time: Duration::from_secs(120),
@@ -52,7 +53,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// A Python program with helpers for attacks, and an argument that is in no other process's command line.
+/// A Python program with helpers for attacks, and a unique argument in its processes' command lines.
 pub fn program(source: &str) -> (Program, String) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let token = format!("attack-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -69,7 +70,7 @@ pub fn attack(source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
     attack_in(sandboxes(), source, limits, check);
 }
 
-/// The same in these.
+/// The same in the given sandboxes.
 pub fn attack_in(sandboxes: &[Box<dyn Sandbox>], source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
     for sandbox in sandboxes {
         let (program, token) = program(source);
@@ -80,7 +81,7 @@ pub fn attack_in(sandboxes: &[Box<dyn Sandbox>], source: &str, limits: &Limits, 
     }
 }
 
-/// An attack that must come to its own end, having found no way out.
+/// An attack that must exit by itself, without having found a way out.
 pub fn fails(source: &str) {
     attack(source, &limits(), |outcome| {
         assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{}", outcome.stderr.text());
@@ -88,7 +89,7 @@ pub fn fails(source: &str) {
     });
 }
 
-/// The living processes whose command line holds a token.
+/// The living processes whose command line contains a token.
 pub fn processes(token: &str) -> Vec<PathBuf> {
     let holds = |path: &PathBuf| {
         fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(token))
@@ -96,7 +97,7 @@ pub fn processes(token: &str) -> Vec<PathBuf> {
     fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(holds).collect()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {

@@ -1,4 +1,4 @@
-//! Staying after the end.
+//! Outliving the run.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -63,7 +63,7 @@ for directory in ['/box', '/tmp', '/dev/shm', '/var/tmp', '/']:
     }
 }
 
-/// The cgroups that a process made for its runs.
+/// Collects the cgroups that a process created for its runs.
 fn cgroups(directory: &Path, process: u32, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -77,7 +77,7 @@ fn cgroups(directory: &Path, process: u32, found: &mut Vec<PathBuf>) {
 
 const TOKEN: &str = "QUARRY_ATTACK_TOKEN";
 
-/// Not a test: what the next one starts and kills.
+/// Not a test by itself: the next one starts and kills it.
 #[test]
 #[ignore = "runs until it is killed"]
 fn run_until_killed() {
@@ -111,7 +111,7 @@ fn programs_end_when_who_runs_them_is_killed() {
     let mut child = start();
     // Two of bubblewrap, and four of the program.
     eventually("the program runs", || processes(&token).len() == 6);
-    // The last run, after those that ended by their time.
+    // The last run, after those that exceeded their time.
     std::thread::sleep(Duration::from_secs(4));
     eventually("the program runs", || processes(&token).len() == 6);
     assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
@@ -119,7 +119,7 @@ fn programs_end_when_who_runs_them_is_killed() {
     child.wait().unwrap();
     eventually("the program is gone", || processes(&token).is_empty());
 
-    // Once the kernel gives it up.
+    // As soon as the kernel releases it.
     eventually("its cgroup is removed", || {
         let mut left = Vec::new();
         cgroups(Path::new("/sys/fs/cgroup"), child.id(), &mut left);
@@ -127,7 +127,7 @@ fn programs_end_when_who_runs_them_is_killed() {
     });
 }
 
-/// Children of this process that have ended and that it has not waited for.
+/// Children of this process that have ended and were not waited for.
 fn zombies() -> Vec<String> {
     let own = format!("PPid:\t{}\n", std::process::id());
     let entries = fs::read_dir("/proc").unwrap().flatten();
@@ -135,11 +135,11 @@ fn zombies() -> Vec<String> {
     all.filter(|status| status.contains("\nState:\tZ") && status.contains(&own)).collect()
 }
 
-/// Not a test: what the next one starts, as it has to be alone in its process.
+/// Not a test by itself: the next one starts it, because it has to be alone in its process.
 #[test]
 #[ignore = "looks at all children of its process"]
 fn leave_no_zombie() {
-    // As process 1 of a container is.
+    // Like process 1 of a container.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let run = |sandbox: Box<dyn Sandbox>| {
         for source in ["import os\nif os.fork() == 0: os.fork()", "import time\ntime.sleep(60)"] {
@@ -164,7 +164,7 @@ fn no_zombie_is_left() {
     assert!(test.status.success(), "{}", String::from_utf8_lossy(&test.stdout));
 }
 
-/// Not a test: what the next one starts as another user.
+/// Not a test by itself: the next one starts it as another user.
 #[test]
 #[ignore = "is run as root of a namespace"]
 fn be_root_of_a_namespace() {
@@ -198,7 +198,7 @@ fn root_of_a_namespace_without_others_is_bounded_or_refused() {
         if namespaces().is_empty() || !is_possible {
             return skipped(&format!("{words:?} does not work here"));
         }
-        // Where every user can read it.
+        // Readable by every user.
         let directory = tempfile::tempdir().unwrap();
         let open_to_all: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(directory.path(), open_to_all).unwrap();
@@ -224,7 +224,7 @@ fn root_of_a_namespace_without_others_is_bounded_or_refused() {
     ]);
 }
 
-/// The containers that a process made, by their names.
+/// The names of the containers that a process created.
 fn containers(process: u32) -> Vec<String> {
     let output = Command::new("podman").args(["ps", "--all", "--format", "{{.Names}}"]).output().unwrap();
     let names = String::from_utf8(output.stdout).unwrap();
@@ -232,7 +232,7 @@ fn containers(process: u32) -> Vec<String> {
     names.lines().filter(|name| name.starts_with(&own)).map(str::to_owned).collect()
 }
 
-/// Not a test: what the next one starts and kills.
+/// Not a test by itself: the next one starts and kills it.
 #[test]
 #[ignore = "runs until it is killed"]
 fn run_a_container_until_killed() {
@@ -256,7 +256,7 @@ fn containers_end_when_who_runs_them_is_killed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // The second run, after the first one that ended by its time: two of the program among others.
+    // The second run, after the first one exceeded its time: two Python processes of the program.
     let python = || processes(&token).iter().filter(|path| is_python(path)).count();
     eventually("the program runs", || python() == 2);
     eventually("it was ended by its time", || python() == 0);

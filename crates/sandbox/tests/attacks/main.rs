@@ -1,4 +1,4 @@
-//! Programs that try to get out of the sandbox, to use up the machine, or to stay. None may succeed.
+//! Programs that try to escape the sandbox, to exhaust the machine, or to outlive their run. None may succeed.
 #![cfg(not(quarry_no_sandbox))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 

@@ -1,10 +1,10 @@
-//! Holding more memory than there is to be.
+//! Using more memory than allowed.
 
 use quarry_sandbox::{Bubblewrap, Ended, Limits, MemoryBound, Outcome, Sandbox};
 
 use crate::harness::{attack, attack_in, fails, limits, namespaces, program, sandboxes};
 
-/// How much more than the limit a watchdog may see, between two samples.
+/// Factor by which memory may exceed the limit between two samples of the watchdog.
 const OVERSHOOT: u64 = 2;
 
 fn ran_out_of_memory(outcome: &Outcome) {
@@ -31,7 +31,7 @@ time.sleep(60)
 fn a_memory_bomb_of_one_process_ends() {
     let bomb = "block = []\nwhile True: block.append(bytearray(b'x' * (1 << 20)))";
     attack(bomb, &limits(), |outcome| match outcome.memory_bound {
-        // The kernel refuses memory before there is too much.
+        // The kernel refuses allocations before the limit is exceeded.
         MemoryBound::Watchdog if outcome.ended != Ended::Memory => {
             assert_eq!(outcome.ended, Ended::Exited { code: 1 });
             assert!(outcome.stderr.text().contains("MemoryError"), "{}", outcome.stderr.text());
@@ -40,8 +40,8 @@ fn a_memory_bomb_of_one_process_ends() {
     });
 }
 
-/// An attack that would hold more than twice the limit, and then says so. It must be ended, or be refused what it
-/// needs.
+/// An attack that would use more than twice the limit, and then print that. It must be killed, or its allocations
+/// refused.
 fn is_bounded(bomb: &str) {
     is_bounded_in(sandboxes(), bomb);
 }
@@ -51,7 +51,7 @@ fn is_bounded_in(sandboxes: &[Box<dyn Sandbox>], bomb: &str) {
         let text = format!("{outcome:?}\n{}\n{}", outcome.stdout.text(), outcome.stderr.text());
         match outcome.ended {
             Ended::Memory => {}
-            // What takes the kernel's own memory may be told that there is none.
+            // Attacks on kernel memory may be refused allocations.
             Ended::Exited { .. } => assert!(outcome.stdout.text().contains("refused"), "{text}"),
             _ => panic!("{text}"),
         }
@@ -143,7 +143,7 @@ except OSError: print('refused')
 
 #[test]
 fn what_waits_in_connections_is_bounded() {
-    // Podman does not bound what the kernel counts for TCP.
+    // Podman does not limit what the kernel counts for TCP.
     is_bounded_in(
         &namespaces(),
         "
@@ -173,7 +173,7 @@ except OSError: print('refused')
     );
 }
 
-/// The beginning of attacks that map more than Python does.
+/// Common code of attacks with mappings that Python does not offer.
 const MAPPING: &str = "
 import attack, ctypes, os, time
 libc = attack.libc

@@ -1,4 +1,4 @@
-//! Reaching what is not in the sandbox.
+//! Reaching things outside of the sandbox.
 
 use std::fs;
 use std::net::TcpListener;
@@ -178,7 +178,7 @@ fn other_processes_and_the_kernel_are_out_of_reach() {
         ("reboot", libc::SYS_reboot, "0, 0, 0, 0"),
         ("sethostname", libc::SYS_sethostname, "0, 0"),
         ("settimeofday", libc::SYS_settimeofday, "0, 0"),
-        // A container has no terminal, which is what keeps it from typing.
+        // A container has no terminal, which prevents typing on it.
         ("typing on the terminal", libc::SYS_ioctl, "0, 0x5412, 0, refusals=(1, 25)"),
         ("typing with high bits set", libc::SYS_ioctl, "0, 0x100005412, 0, refusals=(1, 25)"),
     ] {
@@ -222,7 +222,7 @@ attack.end()
 
 #[test]
 fn the_runtime_and_mounted_directories_cannot_be_changed() {
-    // Where every user may go, as the one who runs the sandbox is not the one who runs the test.
+    // Accessible to every user, because the sandbox may run as another user than the test.
     let directory = tempfile::tempdir().unwrap();
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(directory.path(), open_to_all).unwrap();

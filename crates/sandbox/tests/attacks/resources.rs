@@ -1,4 +1,4 @@
-//! Using up the machine.
+//! Exhausting the machine.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ for _ in range(64):
     });
 }
 
-/// A reader of the output, such as a container's monitor, does not prevent ending the program.
+/// A reader of the output, such as a container's monitor, does not prevent killing the program.
 #[test]
 fn an_output_flood_without_end_is_ended_in_time() {
     let flood = "
@@ -114,7 +114,7 @@ while True:
     let limits = Limits { wall_time: Duration::from_secs(4), ..limits() };
     attack(flood, &limits, |outcome| {
         assert_eq!(outcome.ended, Ended::WallTime);
-        // What takes longer than that to be killed is an error.
+        // If killing takes longer than that, it is an error.
         assert!(outcome.wall_time < Duration::from_secs(4 + 10), "{:?}", outcome.wall_time);
         for stream in [&outcome.stdout, &outcome.stderr] {
             assert!(stream.bytes.len() == 64 << 10 && stream.is_truncated());

@@ -1,4 +1,4 @@
-//! Packages that mean harm.
+//! Malicious packages.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -54,7 +54,7 @@ fn nothing_that_a_package_brings_runs_while_it_is_fetched() {
     if !can_fetch("python") {
         return;
     }
-    // Direct addresses of what others need go past the rule that only wheels are taken.
+    // Dependencies given by URL bypass the rule that only wheels are accepted.
     let setup = "import socket; socket.create_connection(('127.0.0.1', {PORT}))\n";
     let server = Server::new(|_| (404, Vec::new()));
     let port = server.address.rsplit(':').next().unwrap().to_owned();
@@ -112,7 +112,7 @@ fn code_that_python_runs_at_its_start_is_in_the_sandbox_too() {
     if !can_fetch("python") {
         return;
     }
-    // What runs leaves its trace in the set that is kept, among the wheels, which are then refused, or at a server.
+    // Code that runs leaves a trace in the cached set, among the wheels, which are then refused, or at a server.
     let server = Server::new(|_| (404, Vec::new()));
     let hook = "
 import os, socket
@@ -130,7 +130,7 @@ for directory in ['/opt/out/site', '/opt/out/wheels']:
     let mut fixture = Fixture::new(&[wheel("hooked", "1", files, &[])]);
     let index = Server::simple(fixture.index());
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", index.address)));
-    // Installing the next set must not run what the first one brought, either.
+    // Installing the next set must not run code of the first one, either.
     for names in [&["hooked"][..], &["hooked", "hooked==1"]] {
         let provided = fixture.provide("python", names).unwrap();
         let (_, directory) = provided.directory.unwrap();
@@ -150,7 +150,7 @@ fn wheels_come_from_the_index_alone() {
     let mut fixture = Fixture::new(&[
         wheel("lure", "1", json!({"lure.py": ""}), &[&needs]),
         wheel("luring", "1", json!({"other.py": ""}), &["lure"]),
-        // What nobody asks for harms nobody.
+        // A dependency of an extra that is not requested does no harm.
         wheel("choosy", "1", json!({"choosy.py": ""}), &[&format!("{needs} ; extra == 'all'")]),
     ]);
     let index = Server::simple(fixture.index());

@@ -1,4 +1,4 @@
-//! Packages that can be had, and those that cannot.
+//! Packages that are available, and those that are not.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::harness::{Fixture, Server, can_fetch, run, wheel};
 
-/// Two packages, of which one needs the other; the names of packages and modules differ.
+/// Two packages, one of which depends on the other; the names of packages and modules differ.
 fn two() -> Fixture {
     Fixture::new(&[
         wheel(
@@ -37,12 +37,12 @@ fn a_package_is_there_with_what_it_needs_and_is_fetched_once() {
     let outcome = run("python", "import words\nprint(words.six)", &provided);
     assert_eq!(outcome.stdout.text(), "6\n", "{}", outcome.stderr.text());
     assert_eq!(fixture.kept().len(), 1);
-    // What is kept needs no index.
+    // Cached packages need no index.
     fs::remove_dir_all(fixture.index()).unwrap();
     fs::create_dir(fixture.index()).unwrap();
     assert_eq!(fixture.provide("python", &["number.words"]).unwrap(), provided);
     assert!(fixture.provide("python", &["base-x"]).is_err());
-    // Without it, the program does not run.
+    // Without packages, the program fails.
     assert_eq!(run("python", "import words", &Default::default()).ended, Ended::Exited { code: 1 });
 }
 
@@ -73,7 +73,7 @@ fn many_at_once_fetch_a_set_once() {
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            // Each with a cache of its own opening, as processes have.
+            // Each opens the cache itself, as separate processes do.
             scope.spawn(|| fixture.provide("python", &["base_x"]).unwrap());
         }
     });
@@ -132,7 +132,7 @@ fn lists_hold_for_what_a_package_needs_too() {
     assert!(reason(&fixture).contains("base-x is not on the list of allowed"));
     fixture.settings.pip.allow = Some(vec!["number-words".to_owned(), "base-x".to_owned()]);
     fixture.provide("python", &["number-words"]).unwrap();
-    // A list holds for what is kept as well.
+    // The lists apply to cached packages as well.
     fixture.settings.pip.deny = vec!["base-x".to_owned()];
     assert!(fixture.provide("python", &["number-words"]).is_err());
 }
@@ -183,7 +183,7 @@ fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
         return;
     }
     let mut fixture = two();
-    // A request that is not answered may be sent again.
+    // An unanswered request may be sent again.
     let asked: Arc<Mutex<HashSet<String>>> = Arc::default();
     let server = Server::new({
         let asked = Arc::clone(&asked);
@@ -199,7 +199,7 @@ fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
     let count = || asked.lock().unwrap().len();
     let packages = &packages;
     std::thread::scope(|scope| {
-        // Two of the same name, so that one waits for the lock.
+        // Two with the same name, so that one waits for the lock.
         let waiting: Vec<_> = ["a", "a", "b", "c", "d"]
             .map(|name| scope.spawn(move || packages.provide("python", &[name.to_owned()])))
             .into_iter()
@@ -208,7 +208,7 @@ fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
         while count() < SETS_AT_ONCE && start.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(50));
         }
-        // The others would have begun by then.
+        // The others would have started by then.
         std::thread::sleep(2 * start.elapsed());
         assert_eq!(count(), SETS_AT_ONCE, "after {:?}", start.elapsed());
         let stopped = Instant::now();

@@ -1,4 +1,4 @@
-//! Packages made manually, an index that serves them, and programs that use them.
+//! Handmade packages, an index that serves them, and programs that use them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use quarry_sandbox::packages::{Index, PackageError, PackageSource, Packages, Pro
 use quarry_sandbox::{Bubblewrap, Limits, Outcome, Runner, Sandbox};
 use serde_json::{Value, json};
 
-/// What is in the file that packages may not reach.
+/// The content of the file that packages must not reach.
 const UNTOUCHED: &str = "as it was";
 
 /// A cache, and a directory of packages.
@@ -26,11 +26,11 @@ pub struct Fixture {
 impl Fixture {
     pub fn new(packages: &[Value]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // Runs that root starts are those of another user.
+        // Programs that root starts run as another user.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let index = directory.path().join("index");
         fs::create_dir(&index).unwrap();
-        // Anybody who finds it can change it.
+        // Writable by anybody who finds it.
         let victim = directory.path().join("victim");
         fs::write(&victim, UNTOUCHED).unwrap();
         fs::set_permissions(&victim, fs::Permissions::from_mode(0o666)).unwrap();
@@ -46,7 +46,7 @@ impl Fixture {
         fixture
     }
 
-    /// Makes further packages.
+    /// Adds packages.
     pub fn add(&self, packages: &[Value]) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/make.py");
         let mut make = Command::new("/usr/bin/python3");
@@ -55,12 +55,12 @@ impl Fixture {
         assert!(child.wait().unwrap().success());
     }
 
-    /// A file that no package may reach, though everybody may write to it.
+    /// A file that no package may reach, though it is writable for everybody.
     pub fn victim(&self) -> PathBuf {
         self.directory.path().join("victim")
     }
 
-    /// Says that no package wrote to the victim, or left a file called `escaped` outside of its own directory.
+    /// Asserts that no package wrote to the victim, or left a file named `escaped` outside of its own directory.
     #[track_caller]
     pub fn assert_untouched(&self) {
         assert_eq!(fs::read_to_string(self.victim()).unwrap(), UNTOUCHED);
@@ -83,9 +83,9 @@ impl Fixture {
         Packages::open(self.settings.clone()).unwrap()
     }
 
-    /// The entries of the cache but for locks.
+    /// The entries of the cache except locks.
     pub fn kept(&self) -> Vec<String> {
-        // There is none until packages are needed.
+        // It does not exist until packages are needed.
         let entries = fs::read_dir(&self.settings.cache).into_iter().flatten().flatten();
         let entries = entries.map(|entry| entry.file_name());
         entries.filter_map(|name| name.into_string().ok()).filter(|name| !name.ends_with(".lock")).collect()
@@ -97,7 +97,7 @@ impl Fixture {
         self.packages().provide(language, &names)
     }
 
-    /// Says why packages are refused. Nothing of them may be kept.
+    /// The reason why packages are refused. Nothing of them may be cached.
     #[track_caller]
     pub fn refusal(&self, language: &str, names: &[&str]) -> String {
         let error = self.provide(language, names).unwrap_err();
@@ -119,20 +119,20 @@ pub fn run(language: &str, source: &str, provided: &Provided) -> Outcome {
     Bubblewrap::open().unwrap().run(&program, &limits).unwrap()
 }
 
-/// Whether packages can be fetched here. Says so where they cannot.
+/// Whether packages can be fetched here; prints a message if not.
 pub fn can_fetch(language: &str) -> bool {
     let Err(error) = Bubblewrap::open().and_then(|_| Fixture::new(&[]).packages().check(language)) else {
         return true;
     };
-    // Not by a macro, whose output the test runner hides.
+    // Not with a macro, whose output the test runner hides.
     let _ = writeln!(std::io::stderr(), "\nFETCHING PACKAGES IS NOT TESTED for {language}: {error}\n");
     false
 }
 
-/// What a request gets: a status, and a body.
+/// The answer to a request: status and body.
 type Answer = Arc<dyn Fn(&str) -> (u16, Vec<u8>) + Send + Sync>;
 
-/// A server on loopback that answers by the path of a request. Its address stands for `{HOST}` in an answer.
+/// A server on loopback that answers by the path of a request. `{HOST}` in an answer is replaced by its address.
 pub struct Server {
     pub address: String,
     pub count: Arc<AtomicUsize>,
@@ -158,7 +158,7 @@ impl Server {
         server
     }
 
-    /// An index of Python's kind with the files of a directory.
+    /// A Python index with the files of a directory.
     pub fn simple(directory: PathBuf) -> Self {
         Self::new(move |path| {
             let parts: Vec<&str> = path.trim_matches('/').split('/').collect();

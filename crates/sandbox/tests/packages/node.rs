@@ -1,4 +1,4 @@
-//! Packages of npm, from a registry on loopback.
+//! npm packages from a registry on loopback.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn a_package_is_there_with_what_it_needs_and_its_scripts_do_not_run() {
     if !can_fetch("javascript") {
         return;
     }
-    // Where it is kept.
+    // The path in the cached set.
     const TRACE: &str = "touch /opt/out/node_modules/ran";
     let script = json!({"scripts": {"install": TRACE, "postinstall": TRACE}, "bin": {"x": "index.js"}});
     let (fixture, _server) = fixture(&[
@@ -103,7 +103,7 @@ fn lists_hold_for_the_real_names_of_packages() {
     if !can_fetch("javascript") {
         return;
     }
-    // A package of this name is there, so that the other one lies deeper.
+    // A package of this name exists at the top, so that the other one is nested deeper.
     let mut harmless = package("harmless", "", json!([]), json!({}));
     harmless["version"] = json!("2.0.0");
     let needs = json!([["harmless", "npm:base-x@1"], ["@scope/six", "1"]]);
@@ -154,10 +154,10 @@ fn packages_come_from_the_registry_alone() {
     let asked = files.count.load(Ordering::SeqCst);
     let error = fixture.provide("javascript", &["lure"]).unwrap_err().to_string();
     assert!(error.contains("only what lies below the registry is installed"), "{error}");
-    // npm before 11.10 knows no better.
+    // npm before 11.10 fetches it.
     assert!(asked == 0 || !error.contains("have been disabled"), "npm asked another server: {error}");
 
-    // A registry that names files of another server.
+    // A registry that names files on another server.
     let index = fixture.index();
     let split =
         Server::new(move |path| match fs::read_to_string(index.join(format!("{}.json", &path[1..]))) {

@@ -1,6 +1,6 @@
 //! Times MRR, MAP, NDCG@10 and recall@100 of a run: `metrics QRELS RUN [REPEATS]`, see `bench/compare_metrics.py`.
 //!
-//! Prints one JSON object: seconds to read both files, seconds to evaluate what was read (medians), and the means.
+//! Prints one JSON object: seconds to read both files, seconds to evaluate them (medians), and the means.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use quarry_corpus::formats::{qrels, run};

@@ -1,7 +1,7 @@
 /// Why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
-    /// Values that have no metric.
+    /// Values for which a metric is undefined.
     #[error(transparent)]
     Metrics(#[from] quarry_metrics::MetricsError),
     /// An unknown method.
@@ -11,21 +11,21 @@ pub enum EvalError {
          {found:?}, which is not the path of a model either"
     )]
     UnknownMethod {
-        /// The name.
+        /// The unknown name.
         found: String,
     },
-    /// A chat model in a build or command that cannot ask any.
+    /// A chat model in a build or command that does not support chat models.
     #[error("chat:{model}: chat models are not supported here; choose another method")]
     NoChat {
         /// Name of the model.
         model: String,
     },
-    /// A chat model that gave no verdict.
+    /// A chat model that returned no verdict.
     #[error("chat:{model}")]
     Chat {
         /// Name of the model.
         model: String,
-        /// Why it gave none.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An expression that does not name a method.
@@ -44,7 +44,7 @@ pub enum EvalError {
         /// Command that writes the root as a tar archive.
         command: String,
     },
-    /// A repository in which no query has an answer.
+    /// A repository with no query that has an answer.
     #[error("{name}: expected at least one query with an answer; add one, or leave the repository out")]
     NothingToAsk {
         /// Short name of the repository.
@@ -58,7 +58,7 @@ pub enum EvalError {
         /// The method.
         found: String,
     },
-    /// A method that reads qrels, without a relevant document in them.
+    /// A method that reads qrels, with qrels that contain no relevant document.
     #[error(
         "expected a relevant document for the vocabulary of relevant documents, found none; use bow instead"
     )]
@@ -71,7 +71,7 @@ pub enum EvalError {
         /// What was expected, what was found, what to do.
         problem: String,
     },
-    /// No directory for an index.
+    /// A directory for an index cannot be created.
     #[error("a temporary directory cannot be created; check TMPDIR and the free space")]
     TemporaryDirectory(#[source] std::io::Error),
     /// A run cannot be written.
@@ -89,7 +89,7 @@ pub enum EvalError {
         /// Description of the input.
         about: &'static str,
     },
-    /// All of several optional inputs are missing, and the protocol needs one.
+    /// All of several optional inputs are missing, and the protocol needs one of them.
     #[error("{protocol} needs at least one of {roles}, found none")]
     MissingAnyRole {
         /// The protocol.
@@ -125,7 +125,7 @@ pub enum EvalError {
         /// What was expected, what was found, what to do.
         problem: String,
     },
-    /// Results that cannot be kept.
+    /// Results that cannot be stored.
     #[error("{}: the results cannot be written; check the directory and the free space", path.display())]
     Results {
         /// The file or directory.

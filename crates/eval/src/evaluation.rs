@@ -32,7 +32,7 @@ pub enum QuerySelection {
 }
 
 impl QuerySelection {
-    /// Whether a query with these judgments counts, `found` being whether the run has it.
+    /// Whether a query with these judgments counts; `found` is whether the run contains it.
     fn counts(self, judged: &BTreeMap<String, i32>, found: bool) -> bool {
         match self {
             QuerySelection::Both => found,
@@ -42,15 +42,15 @@ impl QuerySelection {
     }
 }
 
-/// How documents without a judgment count, or with a negative one, which counts as none.
+/// Treatment of documents without a judgment; a negative grade counts as no judgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unjudged {
-    /// As not relevant, at their ranks: trec_eval.
+    /// As non-relevant, at their ranks: trec_eval.
     #[default]
     #[serde(rename = "wrong")]
     NonRelevant,
-    /// Not at all: they are removed from the ranking, the condensed list ([`Ranking::condensed`]).
+    /// Removed from the ranking, which gives the condensed list ([`Ranking::condensed`]).
     Removed,
 }
 
@@ -65,7 +65,7 @@ pub enum ScorePrecision {
     Double,
 }
 
-/// What evaluation tools disagree on. The default is trec_eval's, as pytrec_eval has it.
+/// Conventions on which evaluation tools differ. The default is trec_eval's, as in pytrec_eval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conventions {
@@ -81,18 +81,18 @@ pub struct Conventions {
     pub scores: ScorePrecision,
 }
 
-/// Values of some measures for every query.
+/// Values of measures for every query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// What was measured.
+    /// The measures.
     pub measures: Vec<Measure>,
-    /// Query ids, ascending, with one value per measure.
+    /// Query ids in ascending order, with one value per measure.
     pub queries: Vec<(String, Vec<f64>)>,
     /// Confidence of the method, one per query.
     pub confidences: Vec<Confidence>,
 }
 
-/// Means over queries, keys being the measures' names.
+/// Means over queries by name of measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Number of queries.
@@ -104,14 +104,14 @@ pub struct Summary {
 }
 
 impl Evaluation {
-    /// Values of one measure, by its position in `measures`, one per query.
+    /// Values of the measure at index `measure` in `measures`, one per query.
     #[must_use]
     pub fn values(&self, measure: usize) -> Vec<f64> {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
     }
 
-    /// Whether confidence tells which queries are answered badly: [`normalized_area_under_abstention`] of each
-    /// measure by each kind of confidence, named as in `nauc_ndcg@10_max`; without those that are not defined.
+    /// Whether confidence predicts which queries are answered badly: [`normalized_area_under_abstention`] of each
+    /// measure by each kind of confidence, named as in `nauc_ndcg@10_max`; undefined ones are omitted.
     #[must_use]
     pub fn abstention(&self) -> BTreeMap<String, f64> {
         let mut found = BTreeMap::new();
@@ -126,7 +126,7 @@ impl Evaluation {
         found
     }
 
-    /// Means, keys being the measures' names. `None` without queries.
+    /// Means by name of measure. `None` without queries.
     #[must_use]
     pub fn means(&self) -> Option<BTreeMap<String, f64>> {
         let of_each = self.measures.iter().enumerate();
@@ -134,7 +134,7 @@ impl Evaluation {
         (!self.queries.is_empty()).then(|| means.collect())
     }
 
-    /// The same of some of its measures; those that it does not have are left out.
+    /// The same evaluation with only these measures; those that it does not have are omitted.
     #[must_use]
     pub fn only(&self, measures: &[Measure]) -> Self {
         let position_of = |measure| self.measures.iter().position(|own| own == measure);
@@ -217,17 +217,17 @@ pub fn evaluate_run(
     Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
 }
 
-/// Lets a method rank all documents for every judged query; `conventions.scores` does not matter here.
+/// Ranks all documents with a method for every judged query; `conventions.scores` is ignored.
 ///
-/// `on_scores` gets each query's id and the scores of all documents in corpus order, queries in ascending order
-/// of their ids: to write a run, or to show progress.
+/// `on_scores` gets each query's id and the scores of all documents in corpus order, queries in ascending order of
+/// their ids: for writing a run, or showing progress.
 ///
 /// # Errors
-/// When the method fails or gives scores that cannot be ranked, `on_scores` fails, or no query is left to average
+/// When the method fails or returns scores that cannot be ranked, `on_scores` fails, or no query is left to average
 /// over.
 ///
 /// # Panics
-/// When the qrels name a query or document that is not in the benchmark, which its reader refuses.
+/// When the qrels name a query or document that is not in the benchmark, which its reader rejects.
 pub fn evaluate_method(
     benchmark: &Benchmark,
     scorer: &dyn Scorer,
@@ -271,7 +271,7 @@ pub fn evaluate_method(
     Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
 }
 
-/// Values of a query's measures. `judged` holds all that is judged, found or not.
+/// Values of a query's measures. `judged` contains all judged documents, retrieved or not.
 pub(crate) fn values(
     measures: &[Measure],
     ranking: Ranking,
@@ -286,8 +286,8 @@ pub(crate) fn values(
     measures.iter().map(|measure| measure.value(&ranking, &grades, conventions.gain)).collect()
 }
 
-/// Positions of the values that change most from `before` to `after`: the `n` that gain most, then the `n` that lose most,
-/// the largest change first, equal ones by position. Fewer if fewer gain or lose.
+/// Indices of the values that change most from `before` to `after`: the `n` largest gains, then the `n` largest
+/// losses, each in descending order of the change, ties by index. Fewer if fewer gain or lose.
 ///
 /// # Panics
 /// When `after` is shorter than `before`.
@@ -307,18 +307,18 @@ pub fn most_moved(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
 /// How an evaluation differs from another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Number of queries that both hold.
+    /// Number of queries that both contain.
     pub queries: usize,
-    /// The difference of each measure over them.
+    /// The difference of each measure over these queries.
     pub measures: Vec<(Measure, PairedComparison)>,
 }
 
-/// Compares each of `others` with a baseline on the queries that both hold, measure by measure, in the order of the
+/// Compares each of `others` with a baseline on the queries that both contain, for each measure in the order of the
 /// baseline's measures. p-values are corrected over all of these together. The minimum detectable difference is that
-/// for `n_planned` queries, by default as many as are compared.
+/// for `n_planned` queries, by default the number of compared ones.
 ///
 /// # Errors
-/// When two share no query, or measured different things.
+/// When two have no query in common, or have different measures.
 pub fn compare(
     baseline: &Evaluation,
     others: &[Evaluation],
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(json["intervals"]["mrr"], serde_json::json!([0.0, 0.5]));
     }
 
-    /// Scores a document by how many letters of the query it holds.
+    /// Scores a document by how many letters of the query it contains.
     struct Letters<'a>(&'a Benchmark);
 
     impl Scorer for Letters<'_> {
@@ -435,7 +435,7 @@ mod tests {
     }
 
     fn benchmark() -> Benchmark {
-        // More queries than a batch takes.
+        // More queries than fit in a batch.
         let name = |i: usize| format!("{:03}", i * 7 % 100);
         let text = |i: usize| ["abc", "bcd", "cde", "efg", "ab"][i % 5].to_owned();
         Benchmark {

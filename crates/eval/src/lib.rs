@@ -1,8 +1,9 @@
-//! Measures how well code is found: metrics, significance, protocols, benchmark plans.
+//! Measures the quality of code search: metrics, significance, protocols, benchmark plans.
 //!
-//! The numbers are [`quarry_metrics`]'; here is what they are taken of: [`evaluation`] scores runs and methods over a
-//! benchmark, [`method`] holds the methods, [`repo_search`] the protocol over whole repositories, [`self_benchmark`] a
-//! repository as a benchmark of itself and [`plan`] a page of results from one file.
+//! [`quarry_metrics`] computes the numbers; this crate supplies what they are computed from: [`evaluation`] scores
+//! runs and methods over a benchmark, [`method`] contains the methods, [`repo_search`] the protocol over whole
+//! repositories, [`self_benchmark`] a repository as a benchmark of itself and [`plan`] a page of results from one
+//! file.
 
 mod error;
 pub mod evaluation;

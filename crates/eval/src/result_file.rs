@@ -1,9 +1,9 @@
-//! Result files of CoIR and MTEB: what an evaluation gives of them, and their values under our names.
+//! Result files of CoIR and MTEB: writing an evaluation, and reading values with our names.
 //!
-//! CoIR (github.com/CoIR-team/coir, on BEIR's evaluator) has `{"metrics": {"NDCG": {"NDCG@10": ...}, ...}}`, values
-//! rounded to five digits. MTEB (github.com/embeddings-benchmark/mteb, `TaskResult`) has a list of scores by split,
-//! `ndcg_at_10` and the like. What the files want and an evaluation does not know stays empty: of MTEB the revision
-//! of the data set, its languages, the version of the library and the emissions; nAUC where it is not defined.
+//! CoIR (github.com/CoIR-team/coir, based on BEIR's evaluator) has `{"metrics": {"NDCG": {"NDCG@10": ...}, ...}}`,
+//! with values rounded to five decimals. MTEB (github.com/embeddings-benchmark/mteb, `TaskResult`) has a list of
+//! scores by split, such as `ndcg_at_10`. Fields that an evaluation does not know are left empty: for MTEB the
+//! revision of the data set, its languages, the version of the library and the emissions; nAUC if it is undefined.
 
 use crate::evaluation::Evaluation;
 use quarry_corpus::formats::FormatError;
@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Cut-offs of CoIR, which are those of BEIR.
+/// CoIR's cut-offs, which are BEIR's.
 const COIR_CUTOFFS: [usize; 6] = [1, 3, 5, 10, 100, 1000];
-/// Cut-offs of MTEB.
+/// MTEB's cut-offs.
 const MTEB_CUTOFFS: [usize; 7] = [1, 3, 5, 10, 20, 100, 1000];
-/// Names of CoIR's groups, how their members begin, and our names.
+/// Names of CoIR's groups, prefixes of their members, and our names.
 const COIR_GROUPS: [(&str, &str, &str); 4] = [
     ("NDCG", "NDCG", "ndcg"),
     ("MAP", "MAP", "map"),
@@ -24,7 +24,7 @@ const COIR_GROUPS: [(&str, &str, &str); 4] = [
     ("Precision", "P", "precision"),
 ];
 
-/// Whose file it is.
+/// The format of a result file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultFormat {
     /// CoIR.
@@ -45,7 +45,7 @@ pub struct About<'a> {
 }
 
 impl ResultFormat {
-    /// The measures that a file has.
+    /// The measures in a file.
     #[must_use]
     pub fn measures(self) -> Vec<Measure> {
         let coir = |k| {
@@ -67,8 +67,8 @@ impl ResultFormat {
         }
     }
 
-    /// The file of an evaluation, which has all of [`Self::measures`]; those that it lacks are left out. `None`
-    /// without queries.
+    /// The file of an evaluation that has all of [`Self::measures`]; missing ones are omitted. `None` without
+    /// queries.
     #[must_use]
     pub fn write(self, evaluation: &Evaluation, about: About<'_>) -> Option<Value> {
         let means = evaluation.means()?;
@@ -89,7 +89,7 @@ fn coir(means: &BTreeMap<String, f64>) -> Value {
     json!({ "metrics": groups.collect::<Map<_, _>>() })
 }
 
-/// To five digits, as BEIR does.
+/// Rounds to five decimals, as BEIR does.
 fn round(value: f64) -> f64 {
     (value * 1e5).round_ties_even() / 1e5
 }
@@ -119,16 +119,16 @@ fn mteb(means: &BTreeMap<String, f64>, abstention: &BTreeMap<String, f64>, about
 /// The values of one split and part of a result file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Results {
-    /// Split and part, as `test` or `test/python`; empty for CoIR, which names none.
+    /// Split and part, such as `test` or `test/python`; empty for CoIR, which has neither.
     pub part: String,
     /// Values by our names, such as `ndcg@10`, as fractions of 1.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// Reads a result file of either kind. `path` is named in errors.
+/// Parses a result file in either format. `path` is for error messages.
 ///
 /// # Errors
-/// When the file is not a result file, or has no score.
+/// When the file is not a result file, or contains no score.
 pub fn parse(text: &str, path: &Path) -> Result<Vec<Results>, FormatError> {
     let wrong = |found: String| FormatError::File {
         path: path.to_owned(),
@@ -210,7 +210,7 @@ mod tests {
             scores["nauc_mrr_at_1000_diff1"].is_number() && scores["hit_rate_at_20"].is_number(),
             "{scores}"
         );
-        // Not defined where all values are the same.
+        // Undefined if all values are the same.
         assert!(scores["nauc_ndcg_at_1_max"].is_null());
     }
 

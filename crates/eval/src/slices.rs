@@ -1,27 +1,27 @@
-//! Kinds of queries, so that means can be taken over each kind.
+//! Classes of queries, for means over each class.
 
 use quarry_corpus::formats::{Document, Query};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// By what queries are told apart.
+/// The property by which queries are classified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Property {
-    /// How it is put: `symbol` (one word that is an identifier), `question`, `keywords` (up to three words), `phrase`.
+    /// Wording: `symbol` (one word that is an identifier), `question`, `keywords` (up to three words), `phrase`.
     Kind,
     /// Number of words: `1-3`, `4-6`, `7-9`, `10+`.
     Words,
-    /// Number of documents that are relevant to it: `0` to `5`, `6-10`, `11+`.
+    /// Number of relevant documents: `0` to `5`, `6-10`, `11+`.
     Positives,
-    /// Greatest grade of a document for it.
+    /// Highest grade of its documents.
     Grade,
-    /// Programming language of the documents that are relevant to it, `several` of several, `unknown` where the data
-    /// do not tell.
+    /// Programming language of the relevant documents: `several` if there is more than one, `unknown` if the data do
+    /// not specify it.
     Language,
 }
 
-/// Programming languages of documents by id, of those whose data tell it.
+/// Programming languages of documents by id, for documents whose data specify it.
 pub type Languages = HashMap<String, String>;
 
 /// The languages of documents: [`Document::language_name`].
@@ -32,7 +32,7 @@ pub fn languages(documents: &[Document]) -> Languages {
 }
 
 impl Property {
-    /// All of them.
+    /// All properties.
     pub const ALL: [Self; 5] = [Self::Kind, Self::Words, Self::Positives, Self::Grade, Self::Language];
 
     /// Its name.
@@ -47,7 +47,7 @@ impl Property {
         }
     }
 
-    /// Its value for a query with its judged documents, worded so that text order is the natural one.
+    /// The class of a query with its judged documents, named so that text order is the natural order.
     #[must_use]
     pub fn of(self, query: &Query, judged: &BTreeMap<String, i32>, languages: &Languages) -> String {
         let relevant = || judged.iter().filter(|(_, grade)| **grade > 0).map(|(document, _)| document);

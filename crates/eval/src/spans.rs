@@ -1,4 +1,4 @@
-//! Spans of code as search results, and the one measure of them: NDCG by the first result within each answer.
+//! Spans of code as search results, and their measure: NDCG by the first result within each answer.
 
 use quarry_corpus::formats::repo_search::Target;
 use quarry_metrics::ranking::Hit;
@@ -7,13 +7,13 @@ use quarry_metrics::{Gain, Measure, rank};
 /// Number of results that count.
 pub const K: usize = 10;
 
-/// The measure that [`ndcg`] is.
+/// The measure that [`ndcg`] computes.
 pub const MEASURE: Measure = Measure::Ndcg(Some(K));
 
-/// A result: some lines of a file.
+/// A result: a range of lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeSpan {
-    /// Path relative to the directory that was searched, `/` between parts.
+    /// Path relative to the searched directory, with `/` between parts.
     pub path: String,
     /// First line, 1-based.
     pub start_line: u32,
@@ -28,7 +28,7 @@ impl From<quarry_index::Hit> for CodeSpan {
 }
 
 impl CodeSpan {
-    /// Whether the span is in the file of a target and, if the target has lines, shares at least one with it.
+    /// Whether the span is in the file of a target and, if the target has lines, overlaps them.
     #[must_use]
     pub fn answers(&self, target: &Target) -> bool {
         self.path == target.path
@@ -36,9 +36,9 @@ impl CodeSpan {
     }
 }
 
-/// NDCG of one query's results, best first, cut off at [`K`]: each answer has grade 1 and the rank of the first result
-/// that `is_answered_by` accepts for it; the value does not exceed 1 even if one result serves several answers. 0
-/// without an answer.
+/// NDCG of one query's results, best first, cut off at [`K`]: each answer has grade 1 and the rank of the first
+/// result that `is_answered_by` accepts for it; the value does not exceed 1 even if one result matches several
+/// answers. 0 without an answer.
 #[must_use]
 pub fn ndcg<A, R>(answers: &[A], results: &[R], is_answered_by: impl Fn(&A, &R) -> bool) -> f64 {
     let first = |answer: &A| results.iter().position(|result| is_answered_by(answer, result));
@@ -64,7 +64,7 @@ mod tests {
             .collect();
         let found = ndcg(targets, &results, |target, span| span.answers(target));
         assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-        // Further spans that answer as well, none of which is found, change nothing.
+        // Additional equivalent spans that are not found change nothing.
         let elsewhere = target("elsewhere", None);
         let alternatives: Vec<[&Target; 2]> = targets.iter().map(|target| [&elsewhere, target]).collect();
         let by_any = ndcg(&alternatives, &results, |any, span| any.iter().any(|of| span.answers(of)));

@@ -1,4 +1,4 @@
-//! Numbers of the papers that follow from others of their numbers, and those that do not.
+//! Which numbers in the papers follow from other numbers in them, and which do not.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 use quarry_eval::protocol::{generalisation, reliability};
@@ -11,7 +11,7 @@ struct Published {
     gecs: Vec<Gecs>,
     languages: Vec<Languages>,
     gecs_pairs: Pairs,
-    /// Models; by measure the values for 2, 3, 4 and 5 positives.
+    /// For each model, by measure, the values for 2, 3, 4 and 5 positives.
     by_positives: Vec<BTreeMap<String, [f64; 4]>>,
     cosqa_plus: CosqaPlus,
 }
@@ -51,7 +51,7 @@ fn published() -> Published {
     toml::from_str(include_str!("published.toml")).unwrap()
 }
 
-/// Whether a computed number is printed so, its parts having been rounded too.
+/// Whether a computed number agrees with the printed one, given that its inputs were rounded too.
 fn agrees(computed: f64, printed: f64) -> bool {
     (computed - printed).abs() < 1.1e-4
 }
@@ -71,7 +71,7 @@ fn four_aggregates_of_gencodesearchnet_do_not_follow_from_their_parts() {
                 continue;
             }
             let mut computed = generalisation(&printed(&SETS));
-            // The combined value follows from the types as they are printed, right or wrong.
+            // The combined value follows from the values by type as printed, correct or not.
             computed.insert("combined".into(), generalisation(&printed(&TYPES[..3]))["combined"]);
             for name in TYPES {
                 if !agrees(computed[name], values[name][column]) {
@@ -129,11 +129,11 @@ fn mmrr_is_the_least_reliable_by_cronbach_and_the_steadiest_by_variance() {
         assert!((of("average variance") - variance).abs() < 6e-5, "{measure} {found:?}");
     }
     assert!((found["mmrr: cronbach alpha"] - 0.9558).abs() < 5e-5, "{found:?}");
-    // The published variance of 0.0004 is neither that of a population nor that of a sample.
+    // The published variance of 0.0004 is neither the population variance nor the sample variance.
     let table: Vec<Vec<Option<f64>>> =
         (0..4).map(|place| published.iter().map(|model| Some(model["mmrr"][place])).collect()).collect();
     assert!((average_variance(&table, Variance::Sample).unwrap() - 0.0008).abs() < 5e-5);
-    // With the sets of queries as items alpha is another.
+    // With the sets of queries as items, alpha differs.
     let transposed: Vec<Vec<Option<f64>>> =
         (0..3).map(|model| table.iter().map(|row| row[model]).collect()).collect();
     assert!((cronbach_alpha(&transposed).unwrap() - 0.994).abs() < 5e-4);

@@ -5,24 +5,25 @@ use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 
-/// Whose tokens [`BagOfWords`] knows.
+/// The vocabulary of [`BagOfWords`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Vocabulary {
-    /// Words of all documents.
+    /// Tokens of all documents.
     #[default]
     Corpus,
-    /// Those of documents that are relevant to a query, as the code of CoSQA+ has it, whose corpus for this method held
-    /// no others. It looks at the judgments, which no method may that is to be compared with others.
+    /// Tokens of documents that are relevant to a query, as in the code of CoSQA+, whose corpus for this method
+    /// contained no others. This uses the judgments, which is not allowed for a method that is to be compared with
+    /// others.
     Positives,
 }
 
-/// Cosine of count vectors over the most frequent tokens, as the CoSQA+ authors do it with scikit-learn's
-/// `CountVectorizer`: tokens are runs of two or more letters, digits or `_`, in lower case. Tokens of equal
-/// frequency are taken in alphabetical order, which scikit-learn leaves open. A text without known tokens scores 0.
+/// Cosine of count vectors over the most frequent tokens, as in the CoSQA+ authors' use of scikit-learn's
+/// `CountVectorizer`: tokens are runs of two or more letters, digits or `_`, in lower case. Ties in frequency are
+/// broken alphabetically, which scikit-learn leaves open. A text without known tokens scores 0.
 #[derive(Debug)]
 pub struct BagOfWords {
     postings: Postings,
-    /// Length of each document's vector.
+    /// Norm of each document's vector.
     norms: Vec<f64>,
 }
 
@@ -33,7 +34,7 @@ impl BagOfWords {
     /// Counts tokens over a corpus of less than 2³² documents.
     ///
     /// # Errors
-    /// When the vocabulary is that of relevant documents, and none is known.
+    /// When the vocabulary is that of relevant documents, and there are none.
     pub fn new(corpus: Corpus<'_>, vocabulary: Vocabulary, size: usize) -> Result<Self, EvalError> {
         let of_document = |document: &Document| counts(tokens(&document.full_text().to_lowercase()));
         let counts: Vec<HashMap<String, u32>> = corpus.documents.par_iter().map(of_document).collect();
@@ -73,7 +74,7 @@ impl BagOfWords {
         let known: Vec<(&[(u32, u32)], u32)> =
             counts.iter().filter_map(|(token, count)| Some((self.postings.of(token)?, *count))).collect();
         let query_norm = norm(known.iter().map(|(_, count)| *count));
-        // Whole numbers, so that equal cosines come out equal whatever the order of the sum.
+        // Integers, so that equal cosines are exactly equal whatever the order of the sum.
         let mut products = vec![0_u64; self.norms.len()];
         for (list, query_count) in known {
             for (document, count) in list {

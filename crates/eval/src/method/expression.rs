@@ -1,4 +1,4 @@
-//! Methods by name: what [`super::parser`] reads, and how it is written.
+//! The expressions that name methods, and formatting them; [`super::parser`] reads them.
 
 use super::bag_of_words::Vocabulary;
 use super::fusion::Fusion;
@@ -6,10 +6,10 @@ use super::precomputed::Similarity;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Depth of the candidates that [`Method::Rerank`] takes by default.
+/// Default number of candidates of [`Method::Rerank`].
 pub(super) const DEFAULT_DEPTH: usize = 100;
 
-/// A method by the expression that results carry. [`fmt::Display`] writes what [`std::str::FromStr`] reads.
+/// A method, as the expression that results contain. [`fmt::Display`] writes what [`std::str::FromStr`] reads.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Method {
     /// `bow`, or `bow(vocabulary = positives)`: [`super::BagOfWords`].
@@ -20,14 +20,14 @@ pub enum Method {
     LuceneBm25,
     /// `overlap`: [`super::Overlap`].
     Overlap,
-    /// `static`: [`super::Dense`] with the model built in, as search has it.
+    /// `static`: [`super::Dense`] with the built-in model, as in search.
     Static,
-    /// `hybrid`: [`super::Hybrid`] with the model built in.
+    /// `hybrid`: [`super::Hybrid`] with the built-in model.
     Hybrid,
-    /// Any other name is a path: [`super::Dense`] with the model there, in full precision.
+    /// Any other name is a path: [`super::Dense`] with the model at that path, in full precision.
     Model(PathBuf),
-    /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model that a
-    /// server runs.
+    /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model on a
+    /// server.
     Api(ApiModel),
     /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …, prompts = DIR, temperature = …)`: a chat model that decides for each pair whether it matches.
     Chat(ChatModel),
@@ -58,10 +58,10 @@ pub enum Method {
     },
 }
 
-/// A model behind an API for embeddings.
+/// A model behind an embeddings API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiModel {
-    /// Name of the model at its server.
+    /// Name of the model on its server.
     pub model: String,
     /// Prefix of queries.
     pub query_prefix: String,
@@ -71,18 +71,18 @@ pub struct ApiModel {
     pub dimensions: Option<u32>,
 }
 
-/// A chat model that is asked about pairs of a query and a document.
+/// A chat model that judges pairs of a query and a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatModel {
-    /// Name of the model at its server.
+    /// Name of the model on its server.
     pub model: String,
-    /// Name of the judge whose question is asked.
+    /// Name of the judge whose question is used.
     pub judge: String,
     /// Programming language of the documents.
     pub language: String,
-    /// Directory with prompts that replace those of the program.
+    /// Directory with prompts that replace the built-in ones.
     pub prompts: Option<PathBuf>,
-    /// How much chance there is in answers; what the prompts say otherwise.
+    /// Sampling temperature; that of the prompt if `None`.
     pub temperature: Option<f64>,
 }
 
@@ -99,7 +99,7 @@ impl Default for ChatModel {
     }
 }
 
-/// Names without arguments.
+/// Methods without arguments, by name.
 pub(super) const NAMES: [(&str, Method); 6] = [
     ("bow", Method::BagOfWords(Vocabulary::Corpus)),
     ("bm25", Method::Bm25),
@@ -109,11 +109,11 @@ pub(super) const NAMES: [(&str, Method); 6] = [
     ("hybrid", Method::Hybrid),
 ];
 
-/// Names of what takes methods as arguments.
+/// Names of methods that take methods as arguments.
 pub(super) const COMBINATIONS: [&str; 5] = ["mean", "max-abs", "rrf", "zscore", "rerank"];
 
 impl Method {
-    /// The methods that this one is made of, down to those without parts; itself where it has none.
+    /// The methods that this one is composed of, recursively; itself if it has no parts.
     #[must_use]
     pub fn leaves(&self) -> Vec<&Method> {
         match self {
@@ -138,7 +138,7 @@ impl Method {
         self.leaves().iter().filter(|leaf| embeds(leaf)).count()
     }
 
-    /// Files and directories that the method reads, as it names them.
+    /// Files and directories that the method reads, as they are written in it.
     #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths = Vec::new();
@@ -156,7 +156,7 @@ impl Method {
         self.leaves().iter().any(|leaf| matches!(leaf, Method::Chat(_)))
     }
 
-    /// The same method with its paths, where they are relative, taken from `directory` on.
+    /// The same method with relative paths resolved against `directory`.
     #[must_use]
     pub fn in_directory(self, directory: &Path) -> Self {
         match self {
@@ -271,7 +271,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// The path of a model, quoted where it would be read as something else.
+/// The path of a model, quoted if it would otherwise be parsed as something else.
 fn method_path(path: &str) -> String {
     let taken = NAMES.iter().any(|(name, _)| *name == path)
         || COMBINATIONS.contains(&path)
@@ -279,7 +279,7 @@ fn method_path(path: &str) -> String {
     if taken { quoted(path) } else { quote(path) }
 }
 
-/// Text, quoted where it has to be.
+/// A text, quoted if necessary.
 fn quote(text: &str) -> String {
     let bare = !text.is_empty() && text.trim() == text && !text.contains([',', '(', ')', '"', '=', '*']);
     if bare { text.to_owned() } else { quoted(text) }

@@ -1,4 +1,4 @@
-//! One list of scores out of several, and one method out of two in turn.
+//! Fusing the scores of several methods, and re-ranking.
 
 use super::Scorer;
 use crate::EvalError;
@@ -6,31 +6,31 @@ use quarry_corpus::formats::Query;
 use rayon::prelude::*;
 use std::cmp::Ordering;
 
-/// How scores of several methods become one. All look at the scores of one query alone.
+/// How scores of several methods are fused, for each query separately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fusion {
-    /// The mean of the scores as they are: of cosines, the candidates of CoSQA+ as its paper has them.
+    /// The weighted mean of the raw scores: of cosines, the candidates of CoSQA+ according to its paper.
     Mean,
-    /// The sum of the scores, each divided by the maximum absolute score of its method: the candidates of CoSQA+ as its
-    /// code has them.
+    /// The sum of the scores, each divided by the maximum absolute score of its method: the candidates of CoSQA+
+    /// according to its code.
     MaxAbs,
-    /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): the sum of 1 / (k + rank), ranks from 1.
-    /// Documents of equal score share the best of their ranks; those of the minimum score have none, as documents that a
-    /// lexical method or a run does not find.
+    /// Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): the sum of 1 / (k + rank), with 1-based
+    /// ranks. Documents with equal scores share the best of their ranks; those with the minimum score have no rank,
+    /// like documents that a lexical method or a run does not retrieve.
     ReciprocalRank {
-        /// Constant that is added to each rank, 0 or more.
+        /// Constant added to each rank, 0 or more.
         k: f64,
     },
-    /// The sum of standard scores: each score less the mean over all documents, divided by the standard deviation.
+    /// The sum of standard scores: each score minus the mean over all documents, divided by the standard deviation.
     ZScore,
 }
 
 impl Fusion {
-    /// k of the paper.
+    /// The k of the paper.
     pub const DEFAULT_K: f64 = 60.0;
 
-    /// Fuses lists of scores of the same documents, each with its weight. A list of equal scores adds nothing to the
-    /// order. Infinite scores count as the largest finite number, so that nothing is NaN.
+    /// Fuses lists of scores of the same documents, each with its weight. A list of equal scores does not affect the
+    /// order. Infinite scores are replaced by the largest finite number, so that nothing is NaN.
     #[must_use]
     pub fn combine(self, lists: &[(f64, &[f32])]) -> Vec<f32> {
         let n_documents = lists.first().map_or(0, |(_, scores)| scores.len());
@@ -90,14 +90,14 @@ fn tied_groups(
     })
 }
 
-/// Methods whose scores are fused.
+/// Methods with fused scores.
 pub struct Fused {
     fusion: Fusion,
     parts: Vec<(f64, Box<dyn Scorer>)>,
 }
 
 impl Fused {
-    /// Joins methods over the same documents, each with its weight.
+    /// Combines methods over the same documents, each with its weight.
     #[must_use]
     pub fn new(fusion: Fusion, parts: Vec<(f64, Box<dyn Scorer>)>) -> Self {
         Self { fusion, parts }
@@ -129,7 +129,7 @@ pub struct Reranked {
 }
 
 impl Reranked {
-    /// Joins two methods over the same documents; `depth` is the number of candidates.
+    /// Combines two methods over the same documents; `depth` is the number of candidates.
     #[must_use]
     pub fn new(first: Box<dyn Scorer>, second: Box<dyn Scorer>, depth: usize) -> Self {
         Self { first, second, depth }
@@ -137,9 +137,9 @@ impl Reranked {
 }
 
 impl Scorer for Reranked {
-    /// Candidates are the best by the first method, the earlier one where scores are equal. They have the scores of
-    /// the second method; all others follow in the order of the first, 1 below the minimum of these and 1 below each
-    /// other, those that the first scores alike together.
+    /// Candidates are the best by the first method, ties in corpus order. They have the scores of the second method;
+    /// all others follow in the order of the first method, starting 1 below the lowest candidate, in steps of 1; ties
+    /// of the first method remain ties.
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let of_first = self.first.scores(queries)?;
         let orders: Vec<Vec<usize>> = of_first.par_iter().map(|scores| best_first(scores)).collect();
@@ -152,7 +152,7 @@ impl Scorer for Reranked {
         let join = |((first, order), second): ((&Vec<f32>, &Vec<usize>), &Vec<f32>)| {
             let (candidates, rest) = order.split_at(second.len());
             let minimum = second.iter().copied().fold(f32::MAX, f32::min);
-            // Where a step of 1 is below what the number can tell, greater ones are taken.
+            // If a step of 1 is lost in rounding at this magnitude, a larger one is used.
             let step = (minimum.abs() * f32::EPSILON * 2.0).max(1.0);
             let mut scores = vec![0.0; first.len()];
             candidates.iter().zip(second).for_each(|(&document, &score)| scores[document] = score);
@@ -165,7 +165,7 @@ impl Scorer for Reranked {
     }
 }
 
-/// All positions, greater scores first, equal ones in order.
+/// All indices by descending score, ties in order.
 fn best_first(scores: &[f32]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].partial_cmp(&scores[a]).unwrap_or(Ordering::Equal));
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn standard_scores_have_mean_0_and_deviation_1() {
-        // Of 1, 2, 3, 6: mean 3, variance 14 / 4.
+        // For 1, 2, 3, 6: mean 3, variance 14 / 4.
         let deviation = 3.5_f64.sqrt();
         let expected = [-2.0, -1.0, 0.0, 3.0].map(|score| (0.5 * score / deviation) as f32);
         assert_eq!(Fusion::ZScore.combine(&[(0.5, &[1.0, 2.0, 3.0, 6.0]), (1.0, &[7.0; 4])]), expected);

@@ -1,4 +1,4 @@
-//! BM25 as Lucene has it.
+//! Lucene's BM25.
 
 use super::Scorer;
 use super::postings::{Postings, counts};
@@ -10,23 +10,23 @@ use unicode_segmentation::UnicodeSegmentation;
 
 /// Saturation of term frequencies, Lucene's default.
 const K1: f32 = 1.2;
-/// Share of a document's length in its score, Lucene's default.
+/// Weight of length normalization, Lucene's default.
 const B: f32 = 0.75;
-/// Longer tokens are cut into such pieces, in characters.
+/// Longer tokens are split into pieces of this length, in characters.
 const MAX_TOKEN_LENGTH: usize = 255;
 
-/// BM25 with the defaults of Lucene, as CoSQA+ used it: `StandardAnalyzer` without stop words (words
-/// of Unicode's text segmentation, UAX 29, in lower case: `read_csv` and `os.path` are one token each),
-/// `BM25Similarity` (Robertson and Zaragoza, 2009, with the idf ln(1 + (N - n + 0.5) / (n + 0.5)), without the factor
-/// k1 + 1 that changes no order), lengths of documents in one byte, and the terms of the query joined by OR, one that
-/// occurs twice counting twice. A document without any of them scores 0.
+/// BM25 with the defaults of Lucene, as used by CoSQA+: `StandardAnalyzer` without stop words (words by Unicode text
+/// segmentation, UAX 29, in lower case: `read_csv` and `os.path` are one token each), `BM25Similarity` (Robertson and
+/// Zaragoza, 2009, with the idf ln(1 + (N - n + 0.5) / (n + 0.5)), without the factor k1 + 1, which does not affect
+/// the order), document lengths encoded in one byte, and the terms of the query joined by OR, repeated terms counting
+/// repeatedly. A document without any of them scores 0.
 ///
-/// What Lucene's classic query parser does with operators in a question (`?`, `*`, `-`, `:`) is not done: they are cut
-/// off as in a document.
+/// Lucene's classic query parser interprets operators in a question (`?`, `*`, `-`, `:`); here they are stripped as
+/// in a document.
 #[derive(Debug)]
 pub struct LuceneBm25 {
     postings: Postings,
-    /// For each document k1 · (1 - b + b · length / mean length), the length as one byte tells it.
+    /// For each document k1 · (1 - b + b · length / mean length), with the length decoded from one byte.
     saturations: Vec<f32>,
     /// Documents with at least one token.
     n_with_tokens: usize,
@@ -59,7 +59,7 @@ impl LuceneBm25 {
             let (n, with_term) = (self.n_with_tokens as f64, list.len() as f64);
             let weight = (1.0 + (n - with_term + 0.5) / (with_term + 0.5)).ln() as f32;
             for &(document, count) in list {
-                // In single precision as Lucene has it: 1 - 1 / (1 + tf / saturation).
+                // In single precision as in Lucene: 1 - 1 / (1 + tf / saturation).
                 let inverse = 1.0 / self.saturations[document as usize];
                 scores[document as usize] += f64::from(weight - weight / (1.0 + count as f32 * inverse));
             }
@@ -83,8 +83,8 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// A length as one byte of Lucene's index tells it (`SmallFloat.intToByte4`): exact up to 39, above that with the
-/// four leading bits of what exceeds 24.
+/// A length after encoding in one byte of Lucene's index (`SmallFloat.intToByte4`): exact up to 39, above that with
+/// the four leading bits of the excess over 24.
 fn rounded(length: u64) -> u64 {
     const EXACT: u64 = 24;
     if length < EXACT {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn lengths_are_rounded_as_a_byte_holds_them() {
-        // What SmallFloat.byte4ToInt gives of SmallFloat.intToByte4: 8 steps for each doubling beyond 40.
+        // Values of SmallFloat.byte4ToInt(SmallFloat.intToByte4(length)): 8 steps for each doubling beyond 40.
         for (length, expected) in [
             (0, 0),
             (23, 23),

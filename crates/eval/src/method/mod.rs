@@ -1,7 +1,7 @@
 //! Methods that score every document of a corpus for a query.
 //!
-//! A [`Method`] is an expression: a name, a path, or a combination of others. [`Method::prepare`] makes a [`Scorer`]
-//! over a corpus of it.
+//! A [`Method`] is an expression: a name, a path, or a combination of others. [`Method::prepare`] turns it into a
+//! [`Scorer`] over a corpus.
 
 mod bag_of_words;
 mod expression;
@@ -34,20 +34,20 @@ use std::sync::Arc;
 
 /// A method over a fixed corpus.
 pub trait Scorer: Sync {
-    /// Scores of all documents for each query, in corpus order, greater is better, never NaN.
+    /// Scores of all documents for each query, in corpus order: higher is better, never NaN.
     ///
     /// # Errors
     /// When a model or an index fails.
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError>;
 
-    /// Scores of some documents for each query, by their positions in the corpus, in the order of the positions: as
-    /// [`Scorer::scores`] has them. Scores all documents, unless a method can do with less.
+    /// Scores of some documents for each query, given and returned by their indices in the corpus, equal to those of
+    /// [`Scorer::scores`]. Scores all documents, unless a method overrides it.
     ///
     /// # Errors
     /// When a model or an index fails.
     ///
     /// # Panics
-    /// When a position has no document.
+    /// When an index is out of range.
     fn scores_of(&self, candidates: &[(&Query, &[usize])]) -> Result<Vec<Vec<f32>>, EvalError> {
         let mut scores = Vec::with_capacity(candidates.len());
         for batch in candidates.chunks(QUERIES_PER_BATCH) {
@@ -60,8 +60,8 @@ pub trait Scorer: Sync {
         Ok(scores)
     }
 
-    /// The `k` best documents of each query by their positions in the corpus, best first, the earlier one where scores
-    /// are equal, with their scores as [`Scorer::scores`] has them; fewer where there are fewer documents.
+    /// The `k` best documents of each query as indices in the corpus, best first, ties in corpus order, with the
+    /// scores of [`Scorer::scores`]; fewer if there are fewer documents.
     ///
     /// # Errors
     /// When a model or an index fails.
@@ -75,8 +75,8 @@ pub trait Scorer: Sync {
     }
 }
 
-/// Queries that a method scores at once: enough for a model to make a batch of, few enough to hold their scores
-/// over a corpus of millions.
+/// Queries that a method scores at a time: enough for a model to form batches, few enough to hold their scores over a
+/// corpus of millions of documents.
 pub const QUERIES_PER_BATCH: usize = 32;
 
 /// The documents that a method ranks.
@@ -84,7 +84,7 @@ pub const QUERIES_PER_BATCH: usize = 32;
 pub struct Corpus<'a> {
     /// The documents, in the order in which they are scored.
     pub documents: &'a [Document],
-    /// What is known of them, for methods that were published so that they look at it.
+    /// Their relevance judgments, for published methods that use them.
     pub qrels: Option<&'a Qrels>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> From<&'a Benchmark> for Corpus<'a> {
     }
 }
 
-/// A model that a method runs.
+/// The name of a model that a method uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelName<'a> {
     /// The built-in model, or the one that replaces it.
@@ -111,18 +111,18 @@ pub enum ModelName<'a> {
     Api(&'a ApiModel),
 }
 
-/// Where the models of methods come from; a function that loads embedders is one.
+/// Loads the models of methods. Implemented for functions that load embedders.
 pub trait ModelSource {
-    /// Loads a model that embeds.
+    /// Loads an embedder.
     ///
     /// # Errors
-    /// When there is none, or it cannot be loaded.
+    /// When it does not exist, or cannot be loaded.
     fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>;
 
-    /// A chat model that is asked about pairs with these documents, with its identity.
+    /// A scorer that asks a chat model about pairs with these documents, and its identity.
     ///
     /// # Errors
-    /// When the model cannot be asked, or chat models are not supported.
+    /// When the model cannot be used, or chat models are not supported.
     fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
         let _ = documents;
         Err(EvalError::NoChat { model: chat.model.clone() })
@@ -142,17 +142,17 @@ pub type LoadModel<'a> = dyn ModelSource + 'a;
 pub struct Prepared {
     /// Scores the documents of the corpus.
     pub scorer: Box<dyn Scorer>,
-    /// Identities of its models and their weights, with ` + ` between, if it has any.
+    /// Identities of its models with their weights, joined by ` + `, if it has any.
     pub model: Option<String>,
 }
 
 impl Method {
-    /// Indexes a corpus; `on_embedded` hears how many more documents a model has embedded, of
-    /// [`Method::n_embeddings`] times the corpus.
+    /// Indexes a corpus; `on_embedded` is called with the number of further documents that a model has embedded, out
+    /// of [`Method::n_embeddings`] times the corpus.
     ///
     /// # Errors
-    /// When the method is a path without a model, a model cannot be loaded or fails, a file is missing or wrong, or the
-    /// index fails.
+    /// When the method is a path without a model, a model cannot be loaded or fails, a file is missing or malformed,
+    /// or the index fails.
     pub fn prepare(
         &self,
         corpus: Corpus<'_>,
@@ -164,7 +164,7 @@ impl Method {
         Ok(Prepared { scorer, model: (!models.is_empty()).then(|| models.join(" + ")) })
     }
 
-    /// The method over a corpus; `models` gets the identity of each model that it loads.
+    /// Prepares the method over a corpus; adds the identity of each model to `models`.
     fn scorer(
         &self,
         corpus: Corpus<'_>,
@@ -235,7 +235,7 @@ mod tests {
         Query { id: text.into(), text: text.into() }
     }
 
-    /// Looks at the letters `a` and `b` only.
+    /// Counts the letters `a` and `b` only.
     struct TwoLetters;
 
     impl Embedder for TwoLetters {
@@ -275,7 +275,7 @@ mod tests {
         assert!(scores(&Method::Bm25, &texts, "crossing")[2] > 0.0);
         let dense = scores(&Method::Static, &texts, "a");
         assert!(dense[0] > dense[2] && dense[2] > dense[1], "{dense:?}");
-        // The lexical side knows `zebra`, the dense side tells the two with it apart.
+        // The lexical part knows `zebra`; the dense part distinguishes the two documents with it.
         let hybrid = scores(&Method::Hybrid, &texts, "zebra bbb");
         assert!(hybrid[1] > hybrid[2] && hybrid[2] > hybrid[0], "{hybrid:?}");
     }

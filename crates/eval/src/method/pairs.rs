@@ -1,4 +1,4 @@
-//! Methods that look at a query and a document together.
+//! Methods that score a query and a document together.
 
 use super::Scorer;
 use crate::EvalError;
@@ -10,37 +10,37 @@ use std::collections::HashSet;
 
 /// Scores pairs of a query and a document, rather than comparing vectors of each.
 ///
-/// What can be done with a text by itself is done once for each: a cross-encoder makes tokens of it, a siamese matcher
-/// a vector, a chat model a part of a prompt. What is left is done for every pair.
+/// Work that can be done on each text separately is done once per text: a cross-encoder tokenizes it, a siamese
+/// matcher computes a vector, a chat model formats part of a prompt. The rest is done for every pair.
 pub trait PairScorer: Sync {
-    /// A query as the method prepares it.
+    /// A prepared query.
     type Query: Send + Sync;
-    /// A document as the method prepares it.
+    /// A prepared document.
     type Document: Send + Sync;
 
-    /// Pairs that [`PairScorer::score_pairs`] gets at once.
+    /// Number of pairs passed to [`PairScorer::score_pairs`] at a time.
     const PAIRS_PER_CALL: usize;
 
-    /// Prepares queries, one each.
+    /// Prepares queries, in order.
     ///
     /// # Errors
     /// When a model fails.
     fn prepare_queries(&self, texts: &[&str]) -> Result<Vec<Self::Query>, EvalError>;
 
-    /// Prepares documents, one each.
+    /// Prepares documents, in order.
     ///
     /// # Errors
     /// When a model fails.
     fn prepare_documents(&self, texts: &[&str]) -> Result<Vec<Self::Document>, EvalError>;
 
-    /// Scores pairs, in order; greater is better, never NaN.
+    /// Scores pairs, in order; higher is better, never NaN.
     ///
     /// # Errors
     /// When a model fails.
     fn score_pairs(&self, pairs: &[(&Self::Query, &Self::Document)]) -> Result<Vec<f32>, EvalError>;
 }
 
-/// Documents that are prepared at once.
+/// Documents prepared at a time.
 const DOCUMENTS_PER_CALL: usize = 512;
 
 /// A pair scorer as a method over a corpus: of all pairs, or of candidates only.
@@ -97,9 +97,9 @@ impl<P: PairScorer> Scorer for AllPairs<P> {
     }
 }
 
-/// Containment of the query's terms in the document's: the share of the former that are among the latter, 0 to 1, and
-/// 0 for a query without terms (Broder, *On the Resemblance and Containment of Documents*, 1997). Terms are those of
-/// lexical search.
+/// Containment of the query's terms in the document's: the share of the query's terms that the document contains,
+/// from 0 to 1, and 0 for a query without terms (Broder, *On the Resemblance and Containment of Documents*, 1997).
+/// Terms are those of lexical search.
 #[derive(Debug, Clone, Copy)]
 pub struct Overlap;
 
@@ -152,7 +152,7 @@ mod tests {
         );
     }
 
-    /// Scores a document by its first number, and counts what it does.
+    /// Scores a document by its first number, and counts its calls.
     #[derive(Default)]
     struct Numbers {
         n_documents: AtomicUsize,

@@ -1,12 +1,12 @@
-//! Reads methods: a small language of names, paths and combinations.
+//! Parses method expressions: a small language of names, paths and combinations.
 //!
 //! ```text
 //! method      = name | path | prefix ':' text | name '(' argument { ',' argument } ')'
 //! argument    = option '=' text | [ weight '*' ] method
 //! ```
 //!
-//! Text is bare up to the next `,`, `(`, `)` or `"`, without the spaces around it, or quoted with `"`, where `\` stands
-//! before `"` and `\`. A quoted method is always a path.
+//! Text is bare up to the next `,`, `(`, `)` or `"`, trimmed, or quoted with `"`, with `\` before `"` and `\`. A
+//! quoted method is always a path.
 
 use super::bag_of_words::Vocabulary;
 use super::expression::{ApiModel, COMBINATIONS, ChatModel, DEFAULT_DEPTH, Method, NAMES};
@@ -14,7 +14,7 @@ use super::fusion::Fusion;
 use super::precomputed::Similarity;
 use std::str::FromStr;
 
-/// The most methods within one another: far more than make sense, few enough for the stack.
+/// Maximum nesting of methods: far more than is useful, few enough for the stack.
 const MAX_NESTING: usize = 16;
 
 /// Why an expression is not a method.
@@ -22,7 +22,7 @@ const MAX_NESTING: usize = 16;
 #[error("expected {expected} at character {}, found {found}\n  {text}\n  {:>width$}", .at + 1, '^', width = .at + 1)]
 pub struct MethodError {
     text: String,
-    /// Number of characters before the error.
+    /// Offset of the error in characters.
     at: usize,
     expected: String,
     found: String,
@@ -41,7 +41,7 @@ impl FromStr for Method {
 
 struct Parser<'a> {
     text: &'a str,
-    /// Bytes that are read.
+    /// Number of bytes parsed.
     at: usize,
     nesting: usize,
 }
@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Reads a character if it comes next, after any space.
+    /// Consumes a character if it comes next, after optional white space.
     fn reads(&mut self, wanted: char) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(wanted);
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// What comes next, after any space, is not what was expected.
+    /// The error that the next text, after optional white space, is not what was expected.
     fn error(&self, expected: impl Into<String>) -> MethodError {
         let rest = self.rest().trim_start();
         let found = rest.chars().next().map_or("the end".to_owned(), |next| format!("{next:?}"));
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
         MethodError { text: self.text.to_owned(), at, expected: expected.into(), found }
     }
 
-    /// The text up to the next mark, trimmed.
+    /// The text up to the next delimiter, trimmed.
     fn bare(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
@@ -101,7 +101,7 @@ impl<'a> Parser<'a> {
         Err(self.error_at(begin, "a closing \" for this one", "none".to_owned()))
     }
 
-    /// Bare or quoted text that is not empty.
+    /// Non-empty bare or quoted text.
     fn words(&mut self, what: &str) -> Result<String, MethodError> {
         self.skip_space();
         let begin = self.at;
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// What follows `name`, which begins at `begin`, from its `(` on.
+    /// Parses the arguments of `name`, which begins at `begin`, from its `(` on.
     fn call(&mut self, begin: usize, name: &str) -> Result<Method, MethodError> {
         if self.nesting == MAX_NESTING {
             return Err(self.error(format!("at most {MAX_NESTING} methods within one another")));
@@ -288,8 +288,8 @@ impl<'a> Parser<'a> {
         Ok(Method::Fused { fusion, parts })
     }
 
-    /// Reads `(`, arguments with commas between, and `)`. `argument` reads one of them, but for the name of an option
-    /// and its `=`, which it gets.
+    /// Parses `(`, comma-separated arguments, and `)`. `argument` parses one of them; the name of an option and its
+    /// `=` are already consumed, and passed to it.
     fn arguments(
         &mut self,
         mut argument: impl FnMut(&mut Self, Option<&str>) -> Result<(), MethodError>,
@@ -321,7 +321,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// A weight, if a number and a `*` come next; else 1.
+    /// A weight, if a number and a `*` come next; otherwise 1.
     fn weight(&mut self) -> Result<f64, MethodError> {
         self.skip_space();
         let rest = self.rest();
@@ -339,7 +339,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Text that may be empty, if it is quoted.
+    /// Text that may be empty if it is quoted.
     fn text(&mut self) -> Result<String, MethodError> {
         self.skip_space();
         if self.rest().starts_with('"') { self.quoted() } else { self.words("text") }

@@ -1,18 +1,18 @@
-//! Which documents hold a token, and how often.
+//! An inverted index: which documents contain a token, and how often.
 
 use std::collections::HashMap;
 
 /// Occurrences of tokens in a corpus of less than 2³² documents.
 #[derive(Debug)]
 pub(super) struct Postings {
-    /// Position of each token's list.
+    /// Index of each token's list.
     vocabulary: HashMap<String, usize>,
-    /// For each token, the documents that hold it, ascending, with counts.
+    /// For each token, the documents that contain it, ascending, with counts.
     lists: Vec<Vec<(u32, u32)>>,
 }
 
 impl Postings {
-    /// Takes the counts of each document, of the tokens of `vocabulary` only.
+    /// Builds lists from the counts of each document, for the tokens of `vocabulary` only.
     pub fn new(counts: &[HashMap<String, u32>], vocabulary: impl IntoIterator<Item = String>) -> Self {
         let vocabulary: HashMap<String, usize> =
             vocabulary.into_iter().enumerate().map(|(position, token)| (token, position)).collect();
@@ -27,7 +27,7 @@ impl Postings {
         Self { vocabulary, lists }
     }
 
-    /// The documents that hold a token, ascending, with counts; none for a token that is not in the vocabulary.
+    /// The documents that contain a token, ascending, with counts; `None` for a token that is not in the vocabulary.
     pub fn of(&self, token: &str) -> Option<&[(u32, u32)]> {
         self.vocabulary.get(token).map(|&position| &self.lists[position][..])
     }

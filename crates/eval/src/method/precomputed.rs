@@ -1,4 +1,4 @@
-//! What other programs computed: vectors, and scores.
+//! Vectors and scores that were computed by other programs.
 
 use super::Scorer;
 use crate::EvalError;
@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 /// Similarity of two vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Similarity {
-    /// By their angle.
+    /// Cosine of the angle.
     #[default]
     Cosine,
-    /// By their dot product, for models that were trained so (CodeBERT on AdvTest, Query4Code).
+    /// Dot product, for models trained with it (CodeBERT on AdvTest, Query4Code).
     Dot,
 }
 
 /// Vectors of queries and documents from a directory.
 ///
-/// It holds `queries.npy` or `queries.safetensors`, a matrix as [`read_vectors`] takes it, and `queries.txt`, the ids
-/// of its rows, one a line; and the same for `documents`. Rows of other queries and documents than those of the
-/// benchmark do no harm.
+/// The directory contains `queries.npy` or `queries.safetensors`, a matrix in a format of [`read_vectors`], and
+/// `queries.txt`, the ids of its rows, one per line; and the same for `documents`. Rows of queries and documents that
+/// are not in the benchmark are ignored.
 pub struct Precomputed {
     path: PathBuf,
     rows_of_queries: HashMap<String, usize>,
@@ -34,7 +34,7 @@ pub struct Precomputed {
 }
 
 impl Precomputed {
-    /// Reads vectors, and finds those of `documents`.
+    /// Reads vectors, and selects those of `documents`.
     ///
     /// # Errors
     /// When a file is missing or malformed, ids and rows differ in number, an id is repeated, a document has no row, or
@@ -75,7 +75,7 @@ impl Scorer for Precomputed {
     }
 }
 
-/// The file of ids, the row of each, and the rows.
+/// The path of the file of ids, the row of each id, and the rows.
 fn read_side(directory: &Path, side: &str) -> Result<(PathBuf, HashMap<String, usize>, Vectors), EvalError> {
     let path = directory.join(format!("{side}.txt"));
     let refuse = |problem: String| EvalError::Precomputed { path: path.clone(), problem };
@@ -110,19 +110,19 @@ fn row(rows: &HashMap<String, usize>, id: &str, what: &str, path: &Path) -> Resu
     })
 }
 
-/// Scores of a TREC run, in single precision. A document that the run lacks for a query scores just below the minimum
-/// that it has, and 0 where it lacks the query.
+/// Scores of a TREC run, in single precision. If the run has a query but not a document for it, the document scores
+/// just below the lowest score in the run; if it lacks the query, all documents score 0.
 pub struct RunScores {
-    /// Positions of documents and their scores, by query.
+    /// Indices of documents with their scores, by query.
     scores: HashMap<String, Vec<(usize, f32)>>,
     n_documents: usize,
 }
 
 impl RunScores {
-    /// Reads a run, and finds its documents.
+    /// Reads a run, and looks up its documents.
     ///
     /// # Errors
-    /// When the file is not a run, or has a document that is not in the corpus.
+    /// When the file is not a run, or contains a document that is not in the corpus.
     pub fn read(path: &Path, documents: &[Document]) -> Result<Self, EvalError> {
         Self::new(&run::read(path)?, path, documents)
     }

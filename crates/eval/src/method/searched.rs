@@ -1,4 +1,5 @@
-//! The two sides of `quarry search` and their fusion, over documents of one field: no files, no rules.
+//! The lexical and dense parts of `quarry search` and their fusion, over documents with one field: no files, no
+//! rules.
 
 use super::Scorer;
 use crate::EvalError;
@@ -14,10 +15,10 @@ use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Documents that a model gets at once: enough for it to make batches of equal length.
+/// Documents passed to a model at a time: enough for it to form batches of equal length.
 const DOCUMENTS_PER_CALL: usize = 512;
 
-/// BM25 with the parameters of search, a document being one body.
+/// BM25 with the parameters of search; a document is a single body field.
 pub struct Bm25 {
     index: LexicalIndex,
     ranking: RankingWeights,
@@ -50,13 +51,13 @@ impl Scorer for Bm25 {
 /// Precision of the vectors of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// In 8 bits a value, as in an index, to measure what search does.
+    /// 8 bits per value, as in an index, to measure search.
     Search,
-    /// As the model gives them, to measure the model.
+    /// As returned by the model, to measure the model.
     Full,
 }
 
-/// Cosine of a model's vectors.
+/// Cosine similarity of a model's vectors.
 pub struct Dense {
     embedder: Arc<dyn Embedder>,
     documents: DocumentVectors,
@@ -68,7 +69,7 @@ enum DocumentVectors {
 }
 
 impl Dense {
-    /// Embeds documents; `on_embedded` hears how many more are done.
+    /// Embeds documents; `on_embedded` is called with the number of further documents done.
     ///
     /// # Errors
     /// When the model fails.
@@ -122,14 +123,14 @@ impl Scorer for Dense {
     }
 }
 
-/// Both sides, fused as search fuses them.
+/// The lexical and dense parts, fused as in search.
 pub struct Hybrid {
     lexical: Bm25,
     dense: Dense,
 }
 
 impl Hybrid {
-    /// Joins two sides over the same documents.
+    /// Combines both parts over the same documents.
     #[must_use]
     pub fn new(lexical: Bm25, dense: Dense) -> Self {
         Self { lexical, dense }

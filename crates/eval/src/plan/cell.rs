@@ -1,4 +1,4 @@
-//! Cells: the result of one method on one data set, in a file named by what it depends on.
+//! Cells: the result of one method on one data set, in a file named by the hash of its identity.
 
 use super::identity::Identity;
 use crate::EvalError;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The result of a method on a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// What the result depends on.
+    /// Everything that the result depends on.
     pub identity: Identity,
     /// The result.
     pub outcome: Outcome,
@@ -21,18 +21,18 @@ pub struct Cell {
     pub queries: BTreeMap<String, BTreeMap<String, RankedQuery>>,
 }
 
-/// A query, and what a method put first for it.
+/// A query, and the document that a method ranked first for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedQuery {
     /// Text of the query.
     pub text: String,
-    /// Kind of the query by each property.
+    /// Class of the query by each property.
     pub properties: BTreeMap<Property, String>,
     /// The document with the highest score.
     pub first: FirstDocument,
 }
 
-/// A document that a method put first.
+/// The document that a method ranked first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstDocument {
     /// Id of the document.
@@ -43,12 +43,12 @@ pub struct FirstDocument {
     pub text: String,
 }
 
-/// Maximum number of lines and characters of a document that are kept.
+/// Maximum number of lines and characters of a document that are stored.
 const ANSWER_LINES: usize = 16;
 const ANSWER_CHARS: usize = 900;
 
 impl FirstDocument {
-    /// Keeps the beginning of a document.
+    /// Stores the beginning of a document.
     pub(super) fn new(document: &str, relevant: bool, text: &str) -> Self {
         let mut kept: String = text
             .lines()
@@ -65,22 +65,22 @@ impl FirstDocument {
     }
 }
 
-/// The directory with the cells of a plan, which one process at a time writes.
+/// The directory with the cells of a plan, which only one process writes at a time.
 #[derive(Debug)]
 pub struct Store {
     cells: PathBuf,
-    /// The system takes the lock back when the process ends, however it does.
+    /// The system releases the lock when the process ends, however it ends.
     _lock: File,
 }
 
-/// Prefix of files that are not whole.
+/// Prefix of incomplete files.
 const PARTIAL: &str = ".partial-";
 
 impl Store {
-    /// Opens a directory, creating it if it is missing; removes files that a killed process left half-written.
+    /// Opens a directory, creating it if necessary; removes incomplete files of a killed process.
     ///
     /// # Errors
-    /// When it cannot be made, or another process writes it.
+    /// When it cannot be created, or another process is writing it.
     pub fn open(directory: &Path) -> Result<Self, EvalError> {
         let cells = directory.join("cells");
         let refuse = |source: io::Error| EvalError::Results { path: cells.clone(), source };
@@ -101,14 +101,14 @@ impl Store {
         Ok(Self { cells, _lock: lock })
     }
 
-    /// A cell that was measured before, if its file is whole.
+    /// A cell that was measured before, if its file is intact.
     #[must_use]
     pub fn find(&self, identity: &Identity) -> Option<Cell> {
         let text = fs::read(self.path(identity)).ok()?;
         serde_json::from_slice(&text).ok().filter(|cell: &Cell| cell.identity == *identity)
     }
 
-    /// Keeps what was measured. The file appears whole or not at all.
+    /// Stores a cell atomically.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -124,7 +124,7 @@ impl Store {
     }
 }
 
-/// Writes a file that appears whole or not at all, replacing an existing one.
+/// Writes a file atomically, replacing an existing one.
 ///
 /// # Errors
 /// When it cannot be written.

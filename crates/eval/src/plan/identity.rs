@@ -13,39 +13,39 @@ use std::path::{Path, PathBuf};
 /// Everything that a measurement depends on: two with the same identity give the same numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Build of the program ([`Program::build`]).
+    /// Identity of the program's build ([`Program::build`]).
     pub build: String,
     /// Name of the protocol.
     pub protocol: String,
     /// Options of the protocol.
     pub options: ProtocolOptions,
-    /// Split whose qrels are read in a directory.
+    /// Split whose qrels are read from a directory.
     pub split: String,
     /// Files by role.
     pub files: BTreeMap<String, Vec<Input>>,
     /// Method as the plan names it.
     pub method: String,
-    /// Files that the method reads, by their names in it.
+    /// Files that the method reads, by their paths in the expression.
     pub method_files: BTreeMap<String, Input>,
-    /// Models of the method that are in no such file, by their names in it.
+    /// Models of the method that are not among these files, by their names in the expression.
     pub models: BTreeMap<String, String>,
 }
 
-/// The program that measures: another build has other results.
+/// The program that measures: another build may have other results.
 pub struct Program<'a> {
-    /// Identity of its code: the version alone does not tell two builds apart. [`running_build`] has it.
+    /// Identity of its code, because the version alone does not distinguish builds. See [`running_build`].
     pub build: String,
     /// Loads the models of methods.
     pub load: &'a LoadModel<'a>,
-    /// What the vectors of a model behind an API depend on besides the method's own words, such as where the server
-    /// is. Nothing is asked of the server.
+    /// What the vectors of a model behind an API depend on besides the expression, such as the server's address. No
+    /// request is sent to the server.
     pub api: &'a dyn Fn(&ApiModel) -> Result<String, EvalError>,
     /// The same for the answers of a chat model.
     pub chat: &'a dyn Fn(&ChatModel) -> Result<String, EvalError>,
 }
 
 impl Program<'_> {
-    /// The models of a method that are in no file of it, by their names in it.
+    /// The models of a method that are not files of it, by their names in the expression.
     pub(super) fn models(&self, method: &Method) -> Result<BTreeMap<String, String>, EvalError> {
         let mut models = BTreeMap::new();
         for leaf in method.leaves() {
@@ -64,9 +64,9 @@ impl Program<'_> {
 /// SHA-256 of the file of the running program.
 ///
 /// # Errors
-/// When the system does not say which file that is, or it cannot be read.
+/// When the system does not tell the path of that file, or it cannot be read.
 pub fn running_build() -> Result<String, EvalError> {
-    // On Linux the link leads to the running program, even if its file was replaced meanwhile.
+    // On Linux, the link refers to the running program even if its file was replaced in the meantime.
     let path = Some(PathBuf::from("/proc/self/exe")).filter(|link| link.exists());
     let path = path.map_or_else(std::env::current_exe, Ok);
     let unreadable = |path: &Path, source| EvalError::Input { path: path.to_owned(), source };
@@ -79,14 +79,14 @@ pub fn running_build() -> Result<String, EvalError> {
 pub struct Input {
     /// Path as in the plan.
     pub path: PathBuf,
-    /// Bytes in it.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// SHA-256 of a file's bytes; of a directory, of a line `SHA-256  path` for each of its files, by path.
+    /// SHA-256 of a file's bytes; for a directory, of the lines `SHA-256  path` of its files, by path.
     pub sha256: String,
 }
 
 impl Identity {
-    /// Name of the file that holds the measurement.
+    /// Name of the file that stores the measurement.
     pub(super) fn name(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
         hexadecimal(&Sha256::digest(&text))[..32].to_owned()
@@ -94,7 +94,7 @@ impl Identity {
 }
 
 impl Input {
-    /// Reads what is at `path` relative to a directory.
+    /// Reads the file or directory at `path` relative to `directory`.
     ///
     /// # Errors
     /// When it cannot be read.

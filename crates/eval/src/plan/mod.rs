@@ -1,11 +1,11 @@
 //! Benchmark plans: data sets and methods in one file, results as one page.
 //!
-//! A plan is TOML. Paths of data are relative to a directory that the caller names, those of the results to the
+//! A plan is TOML. Paths of data are relative to a directory that the caller specifies, those of the results to the
 //! plan's own directory. Reference points, measured elsewhere or published, are part of the plan, with their sources.
 //!
-//! Each method on each data set is a [`Cell`], kept in a file as soon as it is measured. Started again, a plan measures
-//! what is missing or what depends on something else now, also on another build of the program ([`Identity`]), and ends
-//! with the same results.
+//! Each method on each data set is a [`Cell`], stored in a file as soon as it is measured. When a plan runs again, it
+//! measures only missing cells, and those whose dependencies have changed, including the build of the program
+//! ([`Identity`]), and ends with the same results.
 
 mod cell;
 mod identity;
@@ -37,9 +37,9 @@ pub struct Plan {
     /// Markdown before the first data set.
     #[serde(default)]
     pub introduction: String,
-    /// Another file for the page, relative to the plan's directory.
+    /// Additional file to write the page to, relative to the plan's directory.
     pub page: Option<PathBuf>,
-    /// Another file for the results as JSON, relative to the plan's directory.
+    /// Additional file to write the results to as JSON, relative to the plan's directory.
     pub json: Option<PathBuf>,
     /// Resampling of intervals and p-values.
     #[serde(default)]
@@ -60,20 +60,20 @@ pub struct DatasetPlan {
     /// Name of the protocol.
     #[serde(default = "full_corpus")]
     pub protocol: String,
-    /// Files by the protocol's roles. Checkouts are not among them: their directory is named where the plan is run.
+    /// Files by the protocol's roles. Checkouts are not included: their directory is specified when the plan is run.
     pub files: BTreeMap<String, Paths>,
-    /// Split whose qrels are read in a directory: `qrels/SPLIT.tsv`.
+    /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     #[serde(default = "test")]
     pub split: String,
     /// Options of the protocol.
     #[serde(default)]
     pub options: ProtocolOptions,
-    /// Names of the measures that are shown; all without any. Those of rankings are what is measured.
+    /// Names of the measures to show; all if empty. For rankings, only these are measured.
     #[serde(default)]
     pub measures: Vec<String>,
     /// Methods, as for `quarry eval --method`; paths in them are relative to the directory of the data.
     pub methods: Vec<String>,
-    /// The one among `methods` that the others are compared with.
+    /// The one of `methods` that the others are compared with.
     pub baseline: String,
     /// Reference points: results of others.
     #[serde(default)]
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Paths {
     }
 }
 
-/// A number that was not measured by this run.
+/// A number that was not measured in this run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
@@ -110,7 +110,7 @@ pub struct Reference {
     /// Values by part of the data set (repository).
     #[serde(default)]
     pub parts: BTreeMap<String, f64>,
-    /// Who measured it, on what, and how that differs from here.
+    /// Who measured it, on what data, and how the setup differs from this one.
     pub source: String,
 }
 
@@ -126,8 +126,8 @@ impl Plan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a plan, or it names an unknown protocol, wrong inputs or measures, or a
-    /// baseline that is not among the methods.
+    /// When the file cannot be read or is not a plan, or it contains an unknown protocol, wrong inputs or measures,
+    /// or a baseline that is not among the methods.
     pub fn read(path: &Path) -> Result<Plan, EvalError> {
         let refuse = |problem: String| EvalError::Plan { path: path.to_owned(), problem };
         let text = std::fs::read_to_string(path)
@@ -145,7 +145,7 @@ impl Plan {
 }
 
 impl DatasetPlan {
-    /// Refuses what cannot be run, and makes the measures that are shown the ones that are measured.
+    /// Rejects plans that cannot be run, and sets the measures to measure to those that are shown.
     fn check(&mut self) -> Result<(), String> {
         let Self { name, methods, baseline, .. } = self;
         if !methods.contains(baseline) {
@@ -191,7 +191,7 @@ impl DatasetPlan {
         ))
     }
 
-    /// Refuses measures that a protocol with its own measures does not have.
+    /// Rejects measures that do not exist in a protocol with fixed measures.
     fn check_measures(&self, protocol: &Protocol) -> Result<(), String> {
         let known: Vec<String> = protocol.measures.iter().map(ToString::to_string).collect();
         let is_known = |name: &&String| known.contains(name) || VERDICT_MEASURES.contains(&name.as_str());

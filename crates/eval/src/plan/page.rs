@@ -1,11 +1,11 @@
-//! Results as a page of markdown.
+//! Results as a page of Markdown.
 
 use super::{DatasetResults, PartResults, Results};
 use quarry_metrics::table::{Layout, Sections, Table};
 use std::fmt::Write;
 
 impl Results {
-    /// The page, in markdown. It holds nothing that changes from run to run.
+    /// The page in Markdown. It contains nothing that changes from run to run.
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = format!("# {}\n", self.title);
@@ -36,7 +36,7 @@ impl Results {
         page
     }
 
-    /// The table of methods of every part, for a paper.
+    /// The table of methods of every part, for papers.
     #[must_use]
     pub fn sections(&self) -> Sections {
         let parts =
@@ -60,7 +60,7 @@ impl Results {
                 &part.strata_table(&dataset.references),
             );
         }
-        // Of several parts, slices would be most of the page: that of HTML has them.
+        // With several parts, slices would fill most of the page; the HTML page shows them.
         for slices in part.slices.iter().filter(|_| dataset.parts.len() == 1) {
             under(page, &format!("Queries by {}, {first}:", slices.property), &part.slices_table(slices));
         }

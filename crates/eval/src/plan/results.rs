@@ -1,4 +1,4 @@
-//! From the cells of a data set to what a page shows of it.
+//! Computing the results on a page from the cells of a data set.
 
 use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
@@ -40,9 +40,9 @@ pub struct DatasetResults {
     pub baseline: String,
     /// One entry per part of the protocol.
     pub parts: Vec<PartResults>,
-    /// Numbers that are derived over parts, for each method.
+    /// Numbers derived from several parts, for each method.
     pub figures: Vec<(String, BTreeMap<String, f64>)>,
-    /// Numbers and sentences of the differences between papers and code that concern what was measured.
+    /// Numbers and descriptions of the discrepancies between papers and code that affect the results.
     pub discrepancies: Vec<(String, String)>,
     /// Reference points of the plan.
     pub references: Vec<Reference>,
@@ -55,17 +55,17 @@ pub struct PartResults {
     pub name: String,
     /// Number of queries.
     pub queries: usize,
-    /// Number of documents that are ranked; 0 for whole repositories.
+    /// Number of ranked documents; 0 for whole repositories.
     pub documents: usize,
     /// Names of the measures, in the order of the page.
     pub measures: Vec<String>,
-    /// What strata are, as `repository`; empty without strata.
+    /// What a stratum is, such as `repository`; empty without strata.
     pub stratum_name: String,
-    /// Names of the strata whose means are averaged; empty where all queries count alike.
+    /// Names of the strata whose means are averaged; empty if all queries have equal weight.
     pub strata: Vec<String>,
     /// One entry per method of the plan.
     pub methods: Vec<MethodResults>,
-    /// Means over kinds of queries.
+    /// Means over classes of queries.
     pub slices: Vec<Slices>,
     /// The queries on which the best method differs most from the baseline.
     pub moved: Vec<Moved>,
@@ -86,30 +86,30 @@ pub struct MethodResults {
     /// Means of the first measure by stratum.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_stratum: BTreeMap<String, f64>,
-    /// This method less the baseline, by measure; p-values are corrected by Holm over the part. Empty for the
-    /// baseline itself.
+    /// Differences from the baseline by measure; p-values are corrected by Holm over the part. Empty for the baseline
+    /// itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub over_baseline: BTreeMap<String, PairedDifference>,
     /// The first measure of each query, in the order of their ids.
     pub values: Vec<f64>,
-    /// Scores as probabilities against the truth, where they are ones.
+    /// Calibration of scores that are probabilities; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reliability: Vec<Bin>,
 }
 
-/// Means over the kinds of queries by one property.
+/// Means over the classes of queries by one property.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slices {
     /// Name of the property.
     pub property: String,
-    /// One entry per kind.
+    /// One entry per class.
     pub values: Vec<Slice>,
 }
 
-/// Means over one kind of queries.
+/// Means over one class of queries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Name of the kind.
+    /// Name of the class.
     pub value: String,
     /// Number of its queries.
     pub queries: usize,
@@ -117,7 +117,7 @@ pub struct Slice {
     pub means: Vec<f64>,
 }
 
-/// A query on which two methods differ much.
+/// A query on which two methods differ greatly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     /// Text of the query.
@@ -136,14 +136,14 @@ pub struct Moved {
     pub first_after: super::FirstDocument,
 }
 
-/// Queries that are shown for each direction in which they may have moved.
+/// Number of queries shown for gains and for losses each.
 const MOVED: usize = 5;
 const BINS: usize = 10;
 
-/// The results of a plan.
+/// Computes the results of a plan.
 ///
 /// # Errors
-/// When two cells of a data set do not fit together.
+/// When two cells of a data set are inconsistent.
 pub(super) fn assemble(plan: &Plan, cells: &[Vec<Cell>]) -> Result<Results, EvalError> {
     let datasets = plan
         .datasets
@@ -191,7 +191,7 @@ fn dataset_results(
     })
 }
 
-/// A part of all methods' outcomes; all parts as strata of one where `stratum_name` says what they are.
+/// The results on a part of all methods' outcomes; if `stratum_name` is given, on all parts as strata.
 fn part_results(
     dataset: &DatasetPlan,
     cells: &[Cell],
@@ -234,7 +234,7 @@ fn part_results(
     })
 }
 
-/// Those that the plan names, or all that the outcome has.
+/// The measures that the plan names, or all that the outcome has.
 fn shown_measures(dataset: &DatasetPlan, parts: &[&Part]) -> Vec<String> {
     let Some(part) = parts.first() else { return Vec::new() };
     let all: Vec<String> = match &part.values {
@@ -265,7 +265,7 @@ fn method_results(
     for (index, measure) in measures.iter().enumerate() {
         let values = values(parts, measure);
         let Some(values) = values else {
-            // No mean over cases, as the area under a curve: it has a value, but no interval.
+            // For example the area under a curve, which is not a mean over cases: it has a value, but no interval.
             let of_first = parts.first().and_then(|part| part.means().get(measure).copied());
             results.metrics.extend(of_first.map(|value| (measure.clone(), value)));
             continue;
@@ -311,7 +311,7 @@ fn correct(methods: &mut [MethodResults], measures: &[String]) {
     }
 }
 
-/// How well scores are probabilities; nothing where they are none, or where the truth is not known.
+/// How well scores are calibrated; empty if they are not probabilities, or the truth is unknown.
 fn bins(part: &Part) -> Vec<Bin> {
     let Values::Verdicts(verdicts) = &part.values else { return Vec::new() };
     let known: Option<Vec<(f64, bool)>> =

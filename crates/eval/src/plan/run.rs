@@ -15,16 +15,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Directories that the files of a plan are in.
+/// Directories with the files of a plan.
 #[derive(Debug, Clone)]
 pub struct Locations {
     /// Directory that paths of data are relative to.
     pub data: PathBuf,
-    /// Directories of the checkouts that protocols search, as for [`repo_search::directory_of`].
+    /// Directories of the checkouts for protocols that search repositories, as for [`repo_search::directory_of`].
     pub repositories: Vec<PathBuf>,
 }
 
-/// What happens while a plan runs.
+/// Progress of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The method was measured before.
@@ -34,11 +34,11 @@ pub enum Event {
 }
 
 impl Plan {
-    /// Measures the cells that the store does not have, and puts all together; `on_method` is called for each method on
+    /// Measures the cells that are not stored, and computes the results; `on_method` is called for each method on
     /// each data set.
     ///
     /// # Errors
-    /// When a data set cannot be read, a method fails, or results cannot be kept.
+    /// When a data set cannot be read, a method fails, or results cannot be stored.
     pub fn run(
         &self,
         locations: &Locations,
@@ -87,7 +87,7 @@ impl Plan {
 }
 
 impl Locations {
-    /// What is read for a data set, by role.
+    /// The inputs of a data set, by role.
     fn inputs(&self, dataset: &DatasetPlan) -> Result<BTreeMap<String, Vec<Input>>, EvalError> {
         let mut inputs = BTreeMap::new();
         for (role, Paths(paths)) in &dataset.files {
@@ -99,7 +99,7 @@ impl Locations {
             let mut trees = Vec::new();
             for path in self.files(dataset).values().flatten() {
                 for repository in table::read(path)? {
-                    // Of a checkout only what is searched.
+                    // Only the part of a checkout that is searched.
                     let directory = repo_search::directory_of(directories, &repository);
                     trees.push(Input::read(directory, &repo_search::indexed_path(&repository))?);
                 }
@@ -117,7 +117,7 @@ impl Locations {
         files.collect()
     }
 
-    /// Where the files of a data set are, by role.
+    /// The paths of a data set's files, by role.
     fn files(&self, dataset: &DatasetPlan) -> BTreeMap<String, Vec<PathBuf>> {
         let located = |paths: &Paths| paths.0.iter().map(|path| self.data.join(path)).collect();
         dataset.files.iter().map(|(role, paths)| (role.clone(), located(paths))).collect()
@@ -181,7 +181,7 @@ impl RankedQuery {
     fn new(benchmark: &Benchmark, query: &Query, scores: &[f32], languages: &Languages) -> Self {
         let nothing = BTreeMap::new();
         let judged = benchmark.qrels.get(&query.id).unwrap_or(&nothing);
-        // Equal scores rank by descending id, as everywhere.
+        // Ties are ranked by descending id, as everywhere.
         let documents = benchmark.documents.iter().zip(scores);
         let best =
             documents.max_by(|(a, score_a), (b, score_b)| score_a.total_cmp(score_b).then(a.id.cmp(&b.id)));

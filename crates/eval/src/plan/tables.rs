@@ -1,4 +1,4 @@
-//! Results as tables, the same for every form in which they are written.
+//! Results as tables, shared by all output formats.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{DatasetResults, PartResults, Reference, Results, Slices};
 use quarry_metrics::table::Table;
 
 impl Results {
-    /// How the numbers of a data set's tables are to be read.
+    /// How to read the numbers of a data set's tables.
     #[must_use]
     pub fn note(&self, dataset: &DatasetResults) -> String {
         let bootstrap = &self.bootstrap;
@@ -41,7 +41,8 @@ impl DatasetResults {
         Some(table)
     }
 
-    /// Means of each method on every part side by side, for each measure that all parts have; nothing for one part.
+    /// Means of each method on every part side by side, for each measure that all parts have; empty for a single
+    /// part.
     #[must_use]
     pub fn overview(&self) -> Vec<(String, Table)> {
         let [first, _, ..] = &self.parts[..] else { return Vec::new() };
@@ -94,7 +95,7 @@ impl PartResults {
     /// Means of each method with intervals, and p-values against the baseline.
     #[must_use]
     pub fn methods_table(&self, baseline: &str) -> Table {
-        // A column of p-values only if any method has one.
+        // A column of p-values only if any method has them.
         let compared =
             |measure: &String| self.methods.iter().any(|method| method.over_baseline.contains_key(measure));
         let mut header = vec!["method".to_owned()];
@@ -141,7 +142,7 @@ impl PartResults {
         table
     }
 
-    /// The first measure of each kind of queries.
+    /// The first measure of each class of queries.
     #[must_use]
     pub fn slices_table(&self, slices: &Slices) -> Table {
         let methods = self.methods.iter().map(|method| method.method.clone());
@@ -154,7 +155,7 @@ impl PartResults {
     }
 }
 
-/// Three decimals; whole numbers as they are.
+/// Three decimals; integers without decimals.
 fn number(value: Option<f64>) -> String {
     match value {
         None => String::new(),

@@ -49,7 +49,7 @@ fn read(plan: &str) -> Result<Plan, String> {
     Plan::read(&directory.path().join("plan.toml")).map_err(|error| error.to_string())
 }
 
-/// Data and checkouts that the plan is about.
+/// Data and checkouts for the plan.
 fn data() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     write(
@@ -103,7 +103,7 @@ fn a_plan_becomes_a_page() {
     let results = run(&read(PLAN).unwrap(), true).unwrap();
     let tiny = &results.datasets[0].parts[0];
     assert_eq!((tiny.queries, tiny.documents), (2, 3));
-    // Counting words finds no whole identifier; search cuts them into parts.
+    // Bag of words does not match whole identifiers; search splits them into parts.
     assert_eq!(tiny.methods[1].metrics["mrr"], 1.0);
     assert!(tiny.methods[0].metrics["mrr"] < 1.0);
     assert!(tiny.methods[0].over_baseline.is_empty());
@@ -162,7 +162,7 @@ fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
     let first = first.unwrap();
     assert_eq!(json(&first), json(&again.unwrap()));
     assert_eq!(first, serde_json::from_str(&json(&first)).unwrap());
-    // Cut off, a cell is as good as none; of changed data there is another one.
+    // A truncated cell counts as missing; changed data lead to another cell.
     let cells =
         || fs::read_dir(directory.path().join("results/cells")).unwrap().map(|cell| cell.unwrap().path());
     let cut = cells().filter(|cell| cell.extension().is_some()).min().unwrap();
@@ -176,7 +176,7 @@ fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
     assert!(cells().all(|cell| !cell.to_string_lossy().contains("partial")));
 }
 
-/// Embeds every text alike.
+/// Embeds every text to the same vector.
 struct Constant(&'static str);
 
 impl Embedder for Constant {
@@ -227,7 +227,7 @@ fn each_build_model_and_server_is_measured_for_itself() {
     assert_eq!(measured("two", "first", "here"), all);
     assert_eq!(measured("two", "second", "here"), all[1..2]);
     assert_eq!(measured("two", "second", "there"), all[2..]);
-    // What another build or model measured is kept.
+    // Results of another build or model are kept.
     assert!(measured("one", "first", "here").is_empty());
 }
 
@@ -269,7 +269,7 @@ fn wrong_plans_are_refused() {
     }
 }
 
-/// The entries that a table of a plan may have, as the message about one that it may not have lists them.
+/// The entries allowed in a table of a plan, as listed in the message about an unknown entry.
 fn known_entries(plan: &str, table: &str) -> Vec<String> {
     let message = read(&plan.replace(table, &format!("{table}\nsurprise = 1"))).unwrap_err();
     let (_, list) = message.split_once("expected one of ").unwrap_or_else(|| panic!("{table}: {message}"));

@@ -1,6 +1,6 @@
-//! AdvTest of CodeXGLUE: MRR over everything on dev, over lists that are handed in on test.
+//! AdvTest of CodeXGLUE: MRR over the full corpus on dev, over submitted lists on test.
 //!
-//! As in `NL-code-search-Adv` of github.com/microsoft/CodeXGLUE; both sides are tokens with spaces between.
+//! As in `NL-code-search-Adv` of github.com/microsoft/CodeXGLUE; both queries and codes are space-separated tokens.
 
 use super::request::Request;
 use super::{Outcome, Part, Predictions, Protocol, Role};
@@ -84,12 +84,12 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
             let hits: Vec<Hit> =
                 (1..).zip(list).filter_map(|(rank, id)| Some(Hit::new(rank, *answers.get(id)?))).collect();
             evaluation.queries.push((query.id.clone(), vec![reciprocal_rank(&hits, None)]));
-            // A list has an order and no scores.
+            // A list has an order but no scores.
             evaluation.confidences.push(Confidence::new::<f64>(&[]));
             in_order.push((query.id.clone(), list.clone()));
         }
         let part = Part::rankings("test", benchmark.documents.len(), evaluation);
-        // The authors' evaluator prints four digits.
+        // The authors' evaluator prints four decimals.
         figures.insert("test mrr, as printed".into(), (part.means()["mrr"] * 1e4).round_ties_even() / 1e4);
         parts.push(part);
         handed_in = Some(Predictions::Advtest(in_order));
@@ -102,7 +102,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// Positions of the highest scores, best first, later ones first among equals. Scores are not NaN.
+/// Indices of the highest scores, best first, ties in reverse order. Scores must not be NaN.
 fn best_positions(scores: &[f32], depth: usize) -> Vec<usize> {
     let mut positions: Vec<usize> = (0..scores.len()).collect();
     positions.sort_unstable_by(|&a, &b| {
@@ -112,7 +112,7 @@ fn best_positions(scores: &[f32], depth: usize) -> Vec<usize> {
     positions
 }
 
-/// The lists of the predictions by url.
+/// The lists of the predictions by URL.
 fn predictions(request: &Request<'_>) -> Result<HashMap<String, Vec<String>>, EvalError> {
     let mut lists: HashMap<String, Vec<String>> = HashMap::new();
     for source in request.sources("predictions")? {
@@ -154,9 +154,9 @@ mod tests {
         fixture.options.depth = Some(2);
         let files = fixture.files(&[("dev", &["split.jsonl"]), ("test", &["split.jsonl"])]);
         let outcome = run(&fixture.request("advtest", &files));
-        // Ranks 1; for b `ab` is first and the equal ones share 2 and 3; for a they share 2 and 3.
+        // Ranks 1; for b, `ab` is first and the tied codes share 2 and 3; for a, they share 2 and 3.
         check(outcome.parts[0].means()["mrr"], (1.0 + 1.0 + 1.0 / 3.0 + 1.0 / 3.0) / 4.0);
-        // Of equal scores the later comes first: 3 is in the lists, 2 is not.
+        // Of ties, the later one is first: 3 is in the lists, 2 is not.
         check(outcome.parts[1].means()["mrr"], (1.0 + 1.0 + 0.0 + 1.0 / 2.0) / 4.0);
         let Some(Predictions::Advtest(lists)) = &outcome.predictions else { panic!("no lists") };
         assert_eq!(lists[2], ("u2".into(), vec!["0".into(), "3".into()]));

@@ -1,4 +1,4 @@
-//! Some documents for each query: ranking among drawn distractors.
+//! Ranking a few documents per query: the relevant ones among random distractors.
 
 use super::request::{Request, Sampling};
 use super::{BENCHMARK, Outcome, Part, Protocol};
@@ -15,11 +15,11 @@ use quarry_metrics::ranking::{TiePolicy, rank_judged};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// Distractors a query, and the seed that draws them, in GenCodeSearchNet.
+/// Number of distractors per query, and the seed for drawing them, in GenCodeSearchNet.
 pub(super) const DISTRACTORS: usize = 99;
 pub(super) const SEED: u32 = 42;
 
-/// GenCodeSearchNet's way to rank, on any benchmark.
+/// GenCodeSearchNet's ranking task, on any benchmark.
 pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     name: "distractors",
     source: "GenCodeSearchNet section 5",
@@ -73,16 +73,16 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// The documents that are ranked for one query.
+/// The candidates for one query.
 pub(super) struct Candidates<'a> {
     pub query: &'a Query,
-    /// Positions in the corpus: distractors, then what answers the query.
+    /// Indices in the corpus: distractors, then relevant documents.
     pub positions: Vec<usize>,
-    /// Number of them that answer the query.
+    /// Number of relevant documents.
     pub n_answers: usize,
 }
 
-/// Ranks candidates, those that answer behind all that score the same unless the options say otherwise.
+/// Ranks candidates, relevant ones after all ties unless the options say otherwise.
 pub(super) fn rank(
     request: &Request<'_>,
     name: &str,
@@ -100,7 +100,7 @@ pub(super) fn rank(
         let first_answer = list.positions.len() - list.n_answers;
         let judged: Vec<(usize, i32)> =
             (first_answer..list.positions.len()).map(|position| (position, 1)).collect();
-        // A rolling sample may hold the answer twice, so that positions tell candidates apart.
+        // A rolling sample may contain the answer twice, so candidates are identified by position.
         let ids: Vec<(&str, usize)> = list
             .positions
             .iter()
@@ -122,8 +122,8 @@ pub(super) fn rank(
     Ok(Part::rankings(name, documents.len(), evaluation))
 }
 
-/// MRR of a method that scores what answers above all else, under pessimistic ties: equal codes score the same, so
-/// that an answer stands behind each candidate with its text.
+/// MRR of a perfect method under pessimistic ties: equal codes score the same, so an answer is ranked after each
+/// candidate with the same text.
 pub(super) fn ceiling(documents: &[Document], lists: &[Candidates<'_>]) -> f64 {
     let best = |list: &Candidates<'_>| {
         let answers = &list.positions[list.positions.len() - list.n_answers..];
@@ -136,7 +136,7 @@ pub(super) fn ceiling(documents: &[Document], lists: &[Candidates<'_>]) -> f64 {
     lists.iter().map(best).sum::<f64>() / lists.len() as f64
 }
 
-/// Means over seeds by name, and with several seeds their deviations (of a sample) as `NAME deviation`.
+/// Means over seeds by name, and with several seeds their sample standard deviations as `NAME deviation`.
 pub(super) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
     let n = by_seed.len() as f64;
     let mut figures = BTreeMap::new();
@@ -152,7 +152,7 @@ pub(super) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, 
     figures
 }
 
-/// Too few records for what a protocol draws.
+/// The error that there are fewer records than a protocol draws.
 pub(super) fn too_few(path: &Path, (number, found): (usize, usize), count: usize) -> EvalError {
     EvalError::Format(FormatError::File {
         path: path.to_owned(),
@@ -182,7 +182,8 @@ mod tests {
         let outcome = run(&fixture.request("distractors", &files));
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["seed 1", "seed 2"]);
-        // The first two find their codes; the third has a before it, its twin beside it; the fourth the same with b.
+        // The first two rank their codes first; the third has code `a` before it and its duplicate tied; the fourth
+        // likewise with b.
         check(outcome.figures["mrr"], (1.0 + 1.0 + 1.0 / 3.0 + 1.0 / 3.0) / 4.0);
         check(outcome.figures["mrr deviation"], 0.0);
         check(outcome.figures["mrr ceiling"], (1.0 + 1.0 + 1.0 / 2.0 + 1.0 / 2.0) / 4.0);

@@ -1,4 +1,4 @@
-//! CodeSearchNet: MRR among batches, and NDCG over the annotations of its challenge.
+//! CodeSearchNet: MRR within batches, and NDCG over the annotations of its challenge.
 //!
 //! As in `src/model_test.py` and `src/relevanceeval.py` of github.com/github/CodeSearchNet.
 
@@ -18,7 +18,7 @@ use quarry_metrics::abstention::Confidence;
 use quarry_metrics::ranking::{TiePolicy, best_first, rank_judged};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Pairs a batch in CodeSearchNet.
+/// Pairs per batch in CodeSearchNet.
 const BATCH: usize = 1_000;
 
 /// CodeSearchNet's own metric.
@@ -39,7 +39,7 @@ pub(super) static CSN_MRR: Protocol = Protocol {
 fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let pairs = request.pairs("pairs")?;
     let pairs: Vec<&Pair> = pairs.iter().filter(|pair| pair.label != Some(0)).collect();
-    // As the script does, where there are too few for one batch.
+    // As in the script if there are too few for one batch.
     let size = request.options.batch.unwrap_or(BATCH).clamp(1, pairs.len().max(1));
     let (mut parts, mut model, mut figures) = (Vec::new(), None, Vec::new());
     for seed in request.options.seeds(0) {
@@ -83,7 +83,7 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// Scores of the codes of a batch for each of its queries, and the model that gave them.
+/// Scores of the codes of a batch for each of its queries, and the model's identity.
 fn score_batch(
     request: &Request<'_>,
     pairs: &[&Pair],
@@ -108,7 +108,7 @@ fn score_batch(
     Ok((scores, model))
 }
 
-/// Adds a query whose only answer is at a position, ranked behind all that score the same.
+/// Adds a query whose only answer is at an index, ranked after all ties.
 fn add_ranked(
     evaluation: &mut Evaluation,
     query: String,
@@ -123,7 +123,7 @@ fn add_ranked(
     Ok(())
 }
 
-/// Formats of the functions of a language.
+/// Formats of files with the functions of a language.
 pub(super) const FUNCTIONS: &[&str] =
     &["codesearchnet", "codesearchnet-huggingface", "codesearchnet-definitions"];
 
@@ -155,7 +155,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let relevances = mean_relevances(&annotations(request)?);
     let mut corpora: BTreeMap<String, Vec<Document>> = BTreeMap::new();
     for source in request.sources("corpus")? {
-        // Functions without documentation do not name their language, but share a file with those that do.
+        // Functions without documentation do not specify their language, but share a file with those that do.
         let (mut language, mut documents) = (None, Vec::new());
         source.for_each(&mut |record| {
             match record {
@@ -205,7 +205,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
                 let ranked: Vec<Option<f64>> = ranked.collect();
                 for (convention, evaluation) in &mut evaluations {
                     let skip = *convention == "annotated only";
-                    // The script leaves out queries whose functions are all irrelevant.
+                    // The script omits queries whose functions are all irrelevant.
                     if let Some(value) = ndcg_of_annotations(&ranked, annotated.values(), skip) {
                         evaluation.queries.push((query.id.clone(), vec![value]));
                         evaluation.confidences.push(Confidence::new(&scores));
@@ -242,9 +242,9 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// NDCG with gain 2^r − 1 and discount log₂(rank + 1) over a ranking's relevances, `None` being functions that nobody
-/// annotated: they take no rank where they are skipped. The ideal is that of all annotated functions, not cut off.
-/// `None` where nothing is relevant (CodeSearchNet, `relevanceeval.py`).
+/// NDCG with gain 2^r − 1 and discount log₂(rank + 1) over the relevances of a ranking; `None` stands for a function
+/// without annotation, which takes no rank if it is skipped. The ideal ranking contains all annotated functions,
+/// without cut-off. Returns `None` if nothing is relevant (CodeSearchNet, `relevanceeval.py`).
 fn ndcg_of_annotations<'a>(
     ranked: &[Option<f64>],
     annotated: impl Iterator<Item = &'a f64>,
@@ -300,7 +300,7 @@ fn mean_relevances(annotations: &[Annotation]) -> Relevances {
     relevances
 }
 
-/// The challenge as CoSQA+ uses it.
+/// The challenge in the variant of CoSQA+.
 pub(super) static CSN99_PYTHON: Protocol = Protocol {
     name: "csn99-python",
     source: "CoSQA+ version 1, CSN Python test set",
@@ -422,7 +422,7 @@ mod tests {
         let mut fixture = Fixture::new(&[("pairs.jsonl", &pairs.concat())]);
         let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
         let outcome = run(&fixture.request("csn-mrr", &files));
-        // Codes: 1, behind a, 1. Queries: for a the two queries a are equal; for ab all three are.
+        // Codes: 1, after a, 1. Queries: for a, the two queries a are tied; for ab, all three are.
         check(outcome.figures["codes for each query: mrr"], (1.0 + 1.0 / 2.0 + 1.0) / 3.0);
         check(outcome.figures["queries for each code: mrr"], (1.0 / 2.0 + 1.0 / 3.0 + 1.0) / 3.0);
         assert_eq!((outcome.figures["batches"], outcome.figures["pairs dropped"]), (1.0, 0.0));
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn annotations_are_means_and_unannotated_functions_skipped_or_not() {
-        // Relevances 1.5 and 0, an unannotated function first; ideal (2^1.5 - 1) / 1.
+        // Relevances 1.5 and 0, after a function without annotation; ideal (2^1.5 - 1) / 1.
         let ranked = [None, Some(0.0), Some(1.5)];
         let ideal = [1.5, 0.0];
         check(ndcg_of_annotations(&ranked, ideal.iter(), true).unwrap(), 1.0 / 3.0_f64.log2());
@@ -453,7 +453,7 @@ mod tests {
         Python,A b,u1,3,\nPython,a B,u1,0,\nPython,a b,u2,0,\nPython,a b,u4,1,\nPython,a,u2,3,\nJava,a,u9,3,\n\
         Python,b,u2,0,\n";
 
-    /// A corpus of functions: link and code; the first is documented.
+    /// A corpus of functions with link and code; the first is documented.
     fn functions(of: &[(&str, &str)]) -> String {
         let line = |(number, (link, code)): (usize, &(&str, &str))| {
             let docstring = if number == 0 { "says" } else { "" };
@@ -474,8 +474,8 @@ mod tests {
             fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
         let outcome = run(&fixture.request("csn99-ndcg", &files));
         let means: Vec<f64> = outcome.parts.iter().map(|part| part.means()["ndcg"]).collect();
-        // `a b` (letters a, b once): u0, u1, then u3 and u2, equal and the greater link first; u1 has (3 + 0) / 2, u2
-        // 0, and u4 with 1 is not there. `a`: u2 first. `b` has nothing relevant and does not count.
+        // `a b` (letters a, b once): u0, u1, then u3 and u2, tied with the larger link first; u1 has (3 + 0) / 2, u2
+        // 0, and u4 with 1 is missing. `a`: u2 first. `b` has no relevant function and is omitted.
         let (worth, other) = (1.5_f64.exp2() - 1.0, 1.0 / 3.0_f64.log2());
         let ideal = worth + other;
         check(means[0], (worth / ideal + 1.0) / 2.0);

@@ -1,4 +1,4 @@
-//! CoSQA+: every code of the code base for every query with a positive, several of which may answer.
+//! CoSQA+: ranking the full corpus for every query with a positive; queries may have several.
 
 use super::candidates::over_seeds;
 use super::request::Request;
@@ -72,7 +72,7 @@ pub(super) static COSQA_PLUS_V2: Protocol = Protocol {
     },
 };
 
-/// Numbers of positives of the queries that the first paper tells apart.
+/// Numbers of positives that the first paper distinguishes.
 const BY_POSITIVES: [usize; 4] = [2, 3, 4, 5];
 
 fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Result<Outcome, EvalError> {
@@ -88,7 +88,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
         .map(|(position, document)| (document.id.as_str(), position))
         .collect();
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
-    // Scoring is what takes time: all variants are judged on the same scores.
+    // Scoring is the expensive part: all variants are evaluated on the same scores.
     let all = evaluate_method(&benchmark, scorer.as_ref(), &measures, &conventions, |query, scores| {
         let confidence = Confidence::new(scores);
         variants.iter_mut().try_for_each(|variant| {
@@ -140,7 +140,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     Ok(outcome)
 }
 
-/// A measure as the released scripts cut it off.
+/// A measure with the cut-off of the released scripts.
 fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
     let k = match (request.options.as_released, request.protocol.name) {
         (false, _) => return measure,
@@ -155,7 +155,7 @@ fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
     }
 }
 
-/// The same scores under other judgments.
+/// Other judgments for the same scores.
 struct Variant {
     name: String,
     qrels: Qrels,
@@ -179,8 +179,8 @@ impl Variant {
     }
 }
 
-/// The judgments without those that only one encoder's candidates brought, for each encoder. What no encoder brought,
-/// as generated codes, stays.
+/// For each encoder, the judgments without those that only its candidates contributed. Documents that no encoder
+/// contributed, such as generated codes, remain.
 fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant>, EvalError> {
     let mut pools: Vec<(String, HashSet<(String, String)>)> = Vec::new();
     for path in request.files.get("candidates").into_iter().flatten() {
@@ -205,7 +205,7 @@ fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant
     Ok((0..pools.len()).map(without).collect())
 }
 
-/// The queries of a fold, for each seed; all of them without one. Also means and deviations over seeds.
+/// The queries of a fold, for each seed; all queries without a fold. Also returns means and deviations over seeds.
 fn folded(
     request: &Request<'_>,
     benchmark: &Benchmark,
@@ -247,9 +247,9 @@ fn only(evaluation: &Evaluation, wanted: impl Fn(&str) -> bool) -> Evaluation {
     }
 }
 
-/// How steady each measure is over the queries with 2, 3, 4 and 5 positives, from the means by part of several methods
-/// ([`Outcome::means`]): Cronbach's alpha with the methods as items and the four sets as cases, and the variance of a
-/// method's score over the four, averaged over methods (of a population). Without those that are not defined.
+/// How stable each measure is over the queries with 2, 3, 4 and 5 positives, from the means by part of several
+/// methods ([`Outcome::means`]): Cronbach's alpha with the methods as items and the four sets as cases, and the
+/// population variance of a method's score over the four, averaged over methods. Undefined values are omitted.
 #[must_use]
 pub fn reliability(methods: &[BTreeMap<String, BTreeMap<String, f64>>]) -> BTreeMap<String, f64> {
     let measures: BTreeSet<&String> =
@@ -311,7 +311,7 @@ mod tests {
         check(part("all").means()["map"], ((1.0 / 2.0 + 2.0 / 3.0) / 2.0 + 1.0 / 4.0) / 2.0);
         check(part("all").means()["judged@10"], (3.0 / 4.0 + 2.0 / 4.0) / 2.0);
         check(part("2 positives").means()["mrr"], 0.5);
-        // Without the unjudged codes 2 and 1 `b` finds 0 behind 3.
+        // With the unjudged codes 2 and 1 removed, `b` ranks 0 after 3.
         check(part("unjudged removed").means()["mrr"], (1.0 / 2.0 + 1.0 / 2.0) / 2.0);
         assert_eq!((outcome.figures["queries with a positive"], outcome.figures["positives"]), (2.0, 3.0));
         assert_eq!(outcome.discrepancies, ["P10", "P5"]);
@@ -331,12 +331,12 @@ mod tests {
         ]);
         let outcome = run(&fixture.request("cosqa-plus-v1", &files));
         let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
-        // Without the first encoder's own finds, query 0 keeps only code 2, which none of them brought, at rank 3, and
-        // query 1 has no positive any more.
+        // Without the candidates that only the first encoder found, query 0 keeps only code 2, which neither found,
+        // at rank 3, and query 1 has no positive left.
         assert_eq!(part("pool without first").queries, 1);
         check(part("pool without first").means()["mrr"], 1.0 / 3.0);
         check(part("pool without first").means()["judged@10"], 2.0 / 4.0);
-        // The second alone brought only the negative of query 1.
+        // The second encoder alone contributed only the negative of query 1.
         check(part("pool without second").means()["mrr"], (1.0 / 2.0 + 1.0 / 4.0) / 2.0);
         check(part("pool without second").means()["judged@10"], (3.0 / 4.0 + 1.0 / 4.0) / 2.0);
     }
@@ -349,7 +349,7 @@ mod tests {
         fixture.options.as_released = true;
         let files = fixture.files(&[("pairs", &["pairs.json"])]);
         let outcome = run(&fixture.request("cosqa-plus-v2", &files));
-        // A number of positives that one query has goes to the part that lacks most: training.
+        // If only one query has a number of positives, it goes to the part that lacks most: train.
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert!(names.contains(&"train, seed 1") && names.contains(&"train, seed 2"), "{names:?}");
         check(outcome.figures["mrr@10 deviation"], 0.0);

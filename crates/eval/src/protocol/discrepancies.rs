@@ -1,4 +1,4 @@
-//! Where a paper and its code, or two parts of a paper, say different things.
+//! Discrepancies between a paper and its code, or within a paper.
 
 /// A difference that changes what a number means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Discrepancy {
     pub about: &'static str,
 }
 
-/// Those that concern evaluation. Numbers without an entry concern training and annotation only.
+/// The discrepancies about evaluation. Numbers that are not listed are about training and annotation only.
 pub static DISCREPANCIES: &[Discrepancy] = &[
     Discrepancy {
         number: "C5",

@@ -1,4 +1,4 @@
-//! All documents of a corpus for each query: as they are, as CoSQA searches, and by component of the code.
+//! Ranking the full corpus for each query: any benchmark, CoSQA's search, and its ablation by component of the code.
 
 use super::request::Request;
 use super::{BENCHMARK, Outcome, Part, Protocol, Role};
@@ -42,8 +42,8 @@ pub(super) static FULL_CORPUS: Protocol = Protocol {
     },
 };
 
-/// Expected MRR of a method that puts what answers above all else, where equal texts come in any order: not all of them
-/// need be judged, as in the CosQA task of CoIR and MTEB.
+/// Expected MRR of a perfect method if equal texts are in random order: not all of them need be judged, as in the
+/// CosQA task of CoIR and MTEB.
 fn ceiling(benchmark: &Benchmark) -> f64 {
     let mut counts: HashMap<Cow<'_, str>, usize> = HashMap::new();
     let mut texts = HashMap::new();
@@ -70,7 +70,7 @@ const COSQA_ROLES: &[Role] = &[
     Role::required("codes", &["cosqa-codes"], "the code base"),
 ];
 
-/// CoSQA's code search. The MRR is not cut off; the only answer of a query is its own code.
+/// CoSQA's code search. The MRR has no cut-off; the only answer of a query is its own code.
 pub(super) static COSQA_SEARCH: Protocol = Protocol {
     name: "cosqa-search",
     source: "CoSQA, code search",
@@ -88,7 +88,7 @@ pub(super) static COSQA_SEARCH: Protocol = Protocol {
     },
 };
 
-/// CoSQA's ablation by component, over the complete code and six variants of it.
+/// CoSQA's ablation by component, with the complete code and six variants of it.
 pub(super) static COSQA_ABLATION: Protocol = Protocol {
     name: "cosqa-ablation",
     source: "CoSQA, table 7",
@@ -130,7 +130,7 @@ fn cosqa_ties(request: &Request<'_>) -> TiePolicy {
     if request.options.as_released { TiePolicy::IndexDesc } else { TiePolicy::DocidDesc }
 }
 
-/// Ranks a whole benchmark; also the model that did.
+/// Ranks the full corpus for each query; also returns the model's identity.
 pub(super) fn rank(
     request: &Request<'_>,
     name: &str,
@@ -162,7 +162,7 @@ struct Variant {
     body: bool,
 }
 
-/// The six of the paper, by the names of the released files.
+/// The six variants of the paper, by the names of the released files.
 const VARIANTS: [Variant; 6] = [
     Variant { name: "header_only", header: true, documentation: false, body: false },
     Variant { name: "doc_only", header: false, documentation: true, body: false },
@@ -173,8 +173,8 @@ const VARIANTS: [Variant; 6] = [
 ];
 
 impl Variant {
-    /// The benchmark with the kept components as codes. As in the release, where a code is known by its text, codes
-    /// that have become equal are told apart by newlines at the end.
+    /// The benchmark with only the kept components as codes. As in the release, where a code is identified by its
+    /// text, codes that have become equal are distinguished by newlines at the end.
     fn apply(&self, complete: &Benchmark) -> Benchmark {
         let mut benchmark = complete.clone();
         let (mut known, mut endings) = (HashSet::new(), BTreeMap::new());
@@ -182,7 +182,7 @@ impl Variant {
             let [header, documentation, body] = components(&document.text);
             let kept = [(self.header, header), (self.documentation, documentation), (self.body, body)];
             let mut text: String = kept.into_iter().filter(|(kept, _)| *kept).map(|(_, text)| text).collect();
-            // Equal texts come by the hundred: how many newlines the last one took saves trying them all.
+            // There are hundreds of equal texts: remembering the last number of newlines saves trying them all.
             let newlines: &mut usize = endings.entry(text.clone()).or_default();
             text.extend(std::iter::repeat_n('\n', *newlines));
             while !known.insert(text.clone()) {
@@ -195,8 +195,8 @@ impl Variant {
     }
 }
 
-/// Header, documentation and body of a code: the text before the first `"""`, between it and the second, and after
-/// that one. A code without the mark is all header.
+/// Header, documentation and body of a code: the text before the first `"""`, between the first and second, and after
+/// the second. A code without the delimiter is all header.
 fn components(code: &str) -> [&str; 3] {
     let (header, rest) = code.split_once(MARK).unwrap_or((code, ""));
     let (documentation, body) = rest.split_once(MARK).unwrap_or((rest, ""));
@@ -237,13 +237,13 @@ mod tests {
         let fixture = Fixture::new(&[("pairs.json", pairs)]);
         let files = fixture.files(&[("benchmark", &["pairs.json"])]);
         let outcome = run(&fixture.request("full-corpus", &files));
-        // `a` comes first or second with the same probability, by id it is second.
+        // `a` is first or second with equal probability; by id it is second.
         check(outcome.figures["mrr ceiling, equal texts in any order"], ((1.0 + 0.5) / 2.0 + 1.0) / 2.0);
         check(outcome.parts[0].means()["mrr"], (0.5 + 1.0) / 2.0);
     }
 
     fn cosqa_fixture() -> Fixture {
-        // Numbers 0 to 3; the letters that the method of the tests counts: a, b.
+        // Numbers 0 to 3; the letters that the test's method counts: a, b.
         let codes = serde_json::json!({
             "def f(): \"\"\"alpha\"\"\" beta": 0, "def g(): \"\"\"alpha\"\"\"": 1, "b = 1": 2, "bb = 2": 3
         });
@@ -263,7 +263,7 @@ mod tests {
         let files = fixture.files(&[("queries", &["pairs.json"]), ("codes", &["codes.json"])]);
         let outcome = run(&fixture.request("cosqa-search", &files));
         assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 4));
-        // `b`: the codes 3 and 2 have nothing but b, and 3 is the greater id. `a`: code 1 has two of a and no b.
+        // `b`: the codes 3 and 2 contain only b, and 3 is the larger id. `a`: code 1 has two of a and no b.
         check(outcome.parts[0].means()["mrr"], (1.0 / 2.0 + 1.0) / 2.0);
         assert_eq!(outcome.discrepancies, ["C5", "C11"]);
         let outcome = run(&fixture.request("cosqa-ablation", &files));
@@ -272,8 +272,8 @@ mod tests {
             names,
             ["complete", "header_only", "doc_only", "body_only", "no_header", "no_doc", "no_body"]
         );
-        // Documentation alone: `b` finds nothing, so that ids decide and 2 is second; for `a` the codes 0 and 1 are
-        // equal, and 1 is the greater id.
+        // Documentation only: `b` matches nothing, so ids decide and 2 is second; for `a` the codes 0 and 1 are tied,
+        // and 1 is the larger id.
         check(outcome.parts[2].means()["mrr"], (1.0 / 2.0 + 1.0) / 2.0);
         assert_eq!(outcome.figures["codes without documentation"], 2.0);
         check(outcome.figures["doc_only less complete mrr"], 0.0);

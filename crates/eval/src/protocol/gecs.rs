@@ -48,7 +48,7 @@ pub(super) static GECS: Protocol = Protocol {
     run,
 };
 
-/// The languages of CodeSearchNet that were not trained on.
+/// The languages of CodeSearchNet that are not in the training data.
 const LANGUAGES: [&str; 5] = ["go", "java", "javascript", "php", "ruby"];
 
 /// Formats of the sets of CodeSearchNet.
@@ -60,7 +60,7 @@ struct Set {
     queries: Vec<Query>,
     /// The code of each query.
     documents: Vec<Document>,
-    /// Each code as a negative, where the released scripts give it another form.
+    /// Each code as a negative, if the released scripts format negatives differently.
     negatives: Option<Vec<String>>,
 }
 
@@ -154,7 +154,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// A set of texts with their codes, numbered.
+/// Reads a set of queries with their codes, numbered.
 fn read(request: &Request<'_>, role: &'static str) -> Result<Set, EvalError> {
     let as_released = request.options.as_released;
     let format = request.sources(role)?.first().map_or("", |source| source.format.name);
@@ -163,7 +163,7 @@ fn read(request: &Request<'_>, role: &'static str) -> Result<Set, EvalError> {
     let mut negatives = Vec::new();
     for pair in request.pairs(role)?.into_iter().filter(|pair| pair.label == wanted) {
         let id = set.queries.len().to_string();
-        // The web query, or what the release has instead.
+        // The web query, or the text that the release has in its place.
         let text = if format == "cosqa-qa" && as_released {
             pair.documentation.clone().unwrap_or_default()
         } else if format == "cosqa-qa" {
@@ -179,8 +179,8 @@ fn read(request: &Request<'_>, role: &'static str) -> Result<Set, EvalError> {
     Ok(set)
 }
 
-/// A code as the released scripts write it where it does not match: its characters with spaces between for the sets of
-/// CodeSearchNet, raw for CoSQA. `None` where positives look the same.
+/// A code as the released scripts format it in non-matching pairs: its characters separated by spaces for the sets of
+/// CodeSearchNet, raw for CoSQA. `None` if positives have the same format.
 fn negative_form(pair: &Pair, format: &str) -> Option<String> {
     match format {
         "cosqa-qa" => Some(pair.code.text.clone()),
@@ -192,7 +192,7 @@ fn negative_form(pair: &Pair, format: &str) -> Option<String> {
     }
 }
 
-/// What the released CoSQA set is told by: texts that name Python, texts without a character, different pairs.
+/// Properties that characterize the released CoSQA set: texts that contain "Python", empty texts, distinct pairs.
 fn cosqa_counts(set: &Set) -> BTreeMap<String, f64> {
     let pairs: HashSet<(&str, &str)> = set
         .queries
@@ -210,7 +210,7 @@ fn cosqa_counts(set: &Set) -> BTreeMap<String, f64> {
     counts.into_iter().map(|(name, count)| (name.to_owned(), count as f64)).collect()
 }
 
-/// Drawn distractors, then the right code, for each query.
+/// Random distractors, then the correct code, for each query.
 fn candidates<'s>(
     request: &Request<'_>,
     set: &'s Set,
@@ -219,7 +219,7 @@ fn candidates<'s>(
 ) -> Result<Vec<Candidates<'s>>, (usize, usize)> {
     let count = request.options.distractors.unwrap_or(DISTRACTORS);
     let answers: Vec<Vec<usize>> = (0..set.queries.len()).map(|number| vec![number]).collect();
-    // To be left out: what answers, and if need be its equals.
+    // Documents to exclude: the answers, and with `without_twins` documents with the same text.
     let left_out = match request.options.without_twins {
         true => twins(&set.documents),
         false => answers,
@@ -235,7 +235,7 @@ fn candidates<'s>(
         .collect())
 }
 
-/// For each document those with its text, itself among them, ascending.
+/// For each document the ascending indices of those with the same text, including itself.
 fn twins(documents: &[Document]) -> Vec<Vec<usize>> {
     let mut by_text: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (position, document) in documents.iter().enumerate() {
@@ -244,8 +244,8 @@ fn twins(documents: &[Document]) -> Vec<Vec<usize>> {
     documents.iter().map(|document| by_text[document.text.as_str()].clone()).collect()
 }
 
-/// For each query the position of a code that does not match it. Codes that have another form as negatives are added
-/// behind the others. `None` without another code.
+/// For each query the index of a code that does not match it. Codes with another format as negatives are appended to
+/// the documents. `None` without another code.
 fn negatives(
     documents: &mut Vec<Document>,
     forms: Option<&[String]>,
@@ -275,8 +275,8 @@ fn negatives(
     )
 }
 
-/// Each query with its code and with the drawn one, as many of one kind as of the other; and the accuracy that no
-/// threshold can exceed.
+/// Each query with its code and with the drawn one, so both classes have the same size; and the maximum accuracy over
+/// all thresholds.
 fn matched(
     set: &Set,
     negatives: &[usize],
@@ -304,10 +304,10 @@ fn matched(
     Ok((part, best_threshold(&truth, &scores).1))
 }
 
-/// GenCodeSearchNet's aggregates of the values of its sets (section 5), by name: `csn` is the mean of its five languages,
-/// `robustness` that of `advtest` and `cosqa`, `cross-lingual` that of `csn` and `statcodesearch`, `domain` is
-/// `statcodesearch`, and `combined` the mean of these three. What `values` has is not computed anew, and what lacks a
-/// part is left out.
+/// GenCodeSearchNet's aggregates of the values of its sets (section 5), by name: `csn` is the mean of its five
+/// languages, `robustness` that of `advtest` and `cosqa`, `cross-lingual` that of `csn` and `statcodesearch`,
+/// `domain` is `statcodesearch`, and `combined` the mean of these three. Aggregates that `values` already contains
+/// are kept, and those with missing parts are omitted.
 #[must_use]
 pub fn generalisation(values: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let levels: [(&str, &[&str]); 5] = [
@@ -360,7 +360,7 @@ mod tests {
         ]);
         let files = fixture.files(&roles);
         let outcome = run(&fixture.request("gecs", &files));
-        // With all others as distractors: 1, 1 and 1/2 behind `a`; in the easy sets `b` and `bb b` score the same.
+        // With all others as distractors: 1, 1 and 1/2 after `a`; in the easy sets `b` and `bb b` are tied.
         let (hard, easy) = ((1.0 + 1.0 + 0.5) / 3.0, (1.0 + 0.5 + 0.5) / 3.0);
         check(outcome.figures["go mrr"], hard);
         check(outcome.figures["statcodesearch mrr"], easy);
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!((outcome.parts[0].queries, outcome.figures["cosqa: texts that name python"]), (3, 0.0));
         assert_eq!(outcome.figures["cosqa: empty texts"], 1.0);
         assert_eq!(outcome.discrepancies, ["G2", "G7", "G4", "G1", "G8"]);
-        // Negatives are added as documents of their own.
+        // Negatives are appended as separate documents.
         assert_eq!(outcome.parts[1].documents, 6);
     }
 

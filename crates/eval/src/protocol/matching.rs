@@ -1,4 +1,4 @@
-//! Does this code answer this query? Verdicts on pairs, by a method's score and a threshold.
+//! Whether a code answers a query: verdicts on pairs, by a method's score and a threshold.
 
 use super::request::Request;
 use super::{Outcome, Part, Predictions, Protocol, Role, Values, Verdicts};
@@ -7,10 +7,10 @@ use crate::method::{Corpus, Prepared};
 use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Numbers beside the measures, by name.
+/// Numbers in addition to the measures, by name.
 type Figures = BTreeMap<String, f64>;
 
-/// Above it pairs match, where no pairs are given to choose another: what a classifier of two classes has.
+/// The threshold above which pairs match if there are no pairs to choose another: that of a binary classifier.
 pub(super) const THRESHOLD: f64 = 0.5;
 
 const DEV: Role = Role::optional(
@@ -84,7 +84,7 @@ pub(super) static WEBQUERYTEST: Protocol = Protocol {
     run: webquerytest,
 };
 
-/// Verdicts on pairs whose labels the file has.
+/// Verdicts on pairs with labels in the same file.
 fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let pairs = request.pairs("pairs")?;
     let unlabeled = |pairs: &[Pair], role: &str| match pairs.iter().find(|pair| pair.label.is_none()) {
@@ -115,7 +115,7 @@ fn verdicts(
     truth: &[Option<bool>],
     dev: &[Pair],
 ) -> Result<(Vec<Part>, Option<String>, Figures), EvalError> {
-    // One corpus for both, so that the scores of one pair are those of the other.
+    // One corpus for both, so that scores are comparable.
     let all: Vec<&Pair> = pairs.iter().chain(dev).collect();
     let (mut scores, model) = scores(request, &all)?;
     let of_dev = scores.split_off(pairs.len());
@@ -138,7 +138,7 @@ fn verdicts(
         parts.push(part("at the threshold of dev", threshold)?);
     }
     if let Some(truth) = truth.iter().copied().collect::<Option<Vec<bool>>>() {
-        // What no threshold can exceed: chosen on the very pairs that it is measured on.
+        // The maximum over all thresholds: chosen on the same pairs on which it is measured.
         figures.insert("accuracy at best, an upper bound".into(), best_threshold(&truth, &scores).1);
         for part in &parts {
             let means = part.means();
@@ -181,7 +181,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     if !known {
         discrepancies.push("C10");
     }
-    // White space was normalized before publication, in the codes of WebQueryTest only.
+    // White space was normalized before publication, but only in the codes of WebQueryTest.
     let shared = |role: &str, side: fn(&Pair) -> &str, known: &HashSet<String>| {
         let texts = pairs.iter().map(side).map(normalized);
         let texts: Vec<String> = if role == "codes" {
@@ -240,7 +240,7 @@ fn labels(request: &Request<'_>, role: &str) -> Result<HashMap<String, bool>, Ev
     Ok(labels)
 }
 
-/// The different texts of codes, or of the queries of pairs, runs of white space as one space.
+/// The distinct texts of codes, or of the queries of pairs, with runs of white space replaced by a space.
 fn texts(request: &Request<'_>, role: &str) -> Result<HashSet<String>, EvalError> {
     let mut texts = HashSet::new();
     for source in request.sources(role)? {
@@ -264,11 +264,11 @@ fn pair_id(pair: &Pair, number: usize) -> String {
     pair.id.clone().unwrap_or_else(|| number.to_string())
 }
 
-/// Score of each pair, over the different codes of all of them as corpus, and the model that gave them.
+/// Score of each pair, with the distinct codes of all of them as corpus, and the model's identity.
 fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<String>), EvalError> {
     let (mut code_positions, mut query_positions) = (HashMap::new(), HashMap::new());
     let (mut documents, mut queries) = (Vec::new(), Vec::new());
-    // Of each query, the positions of its codes, and which pairs they are.
+    // For each query, the indices of its codes, and those of the pairs.
     let mut asked: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     for (number, pair) in pairs.iter().enumerate() {
         let code = *code_positions.entry(pair.code.text.as_str()).or_insert_with(|| {
@@ -296,8 +296,8 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<St
     Ok((scores, model))
 }
 
-/// The threshold above which pairs must score to match for the maximum accuracy, and that accuracy: halfway between
-/// two neighboring scores, or below or above all of them; of several, the lowest. Scores are not NaN.
+/// The threshold with the maximum accuracy if pairs that score above it match, and that accuracy: halfway between two
+/// neighboring scores, or below or above all of them; the lowest of several. Scores must not be NaN.
 pub(super) fn best_threshold(positive: &[bool], scores: &[f64]) -> (f64, f64) {
     let mut cases: Vec<(f64, bool)> = scores.iter().copied().zip(positive.iter().copied()).collect();
     cases.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn the_best_threshold_stands_between_scores() {
-        // Right below all: 2 of 4; above the first 3; above the second 2; above the third 3; above all 2.
+        // Correct below all: 2 of 4; above the first 3; above the second 2; above the third 3; above all 2.
         let best = best_threshold(&[false, true, false, true], &[0.1, 0.3, 0.5, 0.9]);
         assert_eq!(best, (0.2, 0.75));
         assert_eq!(best_threshold(&[true, true], &[0.5, 0.5]), (-0.5, 1.0));
@@ -347,7 +347,7 @@ mod tests {
         check(means["accuracy"], 0.5);
         check(means["f1"], 0.5);
         check(means["roc_auc"], 2.5 / 4.0);
-        // On dev 0.447 is a match and 1/√10 = 0.316 none: then all match.
+        // On dev, 0.447 is a match and 1/√10 = 0.316 is not: then all match.
         check(outcome.figures["threshold of dev"], (0.2_f64.sqrt() + 0.1_f64.sqrt()) / 2.0);
         let means = outcome.parts[1].means();
         check(means["accuracy"], 0.5);

@@ -1,7 +1,7 @@
-//! Protocols of the papers on code search: which files go in, what is ranked or decided, what is measured.
+//! Protocols of papers on code search: their inputs, what is ranked or decided, and what is measured.
 //!
-//! Each [`Protocol`] is an entry of [`PROTOCOLS`] with its inputs by role, the options that it takes and the
-//! [`DISCREPANCIES`] between paper and code that may concern it. What one method reaches under it is an [`Outcome`].
+//! Each [`Protocol`] is an entry of [`PROTOCOLS`] with its inputs by role, its options and the [`DISCREPANCIES`]
+//! between paper and code that may affect it. The result of one method is an [`Outcome`].
 
 mod advtest;
 mod candidates;
@@ -30,20 +30,20 @@ use quarry_metrics::Measure;
 pub struct Protocol {
     /// Name on the command line.
     pub name: &'static str,
-    /// Paper or repository that it is from, with the section or script.
+    /// The paper or repository that it comes from, with the section or script.
     pub source: &'static str,
     /// What is ranked and measured, and departures from the source.
     pub about: &'static str,
     /// Inputs by role.
     pub roles: &'static [Role],
-    /// Default measures of rankings; empty for verdicts, which always have the same measures.
+    /// Default measures of rankings; empty for verdicts, whose measures are fixed.
     pub measures: &'static [Measure],
-    /// The [`ProtocolOptions`] that it takes, by the names of the fields.
+    /// The supported [`ProtocolOptions`], by the names of the fields.
     pub options: &'static [&'static str],
     /// Numbers of the discrepancies that may affect its results.
     pub discrepancies: &'static [&'static str],
-    /// What the parts of an outcome are, as `repository`, where the result is the mean over them; `None` where each part
-    /// is a result of its own.
+    /// What the parts of an outcome are, such as `repository`, if the result is the mean over them; `None` if each
+    /// part is a result of its own.
     pub strata: Option<&'static str>,
     run: fn(&Request<'_>) -> Result<Outcome, EvalError>,
 }
@@ -77,8 +77,8 @@ pub fn protocol(name: &str) -> Option<&'static Protocol> {
 /// Measures a method under a protocol.
 ///
 /// # Errors
-/// When a role or option is not one of the protocol's, a required role or a file is missing, a file is malformed, or the
-/// method fails.
+/// When a role or option does not belong to the protocol, a required role or a file is missing, a file is malformed,
+/// or the method fails.
 pub fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     request.check()?;
     (request.protocol.run)(request)
@@ -112,7 +112,7 @@ pub struct Role {
 pub enum RoleKind {
     /// Data sets: files, or directories in a layout of several files.
     Data,
-    /// A directory that holds a checkout of each repository.
+    /// A directory that contains a checkout of each repository.
     Checkouts,
 }
 
@@ -125,7 +125,7 @@ impl Role {
         Self { name, kind: RoleKind::Data, formats, optional: true, about }
     }
 
-    /// Formats as text: `gecs or advtest`.
+    /// Formats as text, such as `gecs or advtest`.
     #[must_use]
     pub fn formats_text(&self) -> String {
         match (self.kind, self.formats) {
@@ -148,7 +148,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// Cosine of how often the letters `a` and `b` stand in a text.
+    /// Cosine of the counts of the letters `a` and `b` in a text.
     struct Letters(Vec<[f32; 2]>);
 
     fn letters(text: &str) -> [f32; 2] {

@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// The result of one method by one protocol.
+/// The result of one method under one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Name of the protocol.
     pub protocol: String,
-    /// Identities of the method's models and their weights ([`Prepared::model`](crate::method::Prepared::model)); `None`
-    /// for a method without a model, and for predictions that were read.
+    /// Identities of the method's models and their weights ([`Prepared::model`](crate::method::Prepared::model));
+    /// `None` for a method without a model, and for predictions read from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Values of single cases, in the order of the protocol.
+    /// Results of the parts, in the order of the protocol.
     pub parts: Vec<Part>,
-    /// Numbers that are derived over parts or that describe the data, by name: aggregates, ceilings, counts, means
+    /// Numbers that are derived from several parts or describe the data, by name: aggregates, ceilings, counts, means
     /// and deviations over seeds.
     pub figures: BTreeMap<String, f64>,
-    /// Numbers of the [`discrepancies`](super::DISCREPANCIES) between papers and code that concern what was measured.
+    /// Numbers of the [`discrepancies`](super::DISCREPANCIES) between papers and code that affect the results.
     pub discrepancies: Vec<String>,
     /// Predictions to submit, if the protocol has a format for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct Part {
     pub name: String,
     /// Number of queries that count.
     pub queries: usize,
-    /// Number of documents, or of different codes.
+    /// Number of documents, or of distinct codes.
     pub documents: usize,
     /// Values of every case.
     pub values: Values,
@@ -68,7 +68,7 @@ pub struct Verdicts {
 pub struct Verdict {
     /// Id of the pair.
     pub pair: String,
-    /// Whether the code answers the query; `None` where that is not public.
+    /// Whether the code answers the query; `None` if that is not public.
     pub truth: Option<bool>,
     /// Score of the method; higher means more likely a match.
     pub score: f64,
@@ -76,7 +76,7 @@ pub struct Verdict {
     pub prediction: bool,
 }
 
-/// What can be measured of verdicts: the names in [`Part::means`].
+/// The measures of verdicts: the names in [`Part::means`].
 pub const VERDICT_MEASURES: [&str; 8] = [
     "accuracy",
     "precision",
@@ -88,7 +88,7 @@ pub const VERDICT_MEASURES: [&str; 8] = [
     "predicted_positive",
 ];
 
-/// Predictions of a method, to be scored elsewhere.
+/// Predictions of a method, to be evaluated elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "format", content = "of", rename_all = "kebab-case")]
 pub enum Predictions {
@@ -99,7 +99,7 @@ pub enum Predictions {
 }
 
 impl Part {
-    /// A part whose queries were ranked; ids become ascending.
+    /// A part with ranked queries, which are sorted by id.
     #[must_use]
     pub fn rankings(name: impl Into<String>, documents: usize, mut evaluation: Evaluation) -> Self {
         let mut order: Vec<usize> = (0..evaluation.queries.len()).collect();
@@ -110,7 +110,7 @@ impl Part {
         Self { name: name.into(), queries, documents, values: Values::Rankings(evaluation) }
     }
 
-    /// The evaluation of its queries, where they were ranked.
+    /// The evaluation of its queries, if they were ranked.
     pub(super) fn evaluation(&self) -> Option<&Evaluation> {
         match &self.values {
             Values::Rankings(evaluation) => Some(evaluation),
@@ -118,7 +118,7 @@ impl Part {
         }
     }
 
-    /// Ids of the queries that were ranked.
+    /// Ids of the ranked queries.
     pub(super) fn query_ids(&self) -> impl Iterator<Item = &str> {
         self.evaluation()
             .into_iter()
@@ -126,9 +126,9 @@ impl Part {
             .map(|(query, _)| query.as_str())
     }
 
-    /// Means by name: of each measure over the queries, or `accuracy`, `precision`, `recall`, `f1` (of the matches),
-    /// `macro_f1`, `roc_auc` and `average_precision` over the pairs, without those that are not defined. Of pairs
-    /// whose truth is not public there is only `predicted_positive`, the share of them that are predicted to match.
+    /// Means by name: of each measure over the queries; or `accuracy`, `precision`, `recall`, `f1` (of the matches),
+    /// `macro_f1`, `roc_auc` and `average_precision` over the pairs. Undefined ones are omitted. For pairs whose
+    /// truth is not public there is only `predicted_positive`, the share of predicted matches.
     #[must_use]
     pub fn means(&self) -> BTreeMap<String, f64> {
         match &self.values {
@@ -141,8 +141,8 @@ impl Part {
         }
     }
 
-    /// Values of the cases by the name of a mean, one a query or pair: those of a measure, or for `accuracy` 1 where
-    /// the verdict is right and 0 where it is wrong. `None` for what is not a mean over cases.
+    /// Values of the cases by the name of a mean, one per query or pair: those of a measure, or for `accuracy` 1 if
+    /// the verdict is correct and 0 if not. `None` if it is not a mean over cases.
     #[must_use]
     pub fn values_of(&self, name: &str) -> Option<Vec<f64>> {
         match &self.values {
@@ -161,7 +161,7 @@ impl Part {
 }
 
 impl Outcome {
-    /// What was measured of a method with a model, without figures, discrepancies and predictions.
+    /// The outcome of a method, with no figures, discrepancies and predictions yet.
     pub(super) fn new(request: &Request<'_>, model: Option<String>, parts: Vec<Part>) -> Self {
         let protocol = request.protocol.name.to_owned();
         Self {
@@ -187,10 +187,10 @@ impl Outcome {
 }
 
 impl Predictions {
-    /// The file, line by line in the order of the data.
+    /// The content of the file, one line per prediction in the order of the data.
     #[must_use]
     pub fn text(&self) -> String {
-        // AdvTest's ids are whole numbers, and its evaluator compares them as such.
+        // AdvTest's ids are integers, and its evaluator compares them as such.
         let id = |id: &String| id.parse::<u64>().map_or_else(|_| json!(id), |number| json!(number));
         match self {
             Self::Advtest(lists) => lists

@@ -69,7 +69,7 @@ fn read(request: &Request<'_>) -> Result<Benchmark, EvalError> {
             };
             let count = counts.entry(id.clone()).or_default();
             *count += 1;
-            // A number that no id of the data has: it is not looked for.
+            // A number that no id in the data has: it is not looked for.
             let id = if *count == 1 { id } else { format!("{id} #{count}") };
             documents.push(Document::new(id, text));
             Ok(())
@@ -77,7 +77,7 @@ fn read(request: &Request<'_>) -> Result<Benchmark, EvalError> {
     }
     let (mut queries, mut qrels) = (Vec::new(), Qrels::new());
     for source in request.sources("queries")? {
-        // Numbers begin anew in each file.
+        // Numbering restarts in each file.
         let first = queries.len();
         let numbered =
             |id: &str| id.parse::<usize>().map_or_else(|_| id.to_owned(), |n| (first + n).to_string());

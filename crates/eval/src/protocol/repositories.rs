@@ -1,4 +1,4 @@
-//! Search over whole repositories: is the file or function that answers among the first results?
+//! Search over whole repositories: is the correct file or function among the first results?
 
 use super::request::Request;
 use super::{Outcome, Part, Protocol, Role, RoleKind};
@@ -47,7 +47,7 @@ fn part(repository: &RepositoryScores) -> Part {
     let queries = repository.queries.iter().enumerate();
     let evaluation = Evaluation {
         measures: vec![MEASURE],
-        // Questions may repeat: a number tells them apart.
+        // Questions may repeat: a number distinguishes them.
         queries: queries
             .map(|(number, score)| (format!("{number} {}", score.query), vec![score.ndcg]))
             .collect(),

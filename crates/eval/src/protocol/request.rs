@@ -17,21 +17,22 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The method that is measured, as protocols use it. A function that prepares corpora is one that searches no
+/// The method to measure, as protocols use it. Implemented for functions that prepare corpora; these do not search
 /// repositories.
 pub trait MeasuredMethod {
-    /// Makes the method ready to score a corpus. A protocol may ask for several.
+    /// Prepares the method for scoring a corpus. A protocol may prepare several.
     ///
     /// # Errors
     /// As [`Method::prepare`].
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError>;
 
-    /// Whether it asks chat models, in words that are not those of any paper.
+    /// Whether it asks chat models, with prompts that are not from any paper.
     fn asks_chat_models(&self) -> bool {
         false
     }
 
-    /// Searches each repository, which is in a directory of its name in one of `checkouts`, for the answers to its queries.
+    /// Searches each repository, which is in a directory of its name in one of `checkouts`, for the answers to its
+    /// queries.
     ///
     /// # Errors
     /// As [`repo_search::evaluate`]; when the method ranks documents only.
@@ -51,7 +52,7 @@ impl<F: Fn(Corpus<'_>) -> Result<Prepared, EvalError>> MeasuredMethod for F {
     }
 }
 
-/// A method, and what loads its models.
+/// A method, and the source of its models.
 pub struct MethodWithModels<'a> {
     /// The method.
     pub method: &'a Method,
@@ -77,8 +78,8 @@ impl MeasuredMethod for MethodWithModels<'_> {
     }
 }
 
-/// Hears of each query that is ranked over all documents of a benchmark: the part, the benchmark, the query, and the
-/// scores of the documents in their order.
+/// Called for each query for which all documents of a benchmark are ranked, with the part, the benchmark, the query,
+/// and the scores of the documents in corpus order.
 pub type Observe<'a> = dyn Fn(&str, &Benchmark, &Query, &[f32]) -> Result<(), EvalError> + 'a;
 
 /// A method to measure, and the data to measure it on.
@@ -87,7 +88,7 @@ pub struct Request<'a> {
     pub protocol: &'static Protocol,
     /// Files or directories by names of roles.
     pub files: &'a BTreeMap<String, Vec<PathBuf>>,
-    /// Split whose qrels are read in a directory: `qrels/SPLIT.tsv`.
+    /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     pub split: &'a str,
     /// Options of the protocol.
     pub options: &'a ProtocolOptions,
@@ -107,7 +108,7 @@ pub struct ProtocolOptions {
     /// Order among equal scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ties: Option<TiePolicy>,
-    /// Seeds of what is drawn; with several, figures are means over them, with deviations.
+    /// Random seeds; with several, figures are means over them, with deviations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<u32>,
     /// Number of distractors per query.
@@ -116,22 +117,22 @@ pub struct ProtocolOptions {
     /// Source of distractors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
-    /// Do not draw documents with the same text as an answer.
+    /// Whether to exclude documents with the same text as an answer from distractors.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_twins: bool,
-    /// Only tell matching pairs from others, and rank nothing.
+    /// Whether to only classify pairs as matching or not, and rank nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub matching_only: bool,
-    /// Length of the lists that are scored.
+    /// Length of the lists that are evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
     /// Number of pairs per batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
-    /// Part of the queries that is measured.
+    /// Part of the queries to measure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fold: Option<Fold>,
-    /// Do what the published code does where it differs from the paper.
+    /// Whether to follow the published code where it differs from the paper.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub as_released: bool,
 }
@@ -140,7 +141,7 @@ pub struct ProtocolOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// All documents that do not answer.
+    /// All documents that are not answers.
     #[default]
     Uniform,
     /// The distractors of the previous query, as the released script for CodeT5+ draws them.
@@ -156,7 +157,7 @@ impl From<Sampling> for distractors::Sampling {
     }
 }
 
-/// A part of the queries, split 8 : 1 : 1 with as many of each number of positives in every part.
+/// A part of the queries, split 8 : 1 : 1, stratified by number of positives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fold {
@@ -193,7 +194,7 @@ impl ProtocolOptions {
         if self.seeds.is_empty() { vec![default] } else { self.seeds.clone() }
     }
 
-    /// Conventions over all queries with an answer, with the protocol's order among equal scores unless it is set.
+    /// Conventions over all queries with an answer, with the protocol's order of ties unless it is set.
     pub(super) fn conventions(&self, ties: TiePolicy) -> Conventions {
         Conventions {
             ties: self.ties.unwrap_or(ties),
@@ -204,7 +205,7 @@ impl ProtocolOptions {
 }
 
 impl Request<'_> {
-    /// Refuses unknown roles and options, and missing roles.
+    /// Rejects unknown roles and options, and missing roles.
     pub(super) fn check(&self) -> Result<(), EvalError> {
         let protocol = self.protocol;
         for role in self.files.keys() {
@@ -254,7 +255,7 @@ impl Request<'_> {
         EvalError::MissingAnyRole { protocol: self.protocol.name, roles: roles(self.protocol) }
     }
 
-    /// The files of a role with their formats; none where none are named.
+    /// The files of a role with their formats; empty if none are given.
     pub(super) fn sources(&self, role: &str) -> Result<Vec<Source>, EvalError> {
         let Some(paths) = self.files.get(role) else { return Ok(Vec::new()) };
         let formats = self.protocol.role(role).map_or(&[][..], |role| role.formats);
@@ -320,7 +321,7 @@ impl Request<'_> {
         }
     }
 
-    /// Makes the method ready to score all documents of a benchmark.
+    /// Prepares the method to score all documents of a benchmark.
     pub(super) fn prepare(&self, benchmark: &Benchmark) -> Result<Prepared, EvalError> {
         self.method.prepare(Corpus::from(benchmark))
     }

@@ -1,9 +1,9 @@
 //! Calibration of the confidence that a search has found something.
 //!
 //! Two kinds of questions have no answer: those that were written to have none, which are few and close to what the
-//! repository does, and those of other repositories, which are many and now and then do have one. [`fit`] says how to
-//! weigh evidence, [`best_threshold`] where to decide, and [`cross_validate`] what doing both is worth on repositories
-//! that neither was done on.
+//! repository does, and those of other repositories, which are many and occasionally do have one. [`fit`] chooses the
+//! weights of evidence, [`best_threshold`] the threshold, and [`cross_validate`] measures both on repositories that
+//! neither was chosen on.
 
 use quarry_index::Evidence;
 use quarry_index::confidence::Weights;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use quarry_metrics::classification;
 use quarry_metrics::optimize::logistic;
 
-/// What found answers count beside holding back questions that have none, of 1: sending somebody away from what is
-/// there costs more than showing hints. Both kinds of such questions count the same.
+/// Weight of answerable questions against unanswerable ones, out of 1: wrongly reporting that nothing was found costs
+/// more than showing results. Both kinds of unanswerable questions have the same weight.
 const FOUND_WEIGHT: f64 = 0.75;
 
-/// Penalty of the squared weights of [`fit`]: just enough to keep them finite where the two sides can be told apart.
+/// L2 penalty of [`fit`]: just enough to keep the weights finite if the classes are separable.
 const PENALTY: f64 = 1e-6;
 
 /// Whether a query has an answer in the searched repository.
@@ -32,7 +32,7 @@ pub enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::Answerable, Kind::Unanswerable, Kind::Elsewhere];
 
-/// One search, with what is known of its query.
+/// One search, with the truth about its query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Number of the repository that was searched.
@@ -41,7 +41,7 @@ pub struct Sample {
     pub about: usize,
     /// Whether the question has an answer there.
     pub answerable: bool,
-    /// Rank of the first answer among the first ten results, 1-based; none if it is not among them.
+    /// 1-based rank of the first answer among the first ten results; `None` if it is not among them.
     pub rank: Option<usize>,
     /// Evidence of the search.
     pub evidence: Evidence,
@@ -59,7 +59,7 @@ impl Sample {
     }
 }
 
-/// How often a decision is correct.
+/// The share of correct decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
     /// Number of queries.
@@ -68,21 +68,21 @@ pub struct Share {
     pub right: f64,
 }
 
-/// How often the decisions of a threshold are correct.
+/// The shares of correct decisions with a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Decision {
     /// Minimum confidence that counts as found.
     pub threshold: f32,
-    /// Right where it is found.
+    /// Correct if found.
     pub answerable: Share,
-    /// Right where it is not found.
+    /// Correct if not found.
     pub unanswerable: Share,
-    /// Right where it is not found.
+    /// Correct if not found.
     pub elsewhere: Share,
 }
 
 impl Decision {
-    /// Of a threshold on these confidences.
+    /// Evaluates a threshold on these confidences.
     #[must_use]
     pub fn new(threshold: f32, judged: &[(Kind, f32)]) -> Self {
         let [answerable, unanswerable, elsewhere] = KINDS.map(|kind| {
@@ -95,15 +95,15 @@ impl Decision {
         Self { threshold, answerable, unanswerable, elsewhere }
     }
 
-    /// What it is worth.
+    /// The weighted share of correct decisions.
     fn value(&self) -> f64 {
         let held_back = f64::midpoint(self.unanswerable.right, self.elsewhere.right);
         FOUND_WEIGHT * self.answerable.right + (1.0 - FOUND_WEIGHT) * held_back
     }
 }
 
-/// The threshold of the decision that is worth most (three quarters for what is found, an eighth for each kind that is
-/// held back) among the hundredths from 0 to 1; the lowest of equal ones.
+/// The threshold whose decision has the highest value (weights: three quarters for answerable questions, an eighth
+/// for each kind of unanswerable ones) among the hundredths from 0 to 1; the lowest of ties.
 #[must_use]
 pub fn best_threshold(judged: &[(Kind, f32)]) -> f32 {
     let decisions = (0..=100_u8).map(|hundredths| Decision::new(f32::from(hundredths) / 100.0, judged));
@@ -111,10 +111,10 @@ pub fn best_threshold(judged: &[(Kind, f32)]) -> f32 {
     decisions.reduce(better).map_or(0.0, |best| best.threshold)
 }
 
-/// The logistic regression of whether the answer is among the first ten results, on evidence. Answers that are not
-/// among them teach nothing: neither did the search find them, nor are they missing. Those that are weigh as much as
-/// the two kinds of questions without an answer together, which weigh the same. Without a model the weight of cosines
-/// stays 0.
+/// The logistic regression of whether the answer is among the first ten results, on evidence. Answerable questions
+/// whose answer is not among them are left out: the search did not find them, but they are not unanswerable either.
+/// Found ones have the same total weight as the two kinds of unanswerable questions together, which have equal
+/// weights. Without a model, the weight of cosines stays 0.
 #[must_use]
 pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Weights {
     let known = samples.filter(|sample| sample.kind() != Kind::Answerable || sample.rank.is_some());
@@ -136,8 +136,8 @@ pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Weights {
     Weights { dense, coverage, known, share, intercept }
 }
 
-/// The area under the ROC curve of confidences between answerable questions whose answer comes first and those whose
-/// answer is not among the first ten results; 0.5 where either side is empty.
+/// The area under the ROC curve of confidences between answerable questions whose answer is first and those whose
+/// answer is not among the first ten results; 0.5 if either class is empty.
 #[must_use]
 pub fn first_roc_auc<'a>(confidences: impl Iterator<Item = (&'a Sample, f32)>) -> f64 {
     let compared = confidences
@@ -147,13 +147,13 @@ pub fn first_roc_auc<'a>(confidences: impl Iterator<Item = (&'a Sample, f32)>) -
     classification::roc_auc(&positive, &scores).unwrap_or(0.5)
 }
 
-/// Confidences by some weights.
+/// Confidences with given weights.
 #[must_use]
 pub fn judge<'a>(weights: &Weights, samples: impl Iterator<Item = &'a Sample>) -> Vec<(Kind, f32)> {
     samples.map(|sample| (sample.kind(), weights.confidence(&sample.evidence))).collect()
 }
 
-/// [`classification::roc_auc`] of the confidences of answerable queries against those of `kind`; 0.5 where either side
+/// [`classification::roc_auc`] of the confidences of answerable queries against those of `kind`; 0.5 if either class
 /// is empty.
 #[must_use]
 pub fn roc_auc(judged: &[(Kind, f32)], kind: Kind) -> f64 {
@@ -163,8 +163,8 @@ pub fn roc_auc(judged: &[(Kind, f32)], kind: Kind) -> f64 {
     classification::roc_auc(&positive, &scores).unwrap_or(0.5)
 }
 
-/// What deciding is worth when weights and threshold for each of `n_repositories` come from samples that have nothing
-/// to do with it: all decisions together, with the mean of the thresholds; and [`first_roc_auc`] of them all.
+/// The decisions when weights and threshold for each of `n_repositories` are fitted on samples without this
+/// repository: all decisions together, with the mean of the thresholds; and [`first_roc_auc`] of them all.
 #[must_use]
 pub fn cross_validate(samples: &[Sample], n_repositories: usize) -> (Decision, f64) {
     let mut margins = Vec::new();
@@ -175,7 +175,7 @@ pub fn cross_validate(samples: &[Sample], n_repositories: usize) -> (Decision, f
         let threshold = best_threshold(&judge(&weights, others));
         thresholds += threshold;
         let own = samples.iter().filter(|sample| sample.searched == left_out);
-        // Distances from a threshold can be pooled, confidences below different ones cannot.
+        // Distances from a threshold can be pooled; confidences with different thresholds cannot.
         margins.extend(own.map(|sample| (sample, weights.confidence(&sample.evidence) - threshold)));
     }
     let judged: Vec<(Kind, f32)> = margins.iter().map(|(sample, margin)| (sample.kind(), *margin)).collect();
@@ -269,7 +269,7 @@ mod tests {
             })
             .collect();
         let (decision, first_roc_auc) = cross_validate(&samples, 3);
-        // All six answers come first, so that there is nothing to compare.
+        // All six answers are first, so there is nothing to compare.
         assert_eq!(first_roc_auc, 0.5);
         assert_eq!(decision.answerable, Share { queries: 6, right: 1.0 });
         assert_eq!((decision.unanswerable.right, decision.elsewhere.right), (1.0, 1.0));

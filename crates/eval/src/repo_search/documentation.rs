@@ -1,5 +1,5 @@
-//! Questions from documentation, beside those that people wrote: what functions say of themselves, asked where it is
-//! hidden.
+//! Questions from documentation, in addition to those written by people: descriptions of functions, asked of copies
+//! in which they are hidden.
 
 use std::path::{Path, PathBuf};
 
@@ -20,19 +20,19 @@ pub const DOCUMENTATION: &str = "documentation";
 const QUESTIONS: usize = 50;
 const SEED: u64 = 42;
 
-/// Repositories without the documentation of their functions, which is asked for instead.
+/// Repositories with the documentation of their functions hidden, and used as questions.
 pub struct Documented {
-    /// The repositories that have any, with their questions.
+    /// The repositories that have documentation, with their questions.
     pub repositories: Vec<Repository>,
     directory: TempDir,
 }
 
 impl Documented {
-    /// Copies the source files of repositories to a temporary directory, the documentation of functions hidden, and
-    /// makes a sample of it the questions, each answered by the lines of one function.
+    /// Copies the source files of repositories to a temporary directory, with the documentation of functions hidden,
+    /// and uses a sample of it as questions, each answered by the lines of one function.
     ///
     /// # Errors
-    /// When a repository cannot be read, or the copy not be written.
+    /// When a repository cannot be read, or a copy cannot be written.
     pub fn new(repositories: &[Repository], directories: &[PathBuf]) -> Result<Self, EvalError> {
         let directory = tempfile::tempdir().map_err(EvalError::TemporaryDirectory)?;
         let mut found = Vec::new();
@@ -58,7 +58,7 @@ impl Documented {
         Ok(Self { repositories: found, directory })
     }
 
-    /// Where the copies are.
+    /// The directory with the copies.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()

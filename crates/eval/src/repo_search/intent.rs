@@ -1,9 +1,9 @@
 //! Fitting the mixture of rankings that [`quarry_index::intent`] describes.
 //!
-//! Questions whose targets are whole files teach what a question about a file looks like, those of the category
-//! `function` and those from [documentation](super::documentation) what one about behavior does; all others whose
-//! targets have lines teach what speaks for a function. Each table counts the same, however many questions it has, but for
-//! documentation, which counts less.
+//! Questions whose targets are whole files show what a question about a file looks like; those of the category
+//! `function` and those from [documentation](super::documentation) what one about behavior looks like; the ranking of
+//! functions is learned from all others whose targets have lines. Each table has the same total weight, however many
+//! questions it has, except for documentation, which has less.
 
 use std::collections::BTreeMap;
 
@@ -26,18 +26,18 @@ use quarry_metrics::significance::mean;
 /// The category of questions about behavior.
 const FUNCTION: &str = "function";
 
-/// What the questions from documentation count together, beside 1 for a table that people wrote. They are written alike,
-/// and unlike most questions, but without them imperative descriptions are taken for questions about files.
+/// Total weight of the questions from documentation, where a table written by people has 1. Their wording is uniform
+/// and unlike that of most questions, but without them imperative descriptions are taken for questions about files.
 const DOCUMENTATION_WEIGHT: f64 = 0.3;
 
-/// Weight of the squared weights, over standardized features: of the gate and of the ranking of functions. Chosen
-/// once; halving or doubling them changes cross-validated figures in the third digit.
+/// L2 penalty of the gate and of the ranking of functions, over standardized features. Chosen once; halving or
+/// doubling them changes cross-validated figures in the third digit.
 const GATE_PENALTY: f64 = 0.005;
 const RANKING_PENALTY: f64 = 0.003;
 
-/// A question with what a search finds for it.
+/// A question with the candidates that a search finds.
 pub struct Question {
-    /// Number of its table.
+    /// Index of its table.
     pub table: usize,
     /// Short name of its repository.
     pub repository: String,
@@ -53,20 +53,20 @@ struct Candidate {
     features: UnitFeatures,
     rules: f32,
     function_factor: f32,
-    /// Numbers of the targets that it lies in.
+    /// Indices of the targets that contain it.
     targets: Vec<usize>,
 }
 
 impl Question {
-    /// NDCG@10 of the candidates by the rules alone, or by a mixture with a model.
+    /// NDCG@10 of the candidates ranked by the rules alone, or by a mixture with a model.
     #[must_use]
     pub fn ndcg(&self, model: Option<&Model>) -> f64 {
         let mut order: Vec<usize> = (0..self.candidates.len()).collect();
-        // A name is looked up, not described.
+        // A query that is an identifier is looked up, not described.
         let is_symbol = self.features[1] == 1.0;
         if let Some(model) = model.filter(|_| !is_symbol) {
             let scores = self.scores(model);
-            // Stable, so that equal ones stay in the order of the rules.
+            // Stable, so that ties stay in the order of the rules.
             order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
         }
         let targets: Vec<usize> = (0..self.n_targets).collect();
@@ -86,7 +86,7 @@ impl Question {
 }
 
 impl Indexes<'_> {
-    /// Asks all questions that have an answer; `table_of` has the number of the table of each repository.
+    /// Searches for all questions that have an answer; `table_of` maps each repository to the index of its table.
     ///
     /// # Errors
     /// When a search fails.
@@ -173,7 +173,7 @@ impl<const N: usize> Scale<N> {
     }
 }
 
-/// What each question weighs: all of a table 1 together, or [`DOCUMENTATION_WEIGHT`].
+/// Weight of each question: 1 in total for a table, or [`DOCUMENTATION_WEIGHT`].
 fn weights(questions: &[&Question]) -> Vec<f64> {
     let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
     questions.iter().for_each(|question| *counts.entry(question.table).or_default() += 1.0);
@@ -181,8 +181,8 @@ fn weights(questions: &[&Question]) -> Vec<f64> {
     questions.iter().map(|question| of_table(question) / counts[&question.table]).collect()
 }
 
-/// Fits a model to questions, with `file_odds` and `sharpness` as they are in `base`. Both parts are convex, so that
-/// equal questions give equal models.
+/// Fits a model to questions, with `file_odds` and `sharpness` taken from `base`. Both parts are convex, so equal
+/// questions give equal models.
 #[must_use]
 pub fn fit<'a>(questions: impl Iterator<Item = &'a Question> + Clone, base: &Model) -> Model {
     let (intercept, query) = fit_gate(&questions.clone().collect::<Vec<_>>());
@@ -211,10 +211,10 @@ fn fit_gate(questions: &[&Question]) -> (f32, QueryFeatures) {
     (intercept as f32, raw.map(|weight| weight as f32))
 }
 
-/// The listwise softmax regression (Cao et al., *Learning to Rank: From Pairwise Approach to Listwise Approach*, 2007,
-/// with the top-one probability) of candidates that lie in a target among all of a question.
+/// The listwise softmax regression (Cao et al., *Learning to Rank: From Pairwise Approach to Listwise Approach*,
+/// 2007, with the top-one probability) of candidates within a target among all candidates of a question.
 fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
-    /// Candidates with whether each is right, and what the question weighs.
+    /// Candidates with whether each is correct, and the weight of the question.
     type List = (Vec<([f64; N], bool)>, f64);
     const N: usize = UNIT_FEATURES.len();
     let is_right = |candidate: &Candidate| !candidate.targets.is_empty();
@@ -242,7 +242,7 @@ fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
                 all += share;
                 right += if *is_right { share } else { 0.0 };
             }
-            // Underflow of the right ones would be an infinite loss.
+            // If the probability of the correct ones underflows to zero, the loss would be infinite.
             let right = right.max(f64::MIN_POSITIVE);
             value += weight * (all.ln() - right.ln());
             for (score, (row, is_right)) in scores.iter().zip(rows) {
@@ -256,16 +256,16 @@ fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
     std::array::from_fn(|at| (found[at] / scale.deviation[at]) as f32)
 }
 
-/// NDCG@10 of one table, a mean over its repositories.
+/// NDCG@10 of one table, averaged over its repositories.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TableScores {
     /// By the rules alone.
     pub rules: f64,
     /// With the model in use.
     pub in_use: f64,
-    /// Each repository asked with a model that was fitted without it.
+    /// For each repository, with a model that was fitted without it.
     pub without_repository: f64,
-    /// Each repository asked with a model that was fitted without it and without the table.
+    /// For each repository, with a model that was fitted without it and without its table.
     pub without_table: f64,
 }
 
@@ -274,20 +274,21 @@ pub struct TableScores {
 pub struct Fitted {
     /// Scores by table.
     pub tables: Vec<TableScores>,
-    /// Area under the curve of the gate between questions about files and about behavior, for repositories left out.
+    /// Area under the ROC curve of the gate between questions about files and about behavior, on held-out
+    /// repositories.
     pub gate_roc_auc: f64,
-    /// The same with the tables of the repositories left out, too: how far the gate knows questions rather than who
-    /// wrote them.
+    /// The same with the tables of the repositories held out, too: whether the gate recognizes kinds of questions
+    /// rather than their authors.
     pub gate_roc_auc_without_table: f64,
-    /// The model that all questions give.
+    /// The model fitted on all questions.
     pub model: Model,
 }
 
-/// The table of a repository's questions, their mean NDCG@10 by each of four models, and of each question that the gate
-/// knows whether it wants a file, and the probabilities that two models give that.
+/// The table of a repository's questions, their mean NDCG@10 under each of four models, and for each question of the
+/// gate whether it wants a file, with the probabilities of two models.
 type Asked = (usize, [f64; 4], Vec<(bool, f64, f64)>);
 
-/// Fits the model, and scores models that were fitted without each repository and without each table.
+/// Fits the model, and evaluates models that were fitted without each repository and without each table.
 #[must_use]
 pub fn cross_validate(questions: &[Question], base: &Model) -> Fitted {
     let n_tables = questions.iter().map(|question| question.table + 1).max().unwrap_or(0);

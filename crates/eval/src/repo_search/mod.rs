@@ -1,8 +1,8 @@
-//! Repository search: how high the first result within each target stands.
+//! Repository search: the rank of the first result within each target.
 //!
-//! [`evaluate`] measures the index and search of this project by [`spans::ndcg`](crate::spans::ndcg), [`Indexes`] under one
-//! ranking after another, which [`tuning`] chooses between. [`calibration`] asks how well a search knows that it has found
-//! nothing.
+//! [`evaluate`] measures the index and search of this project by [`spans::ndcg`](crate::spans::ndcg); [`Indexes`]
+//! evaluates several rankings, between which [`tuning`] chooses. [`calibration`] measures how well a search knows
+//! that it has found nothing.
 
 pub mod calibration;
 pub mod documentation;
@@ -60,23 +60,23 @@ pub struct QueryScore {
     pub ndcg: f64,
     /// [`quarry_index::SearchResponse::confidence`].
     pub confidence: f32,
-    /// Time of the search, embedding the query included.
+    /// Time of the search, including embedding the query.
     #[serde(skip)]
     pub time: Duration,
 }
 
-/// Means over repositories, the keys of metrics being measures' names.
+/// Means over repositories, with metrics by name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Number of queries in all.
+    /// Total number of queries.
     pub queries: usize,
     /// Mean over repositories of the means over their queries.
     pub metrics: BTreeMap<String, f64>,
-    /// Bootstrap intervals, queries drawn within repositories.
+    /// Bootstrap intervals, resampling queries within repositories.
     pub intervals: BTreeMap<String, Interval>,
     /// Each repository, in the order of the table.
     pub repositories: Vec<RepositorySummary>,
-    /// Mean over all queries of each category, whatever their repository.
+    /// Mean over all queries of each category, in any repository.
     pub categories: BTreeMap<String, f64>,
     /// Median time of a query in milliseconds.
     pub query_ms: f64,
@@ -101,14 +101,14 @@ pub struct RepositorySummary {
     pub query_ms: f64,
 }
 
-/// The directory to index for a repository, below [`directory_of`].
+/// The directory to index for a repository, in [`directory_of`].
 #[must_use]
 pub fn indexed_directory(directories: &[PathBuf], repository: &Repository) -> PathBuf {
     directory_of(directories, repository).join(indexed_path(repository))
 }
 
-/// The first of the directories that has a checkout of the repository, or the first of all if none has. They hold the
-/// output of `git archive REVISION -- ROOT` for each repository, in a directory of its short name.
+/// The first of the directories that has a checkout of the repository, or the first of all if none has. Each contains
+/// the output of `git archive REVISION -- ROOT` for each repository, in a directory of its short name.
 #[must_use]
 pub fn directory_of<'a>(directories: &'a [PathBuf], repository: &Repository) -> &'a Path {
     let path = indexed_path(repository);
@@ -116,14 +116,14 @@ pub fn directory_of<'a>(directories: &'a [PathBuf], repository: &Repository) -> 
     found.or(directories.first()).map_or(Path::new(""), PathBuf::as_path)
 }
 
-/// The path of what is indexed of a repository, relative to the directory of all checkouts.
+/// The path of the indexed directory of a repository, relative to the directory of all checkouts.
 #[must_use]
 pub fn indexed_path(repository: &Repository) -> PathBuf {
     Path::new(&repository.name).join(&repository.root)
 }
 
-/// Indexes each repository anew, in a temporary directory, and searches it as `quarry search` does. `on_repository`
-/// gets the name of each repository that is indexed.
+/// Indexes each repository in a temporary directory, and searches it as `quarry search` does. `on_repository` is
+/// called with the name of each repository that is indexed.
 ///
 /// # Errors
 /// As [`Indexes::build`], and when a search fails.
@@ -138,9 +138,9 @@ pub fn evaluate(
     indexes.scores(&indexes.ranking)
 }
 
-/// The indexes of some repositories, to be asked their questions.
+/// The indexes of some repositories, for evaluating their questions.
 pub struct Indexes<'a> {
-    /// The ranking of the method that they were made for.
+    /// The ranking of the method for which they were built.
     pub ranking: RankingWeights,
     model: Option<String>,
     entries: Vec<Entry<'a>>,
@@ -150,18 +150,18 @@ struct Entry<'a> {
     repository: &'a Repository,
     index: Index,
     index_time: Duration,
-    /// Holds the index while it is used.
+    /// Keeps the index on disk.
     _directory: TempDir,
 }
 
 impl<'a> Indexes<'a> {
-    /// Indexes the [`indexed_directory`] of each repository in a temporary directory. `bm25` searches without a model,
-    /// `hybrid` with the one built in, `static` and a model's path by the model alone; ranking rules apply to all.
-    /// `on_repository` gets the name of each repository that is done.
+    /// Indexes the [`indexed_directory`] of each repository in a temporary directory. `bm25` searches without a
+    /// model, `hybrid` with the built-in one, `static` and a model's path with the model alone; ranking rules apply
+    /// to all. `on_repository` is called with the name of each repository that is done.
     ///
     /// # Errors
-    /// When a repository is missing or cannot be indexed, the method is none of these or a path without a model, or the model
-    /// fails.
+    /// When a repository is missing or cannot be indexed, the method is none of these or a path without a model, or
+    /// the model fails.
     pub fn build(
         repositories: &'a [Repository],
         directories: &[PathBuf],
@@ -216,7 +216,7 @@ impl<'a> Indexes<'a> {
         Ok(RepoSearchScores { model: self.model.clone(), repositories })
     }
 
-    /// Searches every repository for every query, also for those of other repositories.
+    /// Searches every repository for every query, including those of other repositories.
     ///
     /// # Errors
     /// When a search fails.
@@ -228,7 +228,7 @@ impl<'a> Indexes<'a> {
                     let span = CodeSpan::from(hit);
                     query.targets.iter().any(|target| span.answers(target))
                 };
-                // The file of another repository may have the path of an answer.
+                // Another repository may have a file with the path of an answer.
                 let rank =
                     if searched == about { response.hits.into_iter().position(is_answer) } else { None };
                 Ok(Sample {
@@ -303,14 +303,14 @@ pub(crate) fn search(
     let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
     match index.search(&request) {
         Ok(response) => Ok(response),
-        // Nothing to look for is nothing found.
+        // An empty query finds nothing.
         Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse::default()),
         Err(error) => Err(error.into()),
     }
 }
 
 impl RepoSearchScores {
-    /// Values of the queries, a stratum a repository.
+    /// Values of the queries, with a stratum per repository.
     #[must_use]
     pub fn strata(&self) -> Vec<Vec<f64>> {
         let values =

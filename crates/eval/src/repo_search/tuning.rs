@@ -1,7 +1,7 @@
-//! Choosing the weights of a ranking, and saying what each of its parts is worth.
+//! Choosing the weights of a ranking, and measuring the effect of each.
 //!
-//! [`PARAMETERS`] lists what can be chosen. [`cross_validate`] chooses for each repository on all others and asks the
-//! one left out, which is the figure to expect elsewhere; [`ablation`] switches one part off at a time.
+//! [`PARAMETERS`] lists what is tuned. [`cross_validate`] tunes on all repositories but one and evaluates on that
+//! one, which estimates the result elsewhere; [`ablation`] switches off one parameter at a time.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use super::{Entry, Indexes};
 use crate::EvalError;
 use quarry_metrics::significance::mean;
 
-/// A number in a ranking that can be chosen.
+/// A tuned parameter of a ranking.
 pub struct Parameter {
-    /// Its name, which is that of the field.
+    /// The name of the field.
     pub name: &'static str,
-    /// What may be chosen, ascending.
+    /// Possible values, ascending.
     pub values: &'static [f32],
     /// The value that switches it off.
     pub off: f32,
@@ -40,7 +40,7 @@ macro_rules! parameter {
     };
 }
 
-/// The numbers of a [`RankingWeights`] that are chosen, in the order in which they are gone through.
+/// The tuned fields of [`RankingWeights`], in the order of coordinate descent.
 pub const PARAMETERS: [Parameter; 14] = [
     parameter!(dense_weight, 0.0, [0.0, 0.35, 0.5, 0.65, 0.8]),
     parameter!(file_weight, 0.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
@@ -58,23 +58,23 @@ pub const PARAMETERS: [Parameter; 14] = [
     parameter!(function_share, 0.0, [0.0, 0.5, 1.0]),
 ];
 
-/// Rounds through all parameters; a further one changes nothing or next to nothing.
+/// Rounds through all parameters; another one changes next to nothing.
 const ROUNDS: usize = 2;
 
-/// Scores of one repository with weights that were chosen without it.
+/// Result on one repository with weights that were tuned without it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fold {
     /// Short name of the repository that was left out.
     pub repository: String,
     /// Number of its queries.
     pub queries: usize,
-    /// NDCG@10 with the ranking chosen on the others.
+    /// NDCG@10 with the ranking tuned on the others.
     pub ndcg: f64,
     /// NDCG@10 with the default ranking.
     pub default_ndcg: f64,
     /// Chosen values, in the order of [`PARAMETERS`].
     pub chosen: Vec<f32>,
-    /// NDCG@10 of each query with the ranking chosen on the others.
+    /// NDCG@10 of each query with the ranking tuned on the others.
     #[serde(skip)]
     pub per_query: Vec<f64>,
 }
@@ -88,13 +88,13 @@ pub struct Ablated {
     pub ndcg: f64,
 }
 
-/// Values by parameter, as a key.
+/// Values by parameter as bits, for use as a key.
 type Choice = [u32; PARAMETERS.len()];
 
-/// Per-query values by repository, remembered for each choice.
+/// Per-query values by repository, cached for each choice of values.
 struct Memory<'a> {
     indexes: &'a Indexes<'a>,
-    /// Of each repository in the mean.
+    /// Weight of each repository in the mean.
     weights: &'a [f64],
     known: HashMap<Choice, Vec<Vec<f64>>>,
 }
@@ -103,7 +103,7 @@ impl Memory<'_> {
     fn strata(&mut self, ranking: &RankingWeights) -> Result<&[Vec<f64>], EvalError> {
         let choice = PARAMETERS.map(|parameter| (parameter.get)(ranking).to_bits());
         if !self.known.contains_key(&choice) {
-            // Nobody asks for times here, so that repositories can be searched side by side.
+            // Times are not measured here, so repositories can be searched in parallel.
             let values = |entry: &Entry| {
                 entry.scores(ranking).map(|scores| scores.queries.iter().map(|query| query.ndcg).collect())
             };
@@ -113,7 +113,7 @@ impl Memory<'_> {
         Ok(&self.known[&choice])
     }
 
-    /// Weighted mean over repositories, one of them left out.
+    /// Weighted mean over repositories, except `left_out`.
     fn mean_without(&mut self, ranking: &RankingWeights, left_out: Option<usize>) -> Result<f64, EvalError> {
         let weights = self.weights;
         let strata = self.strata(ranking)?;
@@ -122,8 +122,8 @@ impl Memory<'_> {
         Ok(sum / kept().map(|number| weights[number]).sum::<f64>())
     }
 
-    /// Goes through the parameters in order and gives each the value that is best with all others as they are, from
-    /// a start with everything switched off, so that nothing chosen before has a say. Of equal values the first.
+    /// Goes through the parameters in order and gives each the best value with all others unchanged, starting with
+    /// everything switched off, so that earlier choices have no influence. The first of ties.
     fn choose(&mut self, left_out: Option<usize>) -> Result<RankingWeights, EvalError> {
         let mut ranking = RankingWeights::default();
         PARAMETERS.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
@@ -149,14 +149,14 @@ impl Memory<'_> {
 pub struct CrossValidation {
     /// One entry per repository.
     pub folds: Vec<Fold>,
-    /// Values chosen on all repositories, in the order of [`PARAMETERS`].
+    /// Values tuned on all repositories, in the order of [`PARAMETERS`].
     pub chosen: Vec<f32>,
-    /// NDCG@10 with these values on the queries that they were chosen on: an optimistic estimate.
+    /// NDCG@10 with these values on the queries on which they were tuned: an optimistic estimate.
     pub chosen_ndcg: f64,
 }
 
-/// Chooses a ranking for each repository on all others, by the mean over repositories of NDCG@10, in which each has
-/// its weight. `on_fold` hears the name of each repository that is done.
+/// Tunes a ranking for each repository on all others, by the weighted mean of NDCG@10 over repositories. `on_fold` is
+/// called with the name of each repository that is done.
 ///
 /// # Errors
 /// When a search fails.

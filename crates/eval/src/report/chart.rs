@@ -1,9 +1,9 @@
-//! Charts as SVG, colored by the style sheet of the page that holds them.
+//! Charts as SVG, colored by the style sheet of the surrounding page.
 
 use maud::{Markup, html};
 use quarry_text::counted;
 
-/// A value with its interval, by name.
+/// A named value with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     /// Label of the bar.
@@ -14,7 +14,7 @@ pub struct Bar {
     pub interval: Option<(f64, f64)>,
 }
 
-/// Points joined by a line, by name.
+/// Named points joined by a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Name of the line.
@@ -67,7 +67,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> Markup {
     }
 }
 
-/// One point for each pair of values of 0 to 1; equal ones make a greater point.
+/// A scatter plot of pairs of values from 0 to 1; the size of a point shows the number of equal pairs.
 #[must_use]
 pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
     const STEPS: f64 = 50.0;
@@ -90,7 +90,7 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
     }
 }
 
-/// Lines over a common horizontal axis of whole numbers.
+/// Lines over a common horizontal axis of integers.
 #[must_use]
 pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Markup {
     let positions = || series.iter().flat_map(|series| series.points.iter().map(|(x, _, _)| *x));
@@ -117,7 +117,7 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
     }
 }
 
-/// How often a predicted match is one: bins of (mean probability, share of matches, number of cases).
+/// A reliability diagram: bins of (mean probability, share of matches, number of cases).
 #[must_use]
 pub fn reliability(title: &str, series: &[Series]) -> Markup {
     let frame = Frame::unit("probability that is given", "share that is so");
@@ -137,7 +137,7 @@ pub fn reliability(title: &str, series: &[Series]) -> Markup {
     }
 }
 
-/// Names of series with their colors.
+/// A legend: names of series with their colors.
 fn legend<'a>(labels: impl Iterator<Item = &'a str>) -> Markup {
     html! {
         ul.legend {
@@ -154,7 +154,7 @@ struct Frame<'a> {
     y_label: &'a str,
     from: f64,
     to: f64,
-    /// Whether positions are whole numbers.
+    /// Whether positions are integers.
     whole: bool,
 }
 
@@ -212,12 +212,12 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A coordinate, as short as a tenth of a pixel needs.
+/// A coordinate rounded to a tenth of a pixel.
 fn fixed(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// The end of a text that is too long: the most telling part of a path.
+/// The end of a text that is too long: the most informative part of a path.
 fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {

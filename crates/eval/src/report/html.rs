@@ -1,4 +1,4 @@
-//! The results of a plan as one HTML file, which needs no other.
+//! The results of a plan as one self-contained HTML file.
 
 use super::chart::{self, Bar, Series};
 use crate::plan::{DatasetResults, Moved, PartResults, Results};
@@ -148,7 +148,7 @@ fn charts(dataset: &DatasetResults, part: &PartResults) -> Markup {
     }
 }
 
-/// The number with which a slice's name begins, as 6 in `6-10`.
+/// The number at the beginning of a slice's name, such as 6 in `6-10`.
 fn leading_number(text: &str) -> Option<f64> {
     let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
@@ -184,12 +184,12 @@ fn table(table: &Table) -> Markup {
     }
 }
 
-/// Whether a cell holds words rather than a number, a sign, or nothing.
+/// Whether a cell contains words rather than a number, a sign, or nothing.
 fn is_words(cell: &str) -> bool {
     cell.starts_with(char::is_alphabetic)
 }
 
-/// Markdown as HTML; HTML within it is shown as the text that it is.
+/// Markdown as HTML; HTML within it is escaped.
 fn markdown(text: &str) -> Markup {
     let events = Parser::new(text).map(|event| match event {
         Event::Html(html) | Event::InlineHtml(html) => Event::Text(html),

@@ -1,4 +1,4 @@
-//! What people read: a page with tables and charts.
+//! Reports for people: a page with tables and charts.
 
 mod chart;
 mod html;

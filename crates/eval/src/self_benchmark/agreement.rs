@@ -1,4 +1,4 @@
-//! Do query sources order methods as labels do?
+//! Whether query sources rank methods in the same order as labels do.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::QuerySource;
 use quarry_metrics::agreement::{kendall_tau_b, spearman};
 use quarry_metrics::significance::{Bootstrap, Interval, resampled_interval};
 
-/// Minimum number of queries of a source in a repository for its order of methods to count.
+/// Minimum number of queries of a source in a repository for it to count.
 pub const MIN_QUESTIONS: usize = 10;
 
 /// Means of the variants in one repository, by labels and by each source of queries.
@@ -25,7 +25,7 @@ pub struct RepositoryValues {
     pub sources: BTreeMap<QuerySource, (usize, Vec<f64>)>,
 }
 
-/// How far a source of queries orders the variants as labels do.
+/// How well the order of the variants by a source of queries agrees with that by labels.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceAgreement {
     /// Name of the source, or `all` for the mean over the sources of a repository.
@@ -39,9 +39,9 @@ pub struct SourceAgreement {
     pub kendall: Option<Estimate>,
     /// Spearman's correlation of the means over repositories.
     pub spearman: Option<Estimate>,
-    /// Mean over repositories of Kendall's tau-b within each, as a user of one repository sees it.
+    /// Mean over repositories of Kendall's tau-b within each, relevant for a user with one repository.
     pub kendall_within: Option<Estimate>,
-    /// Name of the variant that is best by the source, over repositories.
+    /// Name of the best variant by the source, over repositories.
     pub picks: String,
     /// Mean of that variant by labels, over the same repositories.
     pub picked: f64,
@@ -49,7 +49,7 @@ pub struct SourceAgreement {
     pub default: f64,
     /// Mean by labels of the variant that is best by labels.
     pub best: f64,
-    /// Number of repositories whose own best variant by the source is by labels at least as good as the default.
+    /// Number of repositories in which the source's best variant is by labels at least as good as the default.
     pub harmless: usize,
 }
 
@@ -58,12 +58,12 @@ pub struct SourceAgreement {
 pub struct Estimate {
     /// Correlation, -1 to 1.
     pub value: f64,
-    /// Interval; `None` for one repository.
+    /// Its interval; `None` for a single repository.
     pub interval: Option<Interval>,
 }
 
-/// Agreement of each source that has enough queries in any repository, and of all sources together. `names` are those of
-/// the variants, the default first.
+/// Agreement of each source that has enough queries in any repository, and of all sources together. `names` are those
+/// of the variants, the default first.
 #[must_use]
 pub fn agreement(
     repositories: &[RepositoryValues],
@@ -118,7 +118,7 @@ fn of(source: String, pairs: &[Pair], names: &[String], bootstrap: &Bootstrap) -
     let everything: Vec<usize> = (0..pairs.len()).collect();
     let estimate = |statistic: &dyn Fn(&[usize]) -> Option<f64>| {
         let value = statistic(&everything)?;
-        // One repository drawn again is the same.
+        // Resampling a single repository always gives the same one.
         let interval =
             if pairs.len() < 2 { None } else { resampled_interval(pairs.len(), bootstrap, statistic) };
         Some(Estimate { value, interval })
@@ -149,7 +149,7 @@ fn of(source: String, pairs: &[Pair], names: &[String], bootstrap: &Bootstrap) -
     }
 }
 
-/// Position of the maximum; of equals the first.
+/// Index of the maximum; the first of ties.
 fn best(values: &[f64]) -> usize {
     let mut best = 0;
     for (position, value) in values.iter().enumerate() {
@@ -216,7 +216,7 @@ mod tests {
         let found = agreement(&repositories, &names(), &Bootstrap::default()).swap_remove(0);
         let within = found.kendall_within.unwrap();
         assert_eq!((within.value, within.interval), (0.0, Some(Interval { low: -1.0, high: 1.0 })));
-        // All variants are equal by the mean of the labels.
+        // By the mean of the labels, all variants are equal.
         assert_eq!(found.kendall, None);
     }
 }

@@ -1,9 +1,9 @@
-//! Queries from history: the message of a commit is a query for the functions that it changed.
+//! Queries from the history: the message of a commit is a query for the functions that it changed.
 //!
-//! A commit's functions are those of the files after it, as far as the tree that is searched still has them under the
-//! same path and name: a commit that adds a function has none before, and who searches today finds today's code.
-//! A function counts as changed when its letters and digits are others than those of every function in the files
-//! before, so that what was only moved or formatted does not count.
+//! A commit's functions are those of the files after it, if the searched tree still has them under the same path and
+//! name: an added function does not exist before the commit, and users search today's code. A function counts as
+//! changed if its letters and digits differ from those of every function in the files before, so that moved or
+//! reformatted functions do not count.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,16 +15,16 @@ use quarry_text::{identifiers, parts, query_terms};
 use super::tree::{Functions, is_function};
 use super::{LabeledQuery, Questions};
 
-/// Functions that a commit may change; one that changes more is about none of them.
+/// Maximum number of functions that a commit changes; a commit that changes more is not about any of them.
 const MAX_FUNCTIONS: usize = 5;
 
-/// Telling terms of a subject that is worth asking.
+/// Minimum number of distinctive terms of a subject.
 const MIN_TERMS: usize = 3;
 
-/// Longest subject, in words.
+/// Maximum length of a subject, in words.
 const MAX_WORDS: usize = 40;
 
-/// Words that begin the subjects of commits that say nothing about what code does, in lower case.
+/// First words of subjects that do not describe what code does, in lower case.
 const FIRST_WORDS: &[&str] = &[
     "amend",
     "autofix",
@@ -60,11 +60,11 @@ const FIRST_WORDS: &[&str] = &[
     "wip",
 ];
 
-/// Types of conventional commits that say the same.
+/// Types of conventional commits that do not describe what code does.
 const TYPES: &[&str] =
     &["build", "chore", "ci", "deps", "doc", "docs", "format", "lint", "release", "style", "test", "tests"];
 
-/// Phrases that say the same wherever they stand.
+/// Phrases anywhere in subjects that do not describe what code does.
 const PHRASES: &[&str] = &[
     "black",
     "code style",
@@ -87,9 +87,9 @@ const PHRASES: &[&str] = &[
     "whitespace",
 ];
 
-/// What a commit's subject asks, if it says what code does: without the type of a conventional commit, the component
-/// in brackets or before a colon staying, and without numbers of issues. `None` for merges, reverts, releases, formatting and
-/// updates of dependencies, which programs write or which say nothing of the functions that they touch.
+/// The query in a commit's subject, if it describes what code does: without the type of a conventional commit (but
+/// with the component in brackets or before a colon) and without issue numbers. `None` for merges, reverts, releases,
+/// formatting and updates of dependencies, which are generated or say nothing about the changed functions.
 #[must_use]
 pub fn question(header: &Header) -> Option<String> {
     if header.parents != 1 || header.author.contains("[bot]") {
@@ -144,10 +144,10 @@ pub fn question(header: &Header) -> Option<String> {
     is_asked.then_some(text)
 }
 
-/// Takes commits one by one.
+/// Collects queries from commits.
 pub struct CommitQuestions<'a> {
     functions: &'a Functions<'a>,
-    /// By path and name.
+    /// Indices of functions by path and name.
     by_name: HashMap<(&'a str, &'a str), Vec<usize>>,
     paths: HashSet<&'a str>,
     asked: HashSet<u64>,
@@ -155,7 +155,7 @@ pub struct CommitQuestions<'a> {
 }
 
 impl<'a> CommitQuestions<'a> {
-    /// For the functions of the tree that is searched.
+    /// For the functions of the searched tree.
     #[must_use]
     pub fn new(functions: &'a Functions<'a>) -> Self {
         let mut by_name: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
@@ -166,25 +166,25 @@ impl<'a> CommitQuestions<'a> {
         Self { functions, by_name, paths, asked: HashSet::new(), questions: Questions::default() }
     }
 
-    /// Whether a file has a function that can be asked for.
+    /// Whether a file contains a function that can be an answer.
     #[must_use]
     pub fn has_file(&self, path: &str) -> bool {
         self.paths.contains(path)
     }
 
-    /// Questions so far.
+    /// Number of queries so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.questions.queries.len()
     }
 
-    /// Whether there is none so far.
+    /// Whether there are no queries so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Looks at some commits.
+    /// Adds the queries of some commits.
     pub fn add(&mut self, commits: &[Commit]) {
         use rayon::prelude::*;
         let changed: Vec<Vec<(&str, String)>> = commits.par_iter().map(changed_functions).collect();
@@ -217,14 +217,14 @@ impl<'a> CommitQuestions<'a> {
         }
     }
 
-    /// The questions, newest first.
+    /// The queries, newest first.
     #[must_use]
     pub fn finish(self) -> Questions {
         self.questions
     }
 }
 
-/// The functions that a commit changed or added, by path and name, each once.
+/// The functions that a commit changed or added, by path and name, without duplicates.
 #[must_use]
 pub fn changed_functions(commit: &Commit) -> Vec<(&str, String)> {
     let functions = |path: &str, bytes: &[u8]| -> Vec<(String, u64)> {

@@ -8,11 +8,11 @@ use quarry_text::{lexical_terms, query_terms};
 use super::tree::Functions;
 use super::{LabeledQuery, Questions};
 
-/// Functions that may say the same of themselves; what more say asks for none of them.
+/// Maximum number of functions with the same description; if more have it, it is not used as a query.
 const MAX_SAYING_THE_SAME: usize = 5;
 
-/// A question for each documentation that says something: the first sentence, or paragraph. What several functions say
-/// asks for any of them.
+/// A query for each informative documentation: its first sentence, or paragraph. If several functions share it, any
+/// of them is an answer.
 #[must_use]
 pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
     let mut questions = Questions::default();
@@ -48,7 +48,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
     questions
 }
 
-/// Whether a question has no word that a name has not.
+/// Whether a question has only words of the name.
 pub(super) fn says_only(text: &str, name: &str) -> bool {
     let mut of_name = Vec::new();
     lexical_terms(name, |term, _| of_name.push(term.to_owned()));

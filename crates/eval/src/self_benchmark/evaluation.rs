@@ -1,4 +1,4 @@
-//! Asks every variant every query.
+//! Evaluating every variant on every query.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,16 +21,16 @@ use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scorer, Vocabulary
 use crate::repo_search::search;
 use crate::spans::{CodeSpan, K};
 
-/// What happens while queries are asked.
+/// Progress of the evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// A view is being indexed.
     Indexing,
-    /// A query was asked of a variant.
+    /// A query was searched with a variant.
     Asked,
 }
 
-/// A repository, and the models that search it.
+/// A repository, and the models for searching it.
 pub struct Repository<'a> {
     /// Root directory.
     pub root: &'a Path,
@@ -38,7 +38,7 @@ pub struct Repository<'a> {
     pub files: &'a [SourceFile],
     /// Loads models.
     pub load: &'a LoadModel<'a>,
-    /// Path of the model that the user named.
+    /// Path of a model given by the user.
     pub model: Option<&'a Path>,
 }
 
@@ -50,7 +50,7 @@ pub struct Units {
     pub texts: Vec<String>,
 }
 
-/// A copy of what a view shows, with its index; a view that hides nothing is indexed in place.
+/// A copy of the visible files of a view, with its index; a view that hides nothing is indexed in place.
 struct Viewed {
     directory: tempfile::TempDir,
     is_plain: bool,
@@ -81,7 +81,7 @@ impl Viewed {
     }
 }
 
-/// The units that a view shows.
+/// The units that are visible in a view.
 ///
 /// # Errors
 /// When the view cannot be indexed or read.
@@ -97,7 +97,7 @@ fn units_of(index: &Index) -> Result<Units, EvalError> {
     Ok(Units { hits, texts })
 }
 
-/// NDCG@10 of each query of each set, by variant and query, in their orders.
+/// NDCG@10 for each set, by variant and query, in their orders.
 ///
 /// # Errors
 /// When a view cannot be indexed, or a model or a search fails.
@@ -171,7 +171,7 @@ impl Finder<'_> {
     }
 }
 
-/// The documents with the best scores above 0, equal ones in their order.
+/// The documents with the best scores above 0, ties in order.
 fn best(scores: &[f32]) -> Vec<usize> {
     let mut found: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > 0.0).collect();
     let order = |a: &usize, b: &usize| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b));
@@ -202,7 +202,7 @@ fn document_scorer<'a>(
     Ok(Box::new(BagOfWords::new(corpus, Vocabulary::Corpus, BagOfWords::VOCABULARY_SIZE)?))
 }
 
-/// BM25F over units, by any rules of terms.
+/// BM25F over units, with any rules for terms.
 struct Bm25<'a> {
     index: LexicalIndex,
     rules: TermRules,

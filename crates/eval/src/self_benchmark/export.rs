@@ -12,12 +12,12 @@ use super::QuerySet;
 use super::evaluation::Units;
 use crate::spans::CodeSpan;
 
-/// Writes `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`: a document for each unit of the view, its id being
-/// `path:first-last` (lines), its title its path and name. Every unit in any span of an answer is relevant: other tools do
-/// not know which are equal.
+/// Writes `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`: a document for each unit of the view, with the id
+/// `path:first-last` (lines), and with path and name as title. Every unit in any span of an answer is relevant,
+/// because the format cannot express which are equivalent.
 ///
 /// # Errors
-/// When the directory exists and is not empty, or cannot be written; then nothing is left behind.
+/// When the directory exists and is not empty, or cannot be written; nothing is left behind in that case.
 pub fn write_beir(directory: &Path, set: &QuerySet, units: &Units) -> Result<(), FormatError> {
     let spans: Vec<CodeSpan> = units.hits.iter().map(|hit| CodeSpan::from(hit.clone())).collect();
     // Two units may share their only line.

@@ -1,9 +1,10 @@
 //! The self-benchmark: a repository as a benchmark of itself, without labels.
 //!
-//! [`docstrings`], [`commits`] and [`test_names`] are pure functions from files ([`tree`]) and commits to queries with the
-//! spans that answer them; each is a [`QuerySource`] in place of the queries that people would ask. A [`view::View`] hides
-//! what would give an answer away, [`variants`] are the methods that are compared, [`evaluation`] asks them, [`report`]
-//! says which is best and whether that is more than chance, and [`agreement`] whether sources order methods as labels do.
+//! [`docstrings`], [`commits`] and [`test_names`] are pure functions from files ([`tree`]) and commits to queries
+//! with the spans that answer them; each is a [`QuerySource`] in place of queries by people. A [`view::View`] hides
+//! what would give an answer away, [`variants`] are the methods to compare, [`evaluation`] runs them, [`report`] says
+//! which is best and whether the difference is significant, and [`agreement`] whether sources rank methods in the
+//! same order as labels do.
 
 pub mod agreement;
 pub mod commits;
@@ -63,7 +64,7 @@ impl fmt::Display for QuerySource {
 pub struct LabeledQuery {
     /// Text of the query.
     pub text: String,
-    /// Answers, each with equivalent spans: near-duplicates answer as well as each other.
+    /// Answers, each with equivalent spans: near-duplicates are equally good answers.
     pub answers: Vec<Vec<Target>>,
 }
 
@@ -75,19 +76,19 @@ impl From<&RepositoryQuery> for LabeledQuery {
 }
 
 impl LabeledQuery {
-    /// [`spans::ndcg`](crate::spans::ndcg) of ranked results, where any span of an answer answers it.
+    /// [`spans::ndcg`](crate::spans::ndcg) of ranked results; a result in any span of an answer counts.
     #[must_use]
     pub fn ndcg(&self, results: &[CodeSpan]) -> f64 {
         ndcg(&self.answers, results, |answer, span| answer.iter().any(|target| span.answers(target)))
     }
 }
 
-/// Queries of one source, and what was left out.
+/// Queries of one source, and the number of rejected candidates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Questions {
     /// Queries, in the order of the source.
     pub queries: Vec<LabeledQuery>,
-    /// Number of candidates that were left out, by reason.
+    /// Number of rejected candidates, by reason.
     pub left_out: BTreeMap<&'static str, usize>,
 }
 
@@ -96,7 +97,7 @@ impl Questions {
         *self.left_out.entry(reason).or_default() += 1;
     }
 
-    /// Keeps a random sample of at most `n` queries, in their order.
+    /// Keeps a random sample of at most `n` queries, in the original order.
     pub fn sample(&mut self, n: usize, seed: u64) {
         if self.queries.len() <= n {
             return;
@@ -122,18 +123,18 @@ pub struct QuerySet {
     pub questions: Questions,
 }
 
-/// How a self-benchmark is made.
+/// Options for creating a self-benchmark.
 #[derive(Debug, Clone)]
 pub struct SelfBenchmarkOptions {
     /// Sources of queries, without duplicates.
     pub sources: Vec<QuerySource>,
-    /// Maximum number of queries per source: a sample of documentation and tests, the newest commits.
+    /// Maximum number of queries per source: a random sample of documentation and tests, the newest commits.
     pub queries: usize,
     /// Seed of the sample.
     pub seed: u64,
     /// How much of a function's documentation becomes the query.
     pub extent: Extent,
-    /// Whether documentation stays in the code that it is the query for.
+    /// Whether documentation stays visible in the code when it is the query.
     pub keeps_docs: bool,
     /// Whether names of functions are hidden when documentation is the query.
     pub hides_names: bool,
@@ -155,17 +156,17 @@ impl Default for SelfBenchmarkOptions {
     }
 }
 
-/// A self-benchmark: what is asked of a repository.
+/// A self-benchmark of a repository.
 #[derive(Debug, Clone, Default)]
 pub struct SelfBenchmark {
-    /// Sets of queries, none of them empty.
+    /// Non-empty sets of queries.
     pub sets: Vec<QuerySet>,
     /// Sources without queries and why, and limitations of the others.
     pub notes: Vec<String>,
 }
 
-/// Makes a self-benchmark of a repository. `files` are those below `root`, whose history is read if it has one; `own` are
-/// the user's queries.
+/// Creates a self-benchmark of a repository. `files` are those below `root`, whose history is read if it has one;
+/// `own` are the user's queries.
 #[must_use]
 pub fn questions(
     root: &Path,
@@ -252,7 +253,7 @@ fn from_history(
 /// Reads the user's queries, one `query TAB path[:line[-line]]` per line; a query on several lines has several answers.
 ///
 /// # Errors
-/// When a line has another form, or names a file or line that does not exist.
+/// When a line is malformed, or names a file or line that does not exist.
 pub fn own_questions(path: &Path, files: &[SourceFile]) -> Result<Vec<RepositoryQuery>, EvalError> {
     let lengths: BTreeMap<&str, usize> = files
         .iter()

@@ -1,4 +1,4 @@
-//! Which method is best on a repository, and is the difference more than chance?
+//! Which method is best on a repository, and whether the difference is significant.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,12 +21,12 @@ const SIGNIFICANCE: f64 = 0.05;
 /// The comparison of all variants, by source of queries.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SelfBenchmarkReport {
-    /// Name of the variant that the others are compared with: how `quarry search` ranks.
+    /// Name of the variant that the others are compared with: the default ranking of `quarry search`.
     pub default: String,
     /// One entry per source.
     #[serde(rename = "proxies")]
     pub sources: Vec<SourceReport>,
-    /// What the numbers suggest.
+    /// The recommendation.
     pub advice: Advice,
 }
 
@@ -40,11 +40,11 @@ pub struct SourceReport {
     pub view: View,
     /// Number of queries.
     pub questions: usize,
-    /// Number of candidates that were left out, by reason.
+    /// Number of rejected candidates, by reason.
     pub left_out: BTreeMap<&'static str, usize>,
     /// One entry per variant, in the order of the table.
     pub variants: Vec<VariantReport>,
-    /// Name of the best variant; of equals the first.
+    /// Name of the best variant; the first of ties.
     pub best: String,
     /// Name of the second best variant.
     pub next: String,
@@ -79,7 +79,7 @@ pub struct Difference {
     pub p: f64,
     /// The p-value, corrected (Holm) over all differences of the report.
     pub p_holm: f64,
-    /// Minimum difference that a test over as many queries detects with a power of 80 %.
+    /// Minimum difference that a test with this many queries detects with a power of 80 %.
     pub detectable: Option<f64>,
 }
 
@@ -102,7 +102,7 @@ impl Difference {
     }
 }
 
-/// What a report suggests.
+/// A recommendation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "advice", rename_all = "snake_case")]
 pub enum Advice {
@@ -118,7 +118,7 @@ pub enum Advice {
         /// Sources by which it is better.
         #[serde(rename = "proxies")]
         sources: Vec<QuerySource>,
-        /// How to search so, if a setting does it.
+        /// How to search like this variant, if a setting does it.
         setting: Option<String>,
     },
     /// A variant is significantly better by one source and significantly worse by another.
@@ -132,8 +132,8 @@ pub enum Advice {
     },
 }
 
-/// Reports on the values that [`super::evaluation::evaluate`] gives. Every variant is compared with the first one, and
-/// the best by each source with the second best; p-values are corrected over all comparisons together.
+/// Reports on the values of [`super::evaluation::evaluate`]. Every variant is compared with the first one, and the
+/// best by each source with the second best; p-values are corrected over all comparisons together.
 ///
 /// # Errors
 /// When there are fewer than two variants, or a set without queries.
@@ -147,9 +147,9 @@ pub fn report(
         return Err(MetricsError::Values { found: "fewer than two methods".into() }.into());
     };
     struct Compared {
-        /// Best first.
+        /// Indices of the variants, best first.
         order: Vec<usize>,
-        /// With the default, of all but the default.
+        /// Comparisons with the default, except that of the default itself.
         to_default: Vec<PairedComparison>,
         best_and_next: PairedComparison,
     }
@@ -206,7 +206,7 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
         variant: &'a Variant,
         better: Vec<QuerySource>,
         worse: Vec<QuerySource>,
-        /// Of the differences over all sources.
+        /// Sum of the differences over all sources.
         sum: f64,
     }
     let candidate = |(position, variant): (usize, _)| {
@@ -229,7 +229,8 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
         .map(candidate)
         .filter(|candidate: &Candidate<'_>| !candidate.better.is_empty())
         .collect();
-    // Those that are worse by no source come first, of them those that users can choose, then by the sum of differences.
+    // Variants that are worse by no source first, then those that users can choose by a setting, then by the sum of
+    // differences.
     let order = |found: &Candidate<'_>| (!found.worse.is_empty(), found.variant.setting.is_none());
     candidates.sort_by(|a, b| order(a).cmp(&order(b)).then(b.sum.total_cmp(&a.sum)));
     match candidates.into_iter().next() {
@@ -259,7 +260,7 @@ fn listed(sources: &[QuerySource]) -> String {
 }
 
 impl SelfBenchmarkReport {
-    /// A table of variants by sources, and sentences about it.
+    /// A table of variants by sources, with explanations.
     #[must_use]
     pub fn sections(&self) -> Sections {
         let mut words = format!(
@@ -282,7 +283,7 @@ impl SelfBenchmarkReport {
     fn table(&self) -> Table {
         let headings = self.sources.iter().map(|report| format!("{} ({})", report.source, report.questions));
         let header = std::iter::once("NDCG@10".to_owned()).chain(headings).chain(["about".to_owned()]);
-        // Marks follow the numbers, which stay aligned at their left ends.
+        // Significance marks follow the numbers, so cells are aligned left.
         let mut table = Table::new(header).align_left(1..=self.sources.len() + 1);
         let variants = self.sources.first().map_or(&[][..], |report| &report.variants);
         for (position, VariantReport { name, about, .. }) in variants.iter().enumerate() {
@@ -303,7 +304,7 @@ impl SelfBenchmarkReport {
 }
 
 impl Advice {
-    /// The advice in a sentence.
+    /// The recommendation as a sentence.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -341,7 +342,7 @@ mod tests {
     use super::*;
     use quarry_metrics::table::Layout;
 
-    /// Reports on means of the first three variants, by source; each of 60 queries varies by the same amount.
+    /// Reports on means of the first three variants, by source; the 60 queries vary by the same amount.
     fn of(means: &[[f64; 3]]) -> SelfBenchmarkReport {
         of_variants(means, variants(true).unwrap().into_iter().take(3).collect())
     }

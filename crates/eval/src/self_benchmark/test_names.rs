@@ -1,7 +1,8 @@
 //! Queries from tests: the name of a test is a query for the function that it tests.
 //!
-//! A test is a function of a test file, or one that the language marks, or a call such as `it("…", …)` in a test file.
-//! The function under test is the one it calls whose name, and whose type's or file's name, is likest to the test's.
+//! A test is a function of a test file, or one that the language marks, or a call such as `it("…", …)` in a test
+//! file. The function under test is the called function whose name, and whose type's or file's name, is most similar
+//! to the test's.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,23 +14,23 @@ use super::docstrings::says_only;
 use super::tree::{Function, Functions, SourceFile, is_function, own_name};
 use super::{LabeledQuery, Questions};
 
-/// Telling terms of a name that is worth asking.
+/// Minimum number of distinctive terms of a name.
 const MIN_TERMS: usize = 2;
 
 /// Maximum number of functions with one name; a more common name is not distinctive.
 const MAX_SAME_NAME: usize = 20;
 
-/// Words that say of a name that it is a test's, where they begin or end it.
+/// Words at the beginning or end of a name that only mark it as a test.
 const TEST_WORDS: &[&str] = &["it", "should", "spec", "test", "tests"];
 
-/// What declares a test in front of a function.
+/// Texts before a function that mark it as a test.
 const MARKS: &[&str] =
     &["@Test", "@ParameterizedTest", "[Test]", "[TestMethod]", "[Fact]", "[Theory]", "@test"];
 
-/// Functions that take a test as their argument, after its name.
+/// Functions that take a test as an argument after its name.
 const TAKING_TESTS: &[&str] = &["it", "specify", "test"];
 
-/// A test: what it is called, what its surroundings are called, what it calls.
+/// A test: its name, the names of its context, and its calls.
 struct Test<'a> {
     words: String,
     /// Names of its type and file.
@@ -37,7 +38,7 @@ struct Test<'a> {
     calls: Vec<&'a Call>,
 }
 
-/// A question for each test that says something and whose function under test is plain.
+/// A query for each test with an informative name and an unambiguous function under test.
 #[must_use]
 pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -76,7 +77,7 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
     questions
 }
 
-/// The function whose names are likest to those of the test, if there is one that no other equals.
+/// The function whose names are most similar to those of the test; `None` in case of a tie.
 fn likest(test: &Test<'_>, candidates: &[usize], functions: &Functions<'_>) -> Option<usize> {
     let (words, around) = (terms(&test.words), terms(&test.around));
     let likeness = |function: &Function<'_>| {
@@ -99,12 +100,12 @@ fn likest(test: &Test<'_>, candidates: &[usize], functions: &Functions<'_>) -> O
     let is_clear = |other: &(f64, f64, usize)| {
         (other.0, other.1) != (best.0, best.1) || equal_to(other.2) == equal_to(best.2)
     };
-    // Where no name is like the test's, only a test of a single function is plain.
+    // If no name is similar, the test is unambiguous only if it calls a single function.
     let is_plain = best.0 > 0.0 || ranked.iter().all(|other| equal_to(other.2) == equal_to(best.2));
     (is_plain && ranked.iter().all(is_clear)).then_some(best.2)
 }
 
-/// The share of some terms that others have, 0 to 1.
+/// The share of `terms` that `others` contain, 0 to 1.
 fn share(terms: &BTreeSet<String>, others: &BTreeSet<String>) -> f64 {
     terms.intersection(others).count() as f64 / terms.len().max(1) as f64
 }
@@ -172,7 +173,7 @@ fn is_named_test(file: &SourceFile, unit: &Unit) -> bool {
         || MARKS.iter().any(|mark| head.contains(mark))
 }
 
-/// The words of a test's name, without those that say that it is one.
+/// The words of a test's name, without those that mark it as a test.
 fn words(name: &str) -> String {
     let all: Vec<String> = identifiers(name).flat_map(parts).map(str::to_lowercase).collect();
     let is_test_word = |word: &String| TEST_WORDS.contains(&word.as_str());
@@ -181,7 +182,7 @@ fn words(name: &str) -> String {
     all[start..end].join(" ")
 }
 
-/// The string that follows as the first argument.
+/// The string literal that is the first argument.
 fn title(after_callee: &[u8]) -> Option<String> {
     const MAX_TITLE_BYTES: usize = 300;
     let text = String::from_utf8_lossy(&after_callee[..after_callee.len().min(MAX_TITLE_BYTES)]);

@@ -1,4 +1,4 @@
-//! A repository as files and the functions in them.
+//! A repository as files with their functions.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,26 +13,26 @@ use quarry_text::identifiers;
 use quarry_walk::{self as walk, FileFlags, WalkError, WalkOptions};
 use rayon::prelude::*;
 
-/// Similarity from which on two functions count as one.
+/// Similarity threshold for near-duplicates.
 const SAME: f64 = 0.9;
 
-/// A file and what it is cut into.
+/// A file with its units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
     /// Path relative to the root, `/` between parts.
     pub path: String,
-    /// What else it is, beside being code.
+    /// Properties such as generated or test.
     pub flags: FileFlags,
     /// Its text.
     pub bytes: Vec<u8>,
     /// Its units, ascending.
     pub units: Vec<Unit>,
-    /// What it calls, ascending.
+    /// The calls in it, ascending.
     pub calls: Vec<Call>,
 }
 
 impl SourceFile {
-    /// Cuts a file into units.
+    /// Splits a file into units.
     #[must_use]
     pub fn new(path: &str, language: Language, flags: FileFlags, text: SourceText) -> Self {
         let (extraction, references) = if language.is_notebook() {
@@ -51,10 +51,10 @@ impl SourceFile {
     }
 }
 
-/// Reads the files of a tree that can be searched, in order of their paths.
+/// Reads the searchable files of a tree, in order of their paths.
 ///
 /// # Errors
-/// When the directory cannot be read. Files that cannot be read are left out, as search leaves them out.
+/// When the directory cannot be read. Files that cannot be read are skipped, as in search.
 pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
     let root = &*walk::resolved(root);
     let base = walk::open(walk::base_directory(root)?)?;
@@ -72,23 +72,23 @@ pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
         .collect())
 }
 
-/// A function that can be asked for.
+/// A function that can be an answer.
 #[derive(Debug, Clone)]
 pub struct Function<'a> {
     /// The file it is in.
     pub file: &'a SourceFile,
-    /// Its unit; the first one, if it is long and was cut into several.
+    /// Its unit; the first one, if it is long and was split into several.
     pub unit: &'a Unit,
-    /// Its lines, of all its units.
+    /// First and last line of all its units.
     pub lines: (u32, u32),
     /// Its source without the documentation.
     pub code: String,
-    /// Number of the first function that is nearly the same: equals share it.
+    /// Index of the first near-duplicate: equivalent functions share it.
     pub equal_to: usize,
 }
 
 impl Function<'_> {
-    /// The name without what it is qualified with.
+    /// The name without its qualification.
     #[must_use]
     pub fn own_name(&self) -> &str {
         own_name(&self.unit.name)
@@ -101,17 +101,17 @@ pub fn own_name(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The functions of a repository: its own, that is, neither generated nor copied nor examples nor tests, and long
-/// enough to do anything.
+/// The functions of a repository, excluding generated, vendored, example and test code, and functions too short to do
+/// anything.
 #[derive(Debug)]
 pub struct Functions<'a> {
-    /// In order of path and line.
+    /// Ordered by path and line.
     pub all: Vec<Function<'a>>,
     by_equal: HashMap<usize, Vec<usize>>,
 }
 
 impl<'a> Functions<'a> {
-    /// Those of some files.
+    /// Collects the functions of some files.
     #[must_use]
     pub fn of(files: &'a [SourceFile]) -> Self {
         let mut all: Vec<Function<'a>> = files
@@ -120,7 +120,7 @@ impl<'a> Functions<'a> {
             .flat_map_iter(|file| (0..file.units.len()).filter_map(|unit| function(file, unit)))
             .collect();
         let mut near = NearIndex::new(SAME);
-        // Only the first of equals is added, so that numbers in the index are those of its functions here.
+        // Only the first of near-duplicates is added, so indices are mapped to those of the functions here.
         let mut firsts = Vec::new();
         let mut by_equal: HashMap<usize, Vec<usize>> = HashMap::new();
         for (number, function) in all.iter_mut().enumerate() {
@@ -137,7 +137,7 @@ impl<'a> Functions<'a> {
         Self { all, by_equal }
     }
 
-    /// The spans of some functions (by number) and of their near-duplicates, in order, each once.
+    /// The spans of some functions, given by index, and of their near-duplicates, in order, without duplicates.
     #[must_use]
     pub fn spans(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<Target> {
         let mut with_equals: Vec<usize> = numbers
@@ -163,7 +163,7 @@ fn function(file: &SourceFile, number: usize) -> Option<Function<'_>> {
     {
         return None;
     }
-    // What follows of a long function: the same name, no declaration of its own.
+    // Further units of a long function: the same name, no declaration.
     let further = file.units[number + 1..].iter().filter(|other| {
         other.parent == Some(number) && other.signature.is_empty() && other.name == unit.name
     });

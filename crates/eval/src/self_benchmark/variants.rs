@@ -1,4 +1,4 @@
-//! The methods that are compared: a table, `variants.toml`, of how each departs from search.
+//! The methods that are compared: a table, `variants.toml`, of differences from the default search.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::EvalError;
 use quarry_metrics::MetricsError;
 
-/// The table.
+/// The text of the table.
 const TABLE: &str = include_str!("variants.toml");
 
-/// A method.
+/// A method with its ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     /// Name in results.
@@ -22,29 +22,29 @@ pub struct Variant {
     pub about: String,
     /// How units are found.
     pub method: VariantMethod,
-    /// How units are ranked; of units that are documents only the parameters of BM25F count.
+    /// How units are ranked; if units are documents, only the parameters of BM25F are used.
     pub ranking: RankingWeights,
-    /// How to search so, if a setting does it.
+    /// How to search like this, if a setting does it.
     pub setting: Option<String>,
 }
 
 /// How a variant finds units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariantMethod {
-    /// By the index, as search does.
+    /// With the index, as search does.
     Search(VariantModel),
-    /// Units as documents: bag of words.
+    /// With units as documents: bag of words.
     BagOfWords,
-    /// Units as documents: BM25F.
+    /// With units as documents: BM25F.
     Bm25(TermRules),
 }
 
-/// Which model an index has.
+/// The model of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VariantModel {
-    /// Whether it is the one that the user gave, rather than the one built in.
+    /// Whether it is the one given by the user, rather than the built-in one.
     pub is_given: bool,
-    /// Only so many of its dimensions, if it has more.
+    /// Number of dimensions to keep, if it has more; all if `None`.
     pub dimensions: Option<usize>,
 }
 
@@ -95,10 +95,10 @@ impl Default for Terms {
     }
 }
 
-/// The variants of the table, the default first; with those of a model that was given if there is one.
+/// The variants of the table, the default first; including those with a given model if there is one.
 ///
 /// # Errors
-/// When the table is wrong, which a test sees.
+/// When the table is invalid, which a test checks.
 pub fn variants(has_model: bool) -> Result<Vec<Variant>, EvalError> {
     let wrong = |found: String| MetricsError::Values { found };
     let table: Table = toml::from_str(TABLE).map_err(|error| wrong(error.to_string()))?;
@@ -135,7 +135,7 @@ fn variant(entry: Entry) -> Result<Variant, String> {
     })
 }
 
-/// A model of which only the first dimensions count.
+/// A model truncated to its first dimensions.
 pub(super) struct Shortened {
     inner: Arc<dyn Embedder>,
     dimension: usize,
@@ -143,14 +143,14 @@ pub(super) struct Shortened {
 }
 
 impl Shortened {
-    /// At most as many dimensions as the model has.
+    /// Keeps `dimension` dimensions, or all that the model has.
     pub fn new(inner: Arc<dyn Embedder>, dimension: usize) -> Self {
         let dimension = dimension.min(inner.dimension());
         let id = format!("{} cut to {dimension}", inner.id());
         Self { inner, dimension, id }
     }
 
-    /// Cuts each vector and gives it the length 1 again.
+    /// Truncates each vector and normalizes it again.
     fn cut(&self, vectors: &Vectors) -> Vectors {
         let mut values = Vec::with_capacity(vectors.values.len() / vectors.dimension * self.dimension);
         for vector in vectors.values.chunks_exact(vectors.dimension) {

@@ -1,4 +1,4 @@
-//! Views: what a search sees of a repository, without what would give an answer away.
+//! Views: the visible part of a repository, without what would give an answer away.
 
 use std::fs;
 use std::io;
@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::tree::{SourceFile, is_function, own_name};
 use quarry_walk::FileFlags;
 
-/// What is hidden from search. Lines keep their numbers.
+/// What is hidden from search. Line numbers do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize)]
 pub struct View {
     /// The documentation of functions.
     pub hides_docs: bool,
-    /// The names of functions, where they are defined and in themselves.
+    /// The names of functions, in their definitions and bodies.
     pub hides_names: bool,
     /// Tests.
     pub hides_tests: bool,
@@ -31,7 +31,7 @@ impl View {
         self == Self::default()
     }
 
-    /// What is seen of a file; `None` if nothing is.
+    /// The visible part of a file; `None` if it is hidden completely.
     #[must_use]
     pub fn of(self, file: &SourceFile) -> Option<Vec<u8>> {
         if self.hides_tests && file.flags.contains(FileFlags::TEST) {
@@ -63,7 +63,7 @@ impl View {
         Some(replace(&file.bytes, edits))
     }
 
-    /// Writes what is seen of some files into a directory.
+    /// Writes the visible part of files into a directory.
     ///
     /// # Errors
     /// When the directory cannot be written.
@@ -78,7 +78,7 @@ impl View {
     }
 }
 
-/// What is left of a documentation: its line ends, and of a string the quotes, which may be all that a body has.
+/// The replacement of a documentation: its line breaks, and for a string the quotes, which may be the whole body.
 fn without_doc(doc: &[u8]) -> Vec<u8> {
     let is_string =
         doc.iter().find(|byte| !byte.is_ascii_alphabetic()).is_some_and(|byte| b"\"'".contains(byte));
@@ -105,7 +105,7 @@ fn occurrences<'a>(text: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize
     })
 }
 
-/// Replaces ranges, ascending; what begins in one that was replaced is left out.
+/// Replaces ascending ranges; an edit that begins within a replaced range is skipped.
 fn replace(bytes: &[u8], edits: Vec<(Range<usize>, Vec<u8>)>) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

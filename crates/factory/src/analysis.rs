@@ -1,4 +1,4 @@
-//! What the papers report of calls and written queries, for a build.
+//! Statistics of a build's calls and written queries that the papers report.
 
 use std::path::Path;
 
@@ -9,60 +9,60 @@ use crate::jsonl;
 use crate::step::{self, Step};
 use crate::written::{WRITTEN, WrittenQuery};
 
-/// Calls of one kind, as Query4Code counts them.
+/// Statistics of calls of one kind, as counted by Query4Code.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallRow {
-    /// Which calls.
+    /// The kind of calls.
     pub kind: &'static str,
-    /// All of them.
+    /// Total number of calls.
     pub calls: u64,
-    /// Of a function, on average.
+    /// Mean number per function.
     pub mean: f64,
-    /// Of a function, at most.
+    /// Maximum number of a function.
     pub maximum: u64,
-    /// Functions with one or more, in proportion.
+    /// Share of functions with one or more.
     pub functions: f64,
-    /// Of the calls of both kinds, in proportion.
+    /// Share of the calls of both kinds.
     pub share: f64,
-    /// Mean, maximum and share of calls that the paper gives for 100 repositories.
+    /// Mean, maximum and share of calls that the paper reports for 100 repositories.
     pub published: (f64, u64, f64),
 }
 
-/// Written queries of functions with a number of calls.
+/// Written queries for functions with a given number of calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QualityRow {
-    /// Calls of functions of the project; the last row has all with more.
+    /// Number of calls of functions of the project; the last row includes all larger numbers.
     pub calls: u64,
     /// Whether the model was shown summaries of callees.
     pub with_callees: bool,
-    /// Queries.
+    /// Number of queries.
     pub queries: u64,
     /// Their mean score in reverse validation, from 0 to 3.
     pub score: f64,
-    /// Those that were kept, in proportion.
+    /// Share of queries that were kept.
     pub kept: f64,
 }
 
-/// What a build says of calls and written queries.
+/// Statistics of the calls and written queries of a build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenReport {
     /// Functions in the call graph.
     pub functions: u64,
-    /// Calls, in the project and of other packages.
+    /// Statistics of calls within the project, and of calls of other packages.
     pub calls: [CallRow; 2],
     /// Queries by class, 1 to 4.
     pub classes: [u64; 4],
-    /// Answers that could not be read.
+    /// Number of unparsable answers.
     pub unreadable: u64,
     /// Queries by the number of calls of their function, without and with summaries of callees.
     pub quality: Vec<QualityRow>,
-    /// Tokens of all questions.
+    /// Total tokens of all questions.
     pub tokens: u64,
-    /// Money, in dollars, where prices are known.
+    /// Cost in dollars, as far as prices are known.
     pub dollars: f64,
 }
 
-/// Calls from this number on are one row.
+/// Functions with at least this number of calls share one row.
 const MANY_CALLS: u64 = 5;
 
 impl WrittenReport {
@@ -110,7 +110,7 @@ impl WrittenReport {
         })
     }
 
-    /// Queries that were kept.
+    /// Number of queries that were kept.
     #[must_use]
     pub fn kept(&self) -> u64 {
         self.classes[0] + self.classes[1]

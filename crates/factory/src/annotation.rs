@@ -1,5 +1,5 @@
-//! Summaries of functions, written by a model, callees first: each from its code, from the summaries of what it calls in
-//! its project, and from explanations of what it calls in packages that few use (Query4Code, 2024, section 3).
+//! Summaries of functions, written by a model, callees first: each is based on the function's code, the summaries of
+//! its callees in the project, and explanations of its callees in rarely used packages (Query4Code, 2024, section 3).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -20,32 +20,32 @@ use crate::pool::POOL;
 use crate::record::CodeRecord;
 use crate::step::{Key, Step, sha256};
 
-/// Changes when the same answers give other annotations.
+/// Incremented when the same answers lead to other annotations.
 const VERSION: u32 = 1;
 
 /// Summaries of functions.
 pub(crate) const ANNOTATIONS: &str = "annotations.jsonl";
-/// Functions without one, and why.
+/// Functions without a summary, with the reason.
 const EXCLUDED: &str = "excluded.jsonl";
 /// Explanations of functions of other packages.
 const EXPLANATIONS: &str = "explanations.jsonl";
 
-/// Maximum size of a documentation that is read, in bytes, and that is shown to the model, in characters.
+/// Maximum size of a documentation file in bytes, and of the part shown to the model in characters.
 const MAX_DOCUMENTATION_BYTES: u64 = 1 << 20;
 const MAX_DOCUMENTATION_CHARS: usize = 6000;
 
 pub(crate) const SUMMARY_WRITER: &str = "summary-writer";
 const API_EXPLAINER: &str = "api-explainer";
 
-/// A function with what a model says of it.
+/// A function with its summary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Annotation {
     pub(crate) id: String,
     pub(crate) level: u32,
     pub(crate) summary: String,
-    /// Functions of its project whose summaries the model was shown.
+    /// Number of functions of its project whose summaries the model was shown.
     pub(crate) callees: u64,
-    /// Functions of other packages whose explanations it was shown.
+    /// Number of functions of other packages whose explanations it was shown.
     pub(crate) apis: u64,
     pub(crate) project_calls: u64,
     pub(crate) third_party_calls: u64,
@@ -76,7 +76,7 @@ struct Identity {
     seed: Option<u64>,
 }
 
-/// How many functions are annotated: as many as the queries that want most; all, if one wants all.
+/// Number of functions to annotate: the maximum over the sources of queries; `None` if one of them uses all.
 fn maximum(plan: &Plan) -> Option<usize> {
     let written = plan.queries.iter().filter(|query| query.kind == QueryKind::Written);
     written.map(|query| query.maximum).try_fold(0, |most, maximum| Some(most.max(maximum?)))
@@ -108,12 +108,12 @@ pub(crate) fn step(
     Ok(Step::new("annotations", VERSION, &identity, &[&[pool, graph], sources].concat()))
 }
 
-/// The name of the file that documents a function of another package, without its ending.
+/// The name, without extension, of the file that documents a function of another package.
 fn file_name(api: &str) -> String {
     api.replace(['/', ':', '\\'], ".")
 }
 
-/// Names of the functions of other packages that a directory documents, each a file: `NAME.txt` or `NAME.md`.
+/// The documented functions of other packages in a directory, one per file: `NAME.txt` or `NAME.md`.
 fn documented(directory: &Path) -> Result<BTreeMap<String, PathBuf>, FactoryError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).map_err(FactoryError::read(directory))? {
@@ -136,8 +136,8 @@ fn documentation_hash(directory: &Path) -> Result<String, FactoryError> {
     Ok(sha256(all.as_bytes()))
 }
 
-/// Ids of the functions that queries are written for: those of the pool that the graph has, as many as asked for, by a
-/// hash of the id, so that more of them include fewer. In the order of the pool.
+/// Ids of the functions for which queries are written: functions of the pool that are in the graph, selected by a
+/// hash of the id, so that a larger number includes the smaller one. In the order of the pool.
 pub(crate) fn targets(
     pool: &Path,
     nodes: &HashSet<&str>,
@@ -158,7 +158,7 @@ pub(crate) fn targets(
     Ok(first_drawn(ids, maximum, seed))
 }
 
-/// The first of some ids in an order that the seed decides, in their own order.
+/// The first `maximum` ids in an order given by the seed, returned in the original order.
 pub(crate) fn first_drawn(ids: Vec<String>, maximum: Option<usize>, seed: u64) -> Vec<String> {
     let Some(maximum) = maximum.filter(|maximum| *maximum < ids.len()) else { return ids };
     let mut order: Vec<(u64, &String)> =
@@ -168,7 +168,7 @@ pub(crate) fn first_drawn(ids: Vec<String>, maximum: Option<usize>, seed: u64) -
     ids.into_iter().filter(|id| drawn.contains(id)).collect()
 }
 
-/// Reads records by their places in the sources.
+/// Reads records by their positions in the sources.
 pub(crate) struct Records {
     files: Mutex<Vec<RandomReader>>,
     documentation: Documentation,
@@ -180,7 +180,7 @@ impl Records {
         Ok(Self { files: Mutex::new(files), documentation })
     }
 
-    /// The record at a place, with the code that a model is shown.
+    /// The record at a position, with the code that a model is shown.
     pub(crate) fn get(&self, (source, at): (usize, u64)) -> Result<CodeRecord, FactoryError> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = files.get_mut(source) else {
@@ -197,7 +197,7 @@ impl Records {
     }
 }
 
-/// What annotating reads.
+/// Inputs of the annotation.
 pub(crate) struct Inputs<'i> {
     pub(crate) pool: &'i Path,
     pub(crate) graph: &'i Path,
@@ -205,10 +205,11 @@ pub(crate) struct Inputs<'i> {
     pub(crate) sources: &'i [PathBuf],
 }
 
-/// Writes the summaries of the functions that queries are written for, and of all that these call, level by level.
+/// Writes the summaries of the functions for which queries are written, and of all functions that they call, level by
+/// level.
 ///
 /// # Errors
-/// When something cannot be read or written, a question fails, or the user wants no more.
+/// When a file cannot be read or written, a question fails, or the user stopped.
 pub(crate) fn write(
     plan: &Plan,
     authoring: &Authoring<'_>,
@@ -221,7 +222,7 @@ pub(crate) fn write(
     let author = authoring.open()?;
     let (explanations, undocumented) = explain(plan, authoring, &author, inputs, &wanted, step)?;
 
-    // With the names of the functions, as callers are told of them.
+    // With the names of the functions, which are shown to callers.
     let mut summaries: HashMap<&str, String> = HashMap::new();
     let mut writer = Writer::create(&step.join(ANNOTATIONS))?;
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
@@ -277,7 +278,7 @@ pub(crate) fn write(
     Ok(counts)
 }
 
-/// What answers came to, among the counts of a step.
+/// Adds the usage to the counts of a step.
 pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consumed) {
     counts.insert("questions".to_owned(), consumed.questions);
     counts.insert("tokens".to_owned(), consumed.cost.tokens);
@@ -286,7 +287,7 @@ pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consume
     }
 }
 
-/// The functions that queries are written for, and where their callees are shown, all that they call. By level.
+/// The functions for which queries are written and, if callees are shown, all functions that they call. By level.
 pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Node>, FactoryError> {
     let by_id: HashMap<&str, &Node> = nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     let targets = targets(pool, &by_id.keys().copied().collect(), maximum(plan), plan.seed)?;
@@ -300,11 +301,12 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
             open.extend(node.callees.iter().map(String::as_str));
         }
     }
-    // The graph is by level.
+    // The graph is sorted by level.
     Ok(nodes.iter().filter(|node| wanted.contains(node.id.as_str())).cloned().collect())
 }
 
-/// Explanations of the functions of other packages that few call and that are documented, by name; and how many of those
+/// Explanations of documented, rarely called functions of other packages, by name; and the number of rarely called
+/// functions without documentation.
 /// that few call are not.
 fn explain(
     plan: &Plan,
@@ -350,7 +352,7 @@ fn explain(
     Ok((explanations, undocumented))
 }
 
-/// What the prompt for summaries can name.
+/// The values that the prompt for summaries can use.
 fn values(
     record: &CodeRecord,
     node: &Node,

@@ -1,5 +1,5 @@
-//! What the calls of a function mean: functions of its own project, of other packages, or neither (Query4Code, 2024, in
-//! the order of its code).
+//! Classification of the calls of a function: functions of its own project, of other packages, or neither
+//! (Query4Code, 2024, following its code).
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
@@ -8,38 +8,38 @@ use serde::Deserialize;
 
 use crate::record::CodeRecord;
 
-/// What a call means.
+/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallKind {
-    /// What the language brings along.
+    /// A builtin of the language.
     Ignored,
-    /// A function of the project with this name, without its qualification.
+    /// A function of the project with this unqualified name.
     Project(String),
-    /// A function of another package, with the full path of what is imported.
+    /// A function of another package, with the full path of the import.
     ThirdParty(String),
-    /// Nothing that can be said.
+    /// Unknown.
     Unknown,
 }
 
-/// What is data of a language.
+/// The rules for a language.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LanguageRules {
-    /// What the object is called that a method belongs to.
+    /// Names of the object that a method belongs to, such as `self`.
     self_names: HashSet<String>,
     builtins: HashSet<String>,
     system: HashSet<String>,
     methods: HashSet<String>,
 }
 
-/// The text of the rules, on which all that is made of calls depends.
+/// The text of the rules, which is part of the versions of steps that use calls.
 pub(crate) const RULES_TEXT: &str = include_str!("calls.toml");
 
 static RULES: LazyLock<BTreeMap<String, LanguageRules>> =
     LazyLock::new(|| toml::from_str(RULES_TEXT).unwrap_or_default());
 static NO_RULES: LazyLock<LanguageRules> = LazyLock::new(LanguageRules::default);
 
-/// The names by which a project knows its own functions and modules.
+/// The names by which a project refers to its own functions and modules.
 #[derive(Debug, Default)]
 pub struct Project {
     functions: HashSet<String>,
@@ -47,7 +47,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Takes a function into account.
+    /// Adds a function.
     pub fn add(&mut self, record: &CodeRecord) {
         self.functions.insert(own_name(&record.name).to_owned());
         let mut directories: Vec<&str> = record.path.split('/').collect();
@@ -65,25 +65,26 @@ pub(crate) fn own_name(name: &str) -> &str {
     parts(name).last().unwrap_or_default()
 }
 
-/// The parts of a qualified name, whatever separates them. What is not a name, such as `f(x)`, is one part.
+/// The parts of a qualified name, with any separator. Anything that is not a name, such as `f(x)`, is one part.
 fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(['.', ':', '>', '?', '!'])
         .map(|part| part.trim_end_matches('-'))
         .filter(|part| !part.is_empty())
 }
 
-/// The part of a name that an import or a variable can be.
+/// The part of a name that may be an import or a variable.
 pub(crate) fn head(name: &str) -> &str {
     parts(name).next().unwrap_or_default()
 }
 
-/// What a call in a function means, in the order of Query4Code's code:
+/// The target of a call in a function, following the order of Query4Code's code:
 ///
-/// 1. builtins and what can be called in `os` and `sys` are ignored, by their own name or behind what is not imported;
+/// 1. builtins and functions of `os` and `sys` are ignored, whether called by their own name or on something that is
+///    not imported;
 /// 2. a method of a builtin type, called on a variable or parameter, is not looked for in the project;
 /// 3. a call belongs to the project if one of its functions has the last part of the name;
-/// 4. otherwise to another package, if the name has three characters or more, does not begin with the object itself but
-///    with an import, and the import is neither relative nor rooted in a directory of the project.
+/// 4. otherwise it belongs to another package, if the name has three characters or more, does not begin with the
+///    object itself but with an import, and the import is neither relative nor rooted in a directory of the project.
 #[must_use]
 pub fn classify(call: &str, record: &CodeRecord, project: &Project) -> CallKind {
     let rules = RULES.get(&record.language).unwrap_or(&NO_RULES);
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::function::{Origin, extract_records};
 
-    /// The calls of the last function of `source`, in a project with `others`, by what they mean.
+    /// The calls of the last function of `source`, in a project that also has `others`, with their targets.
     fn calls(source: &str, others: &[(&str, &str)]) -> Vec<(String, CallKind)> {
         let records = |path: &str, text: &str| {
             let origin = Origin { source: "s".into(), path: path.into(), ..Origin::default() };
@@ -187,7 +188,7 @@ mod tests {
             "import numpy as np\nfrom app.tools import load\nimport cv2\ndef f(a):\n    load(a)\n    cv2.resize(a)\n    np.array(a)\n    tools.inner.resize(a)\n",
             &[
                 ("load", project("load")),
-                // The project has a function of this name, and comes first.
+                // The project has a function with this name, which takes precedence.
                 ("cv2.resize", project("resize")),
                 ("np.array", third_party("numpy.array")),
                 ("tools.inner.resize", project("resize")),
@@ -203,7 +204,7 @@ mod tests {
              def f(self, a):\n    tt(a, a)\n    norm.pdf(a)\n    near.go(a)\n    other.go(a)\n    app.deep.go(a)\n    \
              xml.dom.minidom.parseString(a)\n    self.go(a)\n    missing.go(a)\n    np.linalg.norm(a)\n    q.f()\n",
             &[
-                // Two characters as written.
+                // Written with two characters.
                 ("tt", CallKind::Unknown),
                 ("norm.pdf", third_party("scipy.stats.norm.pdf")),
                 ("near.go", CallKind::Unknown),

@@ -1,4 +1,4 @@
-//! Candidates: which codes of the pool may answer each query.
+//! Candidates: the codes of the pool that may answer each query.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -20,38 +20,39 @@ use crate::query::QUERIES;
 use crate::record::{Candidate, CodeRecord, Found, QueryRecord, normalized_hash};
 use crate::step::{Key, Step, write_file};
 
-/// Numbers of codes with their scores, best first.
+/// Indices of codes with their scores, best first.
 type Ranked = Vec<(usize, f32)>;
 
-/// Changes when the same pool, queries and methods give other candidates.
+/// Incremented when the same pool, queries and methods lead to other candidates.
 const VERSION: u32 = 1;
 
 /// The candidates, query by query.
 pub(crate) const CANDIDATES: &str = "candidates.jsonl";
 
-/// Codes that are embedded and compared at once.
+/// Number of codes that are embedded and compared at a time.
 const BLOCK: usize = 16_384;
 
-/// Texts that an encoder gets at once.
+/// Number of texts passed to an encoder at a time.
 const TEXTS_AT_ONCE: usize = 512;
 
-/// Codes that are compared exactly beyond those that are wanted, as the last digits of products are not exact.
+/// Number of codes that are compared exactly in addition to those requested, because matrix products have rounding
+/// errors.
 const MARGIN: usize = 8;
 
-/// What the candidates of encoders together are said to be found by.
+/// The method name for candidates found by the encoders together.
 const ENCODERS: &str = "encoders";
 
-/// A method, with the models that it runs.
+/// The methods, with their models.
 pub(crate) struct Methods {
-    /// By the names that the plan has.
+    /// The encoders, by their names in the plan.
     encoders: Vec<Arc<dyn Embedder>>,
     union: Vec<(String, Method)>,
-    /// Stand for all models and weights.
+    /// Identities of all models with their weights.
     identities: Vec<String>,
 }
 
 impl Methods {
-    /// Loads the models that a plan names, relative to its directory.
+    /// Loads the models of a plan, with paths relative to its directory.
     ///
     /// # Errors
     /// When a model cannot be loaded.
@@ -96,24 +97,24 @@ fn model_of(method: &Method) -> Option<ModelName<'_>> {
     }
 }
 
-/// The best codes of each query that were found so far; numbers are those of the pool.
+/// The best codes found so far for each query; indices refer to the pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Best {
-    /// Codes that were looked at.
+    /// Number of codes compared so far.
     n_seen: usize,
-    /// By query: number of the code and score, best first.
+    /// By query: index of the code and score, best first.
     found: Vec<Ranked>,
 }
 
-/// Where the work stands that a step goes on from.
+/// The state of the work, for resuming it.
 struct Workspace<'w> {
     directory: &'w Path,
     stop: &'w AtomicBool,
 }
 
-/// Writes the candidates of all queries: of the codes with distinct texts (runs of white space count as one space) the
-/// `k` best by the mean cosine of the encoders, and the `k` best of every other method. For encoders the pool is read in
-/// blocks, and what is found is kept after each, in `workspace`; the other methods have it in memory.
+/// Writes the candidates of all queries, among codes with distinct texts (runs of white space count as one space):
+/// the `k` best by the mean cosine of the encoders, and the `k` best of every other method. For encoders the pool is
+/// read in blocks, and the results so far are stored in `workspace` after each; the other methods need it in memory.
 ///
 /// # Errors
 /// When a model fails, or a file cannot be read or written.
@@ -146,7 +147,7 @@ pub(crate) fn write(
                 let batch: Vec<&Query> = batch.iter().collect();
                 let best = prepared.scorer.best(&batch, plan.k)?;
                 found.extend(best.into_iter().map(|best| {
-                    // What shares no word with the query was not found.
+                    // Codes without a common word with the query were not found.
                     let is_found = |neighbor: &Neighbor| neighbor.similarity > 0.0;
                     let numbered = |neighbor: Neighbor| (numbers[neighbor.position], neighbor.similarity);
                     best.into_iter().filter(is_found).map(numbered).collect()
@@ -174,7 +175,8 @@ pub(crate) fn write(
     .into())
 }
 
-/// What several methods found for a query, in the order of the methods and then of their ranks, each code once.
+/// The codes found for a query by several methods, in the order of the methods and then of their ranks, without
+/// duplicates.
 fn join<'m>(by_method: impl Iterator<Item = (&'m str, &'m [(usize, f32)])>) -> Vec<(usize, Vec<Found>)> {
     let mut joined: Vec<(usize, Vec<Found>)> = Vec::new();
     let mut places: HashMap<usize, usize> = HashMap::new();
@@ -222,7 +224,7 @@ impl Workspace<'_> {
                     (block[neighbor.position].0, product(&asked, row, &documents, neighbor.position))
                 };
                 all.extend(found.into_iter().map(exact));
-                // Those of equal scores stay in the order of the pool.
+                // Ties stay in the order of the pool.
                 all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
                 all.truncate(k);
             }
@@ -245,7 +247,8 @@ impl Workspace<'_> {
     }
 }
 
-/// The product of two vectors. What a matrix product gives depends in its last digits on how many threads share the work.
+/// The dot product of two vectors. The last digits of a matrix product depend on the number of threads that share the
+/// work.
 fn product(queries: &Vectors, query: usize, documents: &Vectors, document: usize) -> f32 {
     fn row(vectors: &Vectors, row: usize) -> &[f32] {
         &vectors.values[row * vectors.dimension..(row + 1) * vectors.dimension]
@@ -254,7 +257,7 @@ fn product(queries: &Vectors, query: usize, documents: &Vectors, document: usize
     products.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32
 }
 
-/// The vectors of several encoders as one, of which the dot product is the mean of their cosines.
+/// The vectors of several encoders combined into one, whose dot product is the mean of their cosines.
 fn together(encoders: &[Arc<dyn Embedder>], side: Side, texts: &[&str]) -> Result<Vectors, FactoryError> {
     let parts: Vec<Vectors> = encoders
         .iter()
@@ -272,7 +275,7 @@ fn together(encoders: &[Arc<dyn Embedder>], side: Side, texts: &[&str]) -> Resul
     Ok(Vectors { dimension, values })
 }
 
-/// The codes of a pool whose texts are distinct, with their numbers in it.
+/// The codes of a pool with distinct texts, with their indices in it.
 fn distinct_documents(pool: &Path) -> Result<(Vec<usize>, Vec<Document>), FactoryError> {
     let (mut numbers, mut documents, mut seen, mut number) = (Vec::new(), Vec::new(), HashSet::new(), 0);
     jsonl::for_each(pool, &mut |record: CodeRecord, _| {
@@ -287,7 +290,7 @@ fn distinct_documents(pool: &Path) -> Result<(Vec<usize>, Vec<Document>), Factor
     Ok((numbers, documents))
 }
 
-/// The ids of the codes that were found, by their numbers.
+/// The ids of the codes that were found, by their indices.
 fn ids_of(pool: &Path, by_method: &[(&str, Vec<Ranked>)]) -> Result<HashMap<usize, String>, FactoryError> {
     let found = by_method.iter().flat_map(|(_, found)| found).flatten();
     let wanted: HashSet<usize> = found.map(|(number, _)| *number).collect();
@@ -309,7 +312,7 @@ mod tests {
     use super::*;
     use crate::record::id_of;
 
-    /// Counts one letter and all others.
+    /// Counts one letter, and all other characters.
     struct Letter(char);
 
     impl Embedder for Letter {
@@ -362,7 +365,7 @@ mod tests {
         assert_eq!(joined[1].1, [found("x", 2, 0.4), found("y", 1, 9.0)]);
     }
 
-    /// Searching block by block, and going on in the middle, finds what searching at once does.
+    /// An interrupted block-wise search finds the same as one that runs at once.
     #[test]
     fn a_search_that_was_cut_off_goes_on() {
         let directory = tempfile::tempdir().unwrap();

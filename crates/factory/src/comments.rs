@@ -1,4 +1,5 @@
-//! Comments with the code below them, as StatCodeSearch has them of R scripts (GenCodeSearchNet, 2023, section 3).
+//! Comments with the code below them, as StatCodeSearch extracts them from R scripts (GenCodeSearchNet, 2023, section
+//! 3).
 
 use std::borrow::Cow;
 
@@ -27,13 +28,13 @@ const SLASHES: [&str; 18] = [
     "typescript",
 ];
 
-/// Words that a comment must have.
+/// Minimum number of words of a comment.
 const MIN_WORDS: usize = 2;
 
 /// A comment with the code below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommentBlock {
-    /// What the comment says, without markers.
+    /// Text of the comment, without markers.
     pub comment: String,
     /// The code up to the next comment.
     pub code: String,
@@ -43,7 +44,7 @@ pub struct CommentBlock {
     pub end_line: u32,
 }
 
-/// What comments of a language begin with; `None` where that is not known.
+/// The marker at the beginning of comments in a language; `None` if unknown.
 fn marker(language: Language) -> Option<&'static str> {
     let name = language.name();
     if NUMBER_SIGN.contains(&name) {
@@ -52,16 +53,16 @@ fn marker(language: Language) -> Option<&'static str> {
     SLASHES.contains(&name).then_some("//")
 }
 
-/// Comments and code as the published notebook takes them from R scripts, whatever the language:
+/// Comments and code as the published notebook extracts them from R scripts, for any language:
 ///
-/// - each byte is a character, and blank lines do not count;
-/// - where `library(` occurs anywhere, everything before the first line that begins with it is ignored, as are all lines
-///   that begin with it; where none does, everything is;
+/// - each byte is a character, and blank lines are ignored;
+/// - if `library(` occurs anywhere, everything before the first line that begins with it is ignored, as are all lines
+///   that begin with it; if it does not occur, everything is ignored;
 /// - consecutive comment lines are joined with spaces, and all `#`, `-` and `=` are deleted from them;
-/// - a comment has two words of letters or more; the code below one that has not is dropped with it;
-/// - code is stripped lines joined with spaces; equal comments in a file are one, with the code of both.
+/// - a comment must have two words of letters or more; otherwise it is dropped with the code below it;
+/// - code consists of stripped lines joined with spaces; equal comments in a file are merged, with the code of both.
 ///
-/// Comments without code are left out.
+/// Comments without code are omitted.
 #[must_use]
 pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
     let text = latin1(bytes);
@@ -73,7 +74,7 @@ pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
         lines.retain(|(_, line)| !line.starts_with("library("));
     }
     let mut blocks: Vec<CommentBlock> = Vec::new();
-    // The block that code belongs to, if its comment has words enough.
+    // The block that code belongs to, if its comment has enough words.
     let mut current: Option<usize> = None;
     let mut lines = lines.into_iter().peekable();
     while let Some((number, line)) = lines.next() {
@@ -110,13 +111,13 @@ pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
     blocks
 }
 
-/// The same without its faults, in every language whose comments begin with `#` or `//`; none in others:
+/// The same without these faults, in every language whose comments begin with `#` or `//`; empty for others:
 ///
 /// - texts are UTF-8, or else Latin-1;
 /// - code before the first `library(` counts; lines that load packages are part of the code;
-/// - comment lines are joined if no blank line is between them; markers and lines of `-`, `=` and the like are removed
-///   at the ends of lines, and stay within words and formulas;
-/// - code keeps its lines, without the indentation that all have; equal comments stay apart.
+/// - comment lines are joined if there is no blank line between them; markers and runs of `-`, `=` and the like are
+///   removed at the ends of lines, but not within words and formulas;
+/// - code keeps its lines, without common indentation; equal comments are kept separate.
 #[must_use]
 pub fn comment_blocks(language: Language, bytes: &[u8]) -> Vec<CommentBlock> {
     let Some(marker) = marker(language) else { return Vec::new() };
@@ -160,7 +161,7 @@ fn has_words(comment: &str) -> bool {
     comment.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= MIN_WORDS
 }
 
-/// A comment line without its marker and what decorates it.
+/// A comment line without its marker and decoration.
 fn plain<'l>(line: &'l str, marker: &str) -> &'l str {
     let is_decoration =
         |c: char| c.is_whitespace() || matches!(c, '#' | '-' | '=' | '*' | '~' | '_' | '/' | '!' | '\'');
@@ -168,7 +169,7 @@ fn plain<'l>(line: &'l str, marker: &str) -> &'l str {
     text.trim_end_matches(|c: char| is_decoration(c) && c != '!' && c != '\'')
 }
 
-/// Lines without the indentation that all have, and without blank ones at the ends.
+/// Lines without common indentation, and without blank lines at both ends.
 fn without_indentation(lines: &[&str]) -> String {
     let is_blank = |line: &&&str| line.trim().is_empty();
     let indentation =
@@ -235,7 +236,7 @@ mod tests {
                 ("Fit the model", "library(lme4)\nm <- lm(y ~ x)"),
             ],
         );
-        // It occurs, but no line begins with it.
+        // It occurs, but not at the beginning of a line.
         let script = b"# Fit the model\nif (TRUE) library(lme4)\nm <- lm(y ~ x)\n";
         released(script, &[]);
         fixed("r", script, &[("Fit the model", "if (TRUE) library(lme4)\nm <- lm(y ~ x)")]);

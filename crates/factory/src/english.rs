@@ -1,25 +1,25 @@
-//! Whether a text is English.
+//! Detecting English text.
 
 use whatlang::{Lang, detect};
 
-/// Words that English sentences are full of, and that other languages in Latin letters seldom have.
+/// Words that are frequent in English and rare in other languages with Latin letters.
 const ENGLISH_WORDS: [&str; 40] = [
     "the", "of", "to", "and", "is", "that", "for", "it", "this", "with", "are", "be", "from", "by", "if",
     "not", "or", "an", "as", "which", "when", "returns", "return", "given", "used", "value", "file", "list",
     "string", "get", "set", "whether", "all", "has", "will", "can", "into", "its", "at", "name",
 ];
 
-/// Texts with fewer words are taken for English if their letters can be.
+/// Texts with fewer words count as English if their letters are Latin.
 const MIN_WORDS: usize = 5;
 
-/// Whether a text is English, as far as that can be told: short texts and lists of names are, unless their letters are
-/// not Latin. Words that look like code do not count.
+/// Whether a text is English, as far as can be determined: short texts and lists of names count as English, unless
+/// their letters are not Latin. Words that look like code are ignored.
 pub(crate) fn is_english(text: &str) -> bool {
     let letters = text.chars().filter(|c| c.is_alphabetic());
     let (mut n_letters, mut n_foreign) = (0_usize, 0_usize);
     for c in letters {
         n_letters += 1;
-        // Latin letters end at U+024F; those with marks are few in any English text.
+        // Latin letters end at U+024F; an English text has few with diacritics.
         n_foreign += usize::from(c > '\u{24f}' && !is_mathematical(c));
     }
     if n_foreign * 5 > n_letters {
@@ -36,7 +36,7 @@ pub(crate) fn is_english(text: &str) -> bool {
     detect(&words.join(" ")).is_none_or(|found| found.lang() == Lang::Eng || !found.is_reliable())
 }
 
-/// Greek letters stand for quantities in formulas, letter-like symbols too.
+/// Greek letters stand for quantities in formulas, as do letter-like symbols.
 fn is_mathematical(c: char) -> bool {
     matches!(c, '\u{370}'..='\u{3ff}' | '\u{2100}'..='\u{214f}' | '\u{1d400}'..='\u{1d7ff}')
 }
@@ -46,7 +46,7 @@ fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '_' && c != '/' && c != '\\')
 }
 
-/// Whether a word is one of a language rather than a name in code.
+/// Whether a word is natural language rather than a name in code.
 fn is_word(word: &str) -> bool {
     let has_inner_capital =
         word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);

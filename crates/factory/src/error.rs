@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors, with what to do about them.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ pub enum FactoryError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: io::Error,
     },
     /// A file or directory cannot be written.
@@ -27,39 +27,39 @@ pub enum FactoryError {
     Write {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the system.
         source: io::Error,
     },
-    /// A plan is wrong.
+    /// A plan is invalid.
     #[error("{}:{line}: {problem}", path.display())]
     Plan {
         /// The file of the plan.
         path: PathBuf,
-        /// The line, 1-based.
+        /// The 1-based line.
         line: usize,
         /// What was expected, what was found, and what to do.
         problem: String,
     },
-    /// A line of a file that a step wrote, or that a plan names, is wrong.
+    /// A line of a file that a step wrote, or that a plan names, is invalid.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// The line, 1-based.
+        /// The 1-based line.
         line: usize,
         /// What was expected, and what to do.
         problem: String,
     },
-    /// A link in the place of a file or directory of a build.
+    /// A symbolic link in place of a file or directory of a build.
     #[error("{}: is a link, which a build does not follow; remove it, or build in another directory with --out", .0.display())]
     Link(PathBuf),
-    /// Another process builds in the same directory.
+    /// Another process is building in the same directory.
     #[error(
         "{}: another `quarry data build` is at work here; wait for it, or build in another directory with --out",
         .0.display()
     )]
     InUse(PathBuf),
-    /// What a source names cannot be used.
+    /// The files of a source cannot be used.
     #[error("source {name}: {problem}")]
     Source {
         /// The name of the source in the plan.
@@ -67,10 +67,10 @@ pub enum FactoryError {
         /// What was expected, what was found, and what to do.
         problem: String,
     },
-    /// A step came to nothing that another step could work on.
+    /// A step has no output for other steps to work on.
     #[error("step {step}: {problem}")]
     Step {
-        /// The step.
+        /// The name of the step.
         step: String,
         /// What was expected, what was found, and what to do.
         problem: String,
@@ -81,7 +81,7 @@ pub enum FactoryError {
     /// A data set cannot be read or written.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// A method cannot score.
+    /// A method failed.
     #[error(transparent)]
     Method(#[from] EvalError),
     /// A model cannot be loaded or run.
@@ -90,10 +90,10 @@ pub enum FactoryError {
     /// Pairs cannot be judged.
     #[error(transparent)]
     Judging(#[from] AnnotateError),
-    /// A tool that the caller brought failed.
+    /// A callback of the caller failed.
     #[error(transparent)]
     Tool(Box<dyn Error + Send + Sync>),
-    /// The user asked to stop.
+    /// The user stopped.
     #[error("stopped; what is done is kept, and the same command goes on from there")]
     Stopped,
 }

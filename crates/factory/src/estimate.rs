@@ -1,4 +1,4 @@
-//! What having queries written would take, before anything is asked.
+//! Estimating the cost of writing queries in advance.
 
 use std::path::Path;
 
@@ -12,35 +12,35 @@ use crate::plan::{Plan, QueryKind};
 use crate::pool::POOL;
 use crate::step::{Step, directory_of};
 
-/// Tokens that prompts have beside code and summary, and that answers usually have: of summaries, queries, validations.
+/// Typical tokens of a prompt besides code and summary, and of answers: summaries, queries, validations.
 const PROMPT_TOKENS: f64 = 350.0;
 const SUMMARY_TOKENS: f64 = 60.0;
 const QUERY_TOKENS: f64 = 20.0;
 const VALIDATION_TOKENS: f64 = 60.0;
 
-/// Bytes of a token, and seconds of an answer, as they usually are.
+/// Typical bytes per token, and seconds per answer.
 const BYTES_PER_TOKEN: f64 = 4.0;
 const SECONDS_PER_ANSWER: f64 = 2.0;
 
-/// What having queries written would take, as it usually is. Answers that are kept already cost nothing.
+/// The typical cost of writing queries. Cached answers cost nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WrittenEstimate {
-    /// Functions that are summarized.
+    /// Number of functions to summarize.
     pub functions: u64,
-    /// Queries that are written.
+    /// Number of queries to write.
     pub queries: u64,
-    /// Questions, of summaries, queries and validations.
+    /// Number of questions for summaries, queries and validations.
     pub questions: u64,
     /// Tokens in both directions.
     pub tokens: u64,
-    /// Their price, where the plan has prices.
+    /// Their price, if the plan has prices.
     pub dollars: Option<f64>,
-    /// Time, with as many questions at once as the plan allows.
+    /// Duration in seconds, with as many concurrent questions as the plan allows.
     pub seconds: f64,
 }
 
-/// What the steps of a plan that have queries written would take; none where there are none to do, or the pool and the
-/// call graph are to be made first.
+/// The cost of the steps of a plan that write queries; `None` if there is nothing to write, or the pool and the call
+/// graph have not been built yet.
 ///
 /// # Errors
 /// When the pool or the call graph cannot be read.

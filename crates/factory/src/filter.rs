@@ -1,4 +1,4 @@
-//! Which code is kept: the filters of the papers, as functions of a record.
+//! Filters for code, from the papers, as functions of a record.
 
 use quarry_source::language_named;
 use quarry_text::identifiers;
@@ -7,12 +7,12 @@ use crate::english::is_english;
 use crate::record::{CodeKind, CodeRecord};
 use crate::snippet::{SnippetKind, snippet_kind};
 
-/// A rule by which code is kept or not.
+/// A rule for keeping code.
 #[derive(Debug, Clone, Copy)]
 pub struct Filter {
     /// Its name in plans.
     pub name: &'static str,
-    /// What it keeps, and who filters so.
+    /// What it keeps, and where it is from.
     pub about: &'static str,
     keeps: fn(&CodeRecord) -> bool,
 }
@@ -72,22 +72,22 @@ static FILTERS: &[Filter] = &[
     },
 ];
 
-/// The filter of which the card says what kinds it removed.
+/// The filter whose removed snippets are broken down by kind on the card.
 pub(crate) const SNIPPETS: &str = "snippets";
 
-/// What a snippet is; `None` for other code.
+/// The kind of a snippet; `None` for other code.
 pub(crate) fn kind_of_snippet(record: &CodeRecord) -> Option<SnippetKind> {
     let language = language_named(&record.language)?;
     (record.kind == CodeKind::Snippet).then(|| snippet_kind(language, record.text()))
 }
 
-/// The filters with what they keep, by the names that plans know.
+/// The names of the filters in plans, with what they keep.
 pub fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILTERS.iter().map(|filter| (filter.name, filter.about))
 }
 
 impl Filter {
-    /// The filter of a name.
+    /// The filter with a name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         FILTERS.iter().find(|filter| filter.name == name)
@@ -136,7 +136,7 @@ fn is_standard(record: &CodeRecord) -> bool {
     is_special || owner.is_some() && STANDARD_METHODS.contains(&name) || owner == Some(name)
 }
 
-/// Whether a documentation holds HTML images, links or addresses.
+/// Whether a documentation contains HTML images, links or URLs.
 fn has_special_tokens(documentation: &str) -> bool {
     let text = documentation.to_lowercase();
     ["<img", "<a ", "http://", "https://", "ftp://", "www."].iter().any(|token| text.contains(token))
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::function::{Origin, extract_records};
 
-    /// Whether each filter of `kept` keeps the first function of a text, and no other does.
+    /// Checks that exactly the filters in `kept` keep the first function of a text.
     #[track_caller]
     fn check(language: &str, text: &str, kept: &[&str]) {
         let source = SourceText::read(Path::new("a"), text.as_bytes().to_vec()).unwrap();
@@ -196,7 +196,7 @@ mod tests {
             "class A {\n /** Makes a thing. */\n A(int a) {\n  b = a;\n  c = a;\n }\n}\n",
             &["documented", "advtest", "cosqa"],
         );
-        // The value of a function within it is not its own.
+        // A return value of a nested function is not its own.
         check(
             "python",
             "def f(a):\n    \"\"\"Do a thing.\"\"\"\n    def g():\n        return a\n    g()\n",

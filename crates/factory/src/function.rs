@@ -1,4 +1,4 @@
-//! From the text of a file to records of its functions.
+//! Extracting records of functions from the text of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub struct Origin {
     pub source: String,
     /// The repository.
     pub repository: String,
-    /// The commit that it is read at.
+    /// The commit from which it is read.
     pub commit: Option<String>,
     /// Path of the file in the source.
     pub path: String,
@@ -28,7 +28,7 @@ pub struct Origin {
     pub license: Option<String>,
 }
 
-/// A function and what is known of its signature.
+/// A function with its signature.
 struct Definition {
     name: String,
     bytes: Range<usize>,
@@ -37,8 +37,8 @@ struct Definition {
     returns_value: Option<bool>,
 }
 
-/// The functions and methods of a file, those within others left out, in the order in which they stand there. None
-/// where the language has no syntax tree here.
+/// The functions and methods of a file, except nested ones, in their order in the file. Empty for languages without a
+/// grammar.
 #[must_use]
 pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -> Vec<CodeRecord> {
     if language.is_notebook() {
@@ -87,7 +87,7 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
     records
 }
 
-/// The functions and methods in the cells of a notebook. Each is read by itself: its cells lie between prose.
+/// The functions and methods in the cells of a notebook. Each is parsed separately: there is prose between cells.
 fn notebook_records(origin: &Origin, notebook: Language, text: &SourceText) -> Vec<CodeRecord> {
     let source = text.bytes();
     let (mut records, mut end) = (Vec::new(), 0);
@@ -112,9 +112,9 @@ fn notebook_records(origin: &Origin, notebook: Language, text: &SourceText) -> V
     records
 }
 
-/// A text that is a function, or a snippet where it is none or more than one.
+/// A text as a function, or as a snippet if it is none or more than one.
 pub(crate) fn record_of_text(origin: &Origin, language: Language, text: &str) -> CodeRecord {
-    // A language within markup needs its opening tag.
+    // Languages embedded in markup need their opening tag.
     let opened = |tag: &str| extract(origin, language, &format!("{tag}{text}"));
     let mut found = extract(origin, language, text);
     if found.is_empty() && Some(language) == language_named("php") && !text.contains("<?") {
@@ -127,13 +127,13 @@ pub(crate) fn record_of_text(origin: &Origin, language: Language, text: &str) ->
 }
 
 fn extract(origin: &Origin, language: Language, text: &str) -> Vec<CodeRecord> {
-    // Only names of notebooks can be refused.
+    // Only notebooks can be rejected, by name.
     SourceText::read("text".as_ref(), text.as_bytes().to_vec())
         .map(|text| extract_records(origin, language, &text))
         .unwrap_or_default()
 }
 
-/// A text that need not be a function, such as the code in an answer.
+/// A text that may not be a function, such as the code in an answer.
 pub(crate) fn snippet_record(origin: &Origin, language: Language, text: &str) -> CodeRecord {
     let (extraction, references) = extract_with_references(language, text.as_bytes(), &Limits::default());
     let n_lines = u32::try_from(text.lines().count().max(1)).unwrap_or(u32::MAX);
@@ -146,7 +146,7 @@ pub(crate) fn snippet_record(origin: &Origin, language: Language, text: &str) ->
     }
 }
 
-/// Comments with the code below them, as StatCodeSearch has them.
+/// Comments with the code below them, as in StatCodeSearch.
 pub(crate) fn block_records(
     origin: &Origin,
     language: Language,
@@ -166,7 +166,7 @@ pub(crate) fn block_records(
     blocks.into_iter().map(record).map(of_code).collect()
 }
 
-/// A record of which nothing is known but its place and its text.
+/// A record with only its location and its text.
 fn bare_record(
     origin: &Origin,
     language: Language,
@@ -206,7 +206,7 @@ fn as_written(call: &Call) -> String {
     }
 }
 
-/// What the imports of a file bind, with the full path of each.
+/// The names bound by the imports of a file, with the full path of each.
 fn bindings(language: Language, imports: &[Import]) -> BTreeMap<String, String> {
     let mut bindings = BTreeMap::new();
     for import in imports {
@@ -214,7 +214,7 @@ fn bindings(language: Language, imports: &[Import]) -> BTreeMap<String, String> 
         if import.names.is_empty() {
             let (name, path) = match &import.alias {
                 Some(alias) => (alias.as_str(), module.as_str()),
-                // `import a.b` binds `a` in Python, and the last part of a path elsewhere.
+                // `import a.b` binds `a` in Python, and the last part of a path in other languages.
                 None if language.name() == "python" => (head(module), head(module)),
                 None => (module.rsplit(['/', '.', ':']).next().unwrap_or_default(), module.as_str()),
             };
@@ -254,7 +254,7 @@ fn definitions(language: Language, source: &[u8]) -> Vec<Definition> {
     unknown.collect()
 }
 
-/// Those that lie in no other; they come in ascending order of their beginnings.
+/// The definitions that are not nested in another one; sorted by their beginnings.
 fn outermost(definitions: Vec<Definition>) -> Vec<Definition> {
     let mut end = 0;
     let is_outer = |definition: &Definition| {
@@ -265,7 +265,7 @@ fn outermost(definitions: Vec<Definition>) -> Vec<Definition> {
     definitions.into_iter().filter(is_outer).collect()
 }
 
-/// The unit that a function is, or the first part of it.
+/// The unit of a function, or the first part of it.
 fn unit_of<'u>(units: &'u [Unit], definition: &Definition) -> Option<&'u Unit> {
     let next = units.partition_point(|unit| unit.bytes.start <= definition.bytes.start);
     let unit = &units[next.checked_sub(1)?];
@@ -274,7 +274,7 @@ fn unit_of<'u>(units: &'u [Unit], definition: &Definition) -> Option<&'u Unit> {
     (is_function && definition.bytes.start < unit.bytes.end).then_some(unit)
 }
 
-/// Where the lines of a text begin.
+/// The offsets of the lines of a text.
 struct LineStarts(Vec<usize>);
 
 impl LineStarts {
@@ -283,7 +283,7 @@ impl LineStarts {
         Self(std::iter::once(0).chain(ends).collect())
     }
 
-    /// The line that a byte is on, from 0.
+    /// The 0-based line of a byte.
     fn index_of(&self, byte: usize) -> usize {
         self.0.partition_point(|start| *start <= byte) - 1
     }

@@ -1,4 +1,5 @@
-//! The call graph of all sources: which functions a function calls, and which of other packages (Query4Code, 2024).
+//! The call graph of all sources: the functions that a function calls, including those of other packages (Query4Code,
+//! 2024).
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,14 +16,14 @@ use crate::pool::write_json;
 use crate::record::CodeRecord;
 use crate::step::{Key, Step, sha256};
 
-/// Changes when the same records give another graph.
+/// Incremented when the same records lead to another graph.
 const VERSION: u32 = 1;
 
-/// Functions with what they call, callees first.
+/// Functions with their callees, callees first.
 pub(crate) const GRAPH: &str = "graph.jsonl";
-/// Functions of other packages, with how often they are called.
+/// Functions of other packages, with the number of calls.
 pub(crate) const APIS: &str = "apis.jsonl";
-/// Calls that were left out, as they lay on circles.
+/// Calls that were removed to break cycles.
 const REMOVED: &str = "removed.jsonl";
 const STATISTICS: &str = "statistics.json";
 
@@ -30,19 +31,19 @@ const STATISTICS: &str = "statistics.json";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) id: String,
-    /// Number of its source, and the first byte of its record there.
+    /// Index of its source, and byte offset of its record there.
     pub(crate) place: (usize, u64),
     /// 0 if it calls no function of its project.
     pub(crate) level: u32,
-    /// Ids of the functions that it calls, without calls that were left out.
+    /// Ids of the functions that it calls, without removed calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) callees: Vec<String>,
-    /// Functions of other packages that it calls, each once.
+    /// Functions of other packages that it calls, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) apis: Vec<String>,
-    /// Calls of functions of its project, all of them.
+    /// Total number of calls of functions of its project.
     pub(crate) project_calls: u64,
-    /// Calls of functions of other packages, all of them.
+    /// Total number of calls of functions of other packages.
     pub(crate) third_party_calls: u64,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct Node {
 pub(crate) struct Api {
     pub(crate) name: String,
     pub(crate) language: String,
-    /// Calls of it in all sources: its popularity.
+    /// Number of calls of it in all sources: its popularity.
     pub(crate) calls: u64,
 }
 
@@ -61,7 +62,7 @@ struct RemovedCall<'r> {
     callee: &'r str,
 }
 
-/// What the calls of all functions come to, beside the published numbers.
+/// Statistics of the calls of all functions, for comparison with the published numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Statistics {
     pub(crate) functions: u64,
@@ -76,9 +77,9 @@ pub(crate) struct Statistics {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallStatistics {
     pub(crate) calls: u64,
-    /// The maximum of a function.
+    /// Maximum number of a function.
     pub(crate) maximum: u64,
-    /// Functions with one or more.
+    /// Number of functions with one or more.
     pub(crate) functions: u64,
 }
 
@@ -90,13 +91,13 @@ impl CallStatistics {
     }
 }
 
-/// The step that makes the call graph of sources.
+/// The step that builds the call graph of sources.
 pub(crate) fn step(seed: u64, sources: &[&Key]) -> Step {
     Step::new("calls", VERSION, &(seed, sha256(RULES_TEXT.as_bytes())), sources)
 }
 
-/// Whether Query4Code leaves a function out: in tests, in a class within a class, with a name of Python's own, or
-/// without a body of its own.
+/// Whether Query4Code skips a function: in tests, in a nested class, with a special name of Python, or without a
+/// body.
 fn is_skipped(record: &CodeRecord) -> bool {
     if record.language != "python" {
         return false;
@@ -122,26 +123,27 @@ fn is_skipped(record: &CodeRecord) -> bool {
     })
 }
 
-/// A function while the graph is made.
+/// A function during construction of the graph.
 struct Function {
     id: String,
     place: (usize, u64),
     path: String,
-    /// What it is qualified by.
+    /// The qualification of its name.
     scope: String,
     apis: Vec<String>,
     project_calls: u64,
     third_party_calls: u64,
 }
 
-/// The functions of a project, by their own names.
+/// The functions of a project by their unqualified names.
 #[derive(Default)]
 struct Names {
     project: Project,
     by_name: HashMap<String, Vec<u32>>,
 }
 
-/// Writes the graph of all functions of the sources. What belongs to one repository is one project, whatever its source.
+/// Writes the graph of all functions of the sources. All files of a repository are one project, even from different
+/// sources.
 ///
 /// # Errors
 /// When records cannot be read, or the graph cannot be written.
@@ -261,18 +263,18 @@ pub(crate) fn write(
     .into())
 }
 
-/// Statistics of the graph in a step's directory.
+/// Reads the statistics of the graph from a step's directory.
 pub(crate) fn statistics(step: &Path) -> Result<Statistics, FactoryError> {
     crate::pool::read_json(&step.join(STATISTICS))
 }
 
-/// What a name is qualified by.
+/// The qualification of a name.
 fn scope_of(name: &str) -> &str {
     name.rfind(['.', ':']).map_or("", |end| &name[..end])
 }
 
-/// Of several functions of a name, the one that is nearest to a caller: in its class, in its file, in its directory, the
-/// first of its project. The published code does not say which one is meant.
+/// Of several functions with the same name, the one nearest to a caller: in its class, in its file, in its directory,
+/// or the first of its project. The published code does not specify which one is meant.
 fn nearest(caller: u32, candidates: &[u32], functions: &[Function]) -> Option<u32> {
     let caller = &functions[caller as usize];
     let directory = |path: &str| path.rfind('/').map_or(String::new(), |end| path[..end].to_owned());
@@ -347,7 +349,7 @@ mod tests {
         assert!(called["go"].contains(&"load".to_owned()));
         // Another repository is another project.
         assert!(called["far"].is_empty());
-        // `go` and `step` call each other: one of the calls is left out.
+        // `go` and `step` call each other: one of the calls is removed.
         assert_eq!(counts["calls removed from circles"], 1);
         assert_eq!(called["go"].contains(&"step".to_owned()) as u8 + called["step"].len() as u8, 1);
         let apis: Vec<Api> = jsonl::read_all(&out.join(APIS)).unwrap();

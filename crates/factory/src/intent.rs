@@ -4,15 +4,16 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// What a query may want.
+/// An intent of queries.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Category {
-    /// Its name.
+    /// The name of the category.
     pub name: String,
-    /// What such queries want.
+    /// Description of what such queries want.
     pub about: String,
-    /// What tells them; none for the category of those that no rule names, and for one that has no rule.
+    /// Keywords that indicate it; empty for the category of queries that no rule matches, and for one that has no
+    /// rule.
     #[serde(default)]
     pub keywords: Vec<String>,
 }
@@ -35,28 +36,28 @@ struct Matching {
 pub struct Finding<'i> {
     /// What it wants instead.
     pub category: &'i str,
-    /// The keyword that says so.
+    /// The matching keyword.
     pub keyword: &'i str,
 }
 
-/// The rules, ready to be matched.
+/// The compiled rules.
 #[derive(Debug)]
 pub struct Intents {
     categories: Vec<Category>,
-    /// Category, keyword and what they match.
+    /// Index of the category, index of the keyword, and pattern.
     rules: Vec<(usize, usize, Rule)>,
 }
 
 #[derive(Debug)]
 enum Rule {
-    /// Found anywhere.
+    /// Matches anywhere.
     Symbol(String),
-    /// Runs of words that follow each other, with a gap between two runs; each word in any of its forms.
+    /// Sequences of adjacent words, with a gap between two sequences; each word in any of its forms.
     Words(Vec<Vec<Vec<String>>>),
 }
 
 static BUILTIN: LazyLock<Intents> = LazyLock::new(|| {
-    // A test reads it.
+    // A test parses it.
     Intents::parse(include_str!("intent.toml"))
         .unwrap_or(Intents { categories: Vec::new(), rules: Vec::new() })
 });
@@ -68,16 +69,16 @@ impl Intents {
         &BUILTIN
     }
 
-    /// The text of the rules of CoSQA, as data.
+    /// The text of CoSQA's rules.
     #[must_use]
     pub fn builtin_text() -> &'static str {
         include_str!("intent.toml")
     }
 
-    /// Reads rules in the form of those built in.
+    /// Parses rules in the format of the built-in ones.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// What is wrong with the rules.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: IntentFile = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut rules = Vec::new();
@@ -95,13 +96,13 @@ impl Intents {
         Ok(Self { categories: file.category, rules })
     }
 
-    /// The categories, in their order.
+    /// The categories, in the order of the file.
     #[must_use]
     pub fn categories(&self) -> &[Category] {
         &self.categories
     }
 
-    /// Why a query does not look for code, by the first rule that says so; `None` where it does.
+    /// The first matching rule, which says why a query does not look for code; `None` if it does.
     #[must_use]
     pub fn find(&self, query: &str) -> Option<Finding<'_>> {
         let query = query.to_lowercase();
@@ -113,7 +114,7 @@ impl Intents {
     }
 }
 
-/// A word without the punctuation around it; that of names such as `c#` and `can't` stays.
+/// A word without surrounding punctuation, which is kept in names such as `c#` and `can't`.
 fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#' && c != '+')
 }
@@ -150,14 +151,14 @@ impl Rule {
     }
 }
 
-/// Where in `words` a run of words begins.
+/// The index in `words` at which a sequence of words occurs.
 fn position(run: &[Vec<String>], words: &[&str]) -> Option<usize> {
     let is_here =
         |words: &[&str]| run.iter().zip(words).all(|(forms, word)| forms.iter().any(|form| form == word));
     (0..(words.len() + 1).checked_sub(run.len())?).find(|start| is_here(&words[*start..]))
 }
 
-/// A word with its plural, its past and its form in -ing.
+/// A word with its plural, its past form and its form in -ing.
 fn forms(word: &str) -> Vec<String> {
     let mut forms = vec![word.to_owned()];
     let mut add = |stem: &str, endings: &[&str]| {
@@ -194,7 +195,7 @@ mod tests {
         let intents = Intents::parse(Intents::builtin_text()).unwrap();
         assert_eq!(intents.categories().len(), 7);
         let n_keywords: usize = intents.categories().iter().map(|category| category.keywords.len()).sum();
-        // The paper's `on/off` are two each here, and its last two rules are one and nine symbols.
+        // The paper's `on/off` are two keywords each here, and its last two rules are one keyword and nine symbols.
         assert_eq!(n_keywords, intents.rules.len());
         for category in intents.categories() {
             for keyword in &category.keywords {

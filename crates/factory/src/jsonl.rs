@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::FactoryError;
 
-/// Writes a record a line.
+/// Writes one record per line.
 pub(crate) struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
@@ -28,7 +28,7 @@ impl Writer {
             .map_err(FactoryError::write(&self.path))
     }
 
-    /// Ends the file, which is then on the disk.
+    /// Finishes the file and syncs it to disk.
     pub(crate) fn finish(self) -> Result<(), FactoryError> {
         self.file
             .into_inner()
@@ -38,10 +38,10 @@ impl Writer {
     }
 }
 
-/// Reads the records of a file in order, with the byte that each begins at.
+/// Reads the records of a file in order, with the byte offset of each.
 ///
 /// # Errors
-/// The first line that is not such a record, what `each` returns, or when the file cannot be read.
+/// The first line that is not such a record, an error of `each`, or when the file cannot be read.
 pub(crate) fn for_each<T: DeserializeOwned>(
     path: &Path,
     each: &mut dyn FnMut(T, u64) -> Result<(), FactoryError>,
@@ -83,7 +83,7 @@ fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &[u8]) -> Result<T
     })
 }
 
-/// Reads single records of a file by the bytes that they begin at.
+/// Reads single records of a file by their byte offsets.
 pub(crate) struct RandomReader {
     path: PathBuf,
     file: BufReader<File>,

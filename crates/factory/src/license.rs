@@ -1,4 +1,4 @@
-//! Licenses: what a text of one says, and whether a license permits sharing.
+//! Licenses: recognizing their texts, and whether they permit sharing.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -7,10 +7,11 @@ use spdx::detection::scan::Scanner;
 use spdx::detection::{Store, TextData};
 use spdx::{Expression, ParseMode, license_id};
 
-/// What stands for all licenses that let code be shared, changed and used for training without passing their own terms on.
+/// The name for all licenses that allow sharing, modifying and training on code without applying their terms to the
+/// result.
 pub(crate) const PERMISSIVE: &str = "permissive";
 
-/// They ask at most for the notice to be kept.
+/// Licenses that require at most to keep the notice.
 const PERMISSIVE_LICENSES: [&str; 33] = [
     "0BSD",
     "AFL-3.0",
@@ -47,19 +48,19 @@ const PERMISSIVE_LICENSES: [&str; 33] = [
     "Zlib",
 ];
 
-/// Bytes of a text of a license that are looked at, and of the head of a file.
+/// Maximum number of bytes examined of a license text, and of the head of a file.
 pub(crate) const MAX_TEXT_BYTES: u64 = 256 << 10;
 const HEAD_BYTES: usize = 4096;
 
-/// How similar a text has to be to that of a license.
+/// Minimum similarity of a text to a known license.
 const THRESHOLD: f32 = 0.9;
 
-/// Texts of licenses within one text that are told apart.
+/// Maximum number of licenses recognized in one text.
 const MAX_LICENSES: u16 = 5;
 
 static TEXTS: LazyLock<Store> = LazyLock::new(|| Store::load_inline().unwrap_or_default());
 
-/// The licenses of the texts in a file, as an SPDX expression: all of them hold. `None` where none is recognized.
+/// The licenses whose texts are in a file, as an SPDX expression joined by AND. `None` if none is recognized.
 pub(crate) fn detect(text: &str) -> Option<String> {
     let scanner =
         Scanner::new(&TEXTS).confidence_threshold(THRESHOLD).optimize(true).max_passes(MAX_LICENSES);
@@ -70,7 +71,7 @@ pub(crate) fn detect(text: &str) -> Option<String> {
     all_of(names)
 }
 
-/// The expression that says that all licenses hold.
+/// The SPDX expression that joins licenses by AND.
 pub(crate) fn all_of<'l>(licenses: impl IntoIterator<Item = &'l str>) -> Option<String> {
     let licenses: BTreeSet<&str> = licenses.into_iter().collect();
     let is_alone = licenses.len() == 1;
@@ -85,7 +86,7 @@ pub(crate) fn all_of<'l>(licenses: impl IntoIterator<Item = &'l str>) -> Option<
     (!terms.is_empty()).then(|| terms.join(" AND "))
 }
 
-/// The license that a file names in its first lines, as `SPDX-License-Identifier` does.
+/// The license in the first lines of a file, such as `SPDX-License-Identifier: MIT`.
 pub(crate) fn of_head(source: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(&source[..source.len().min(HEAD_BYTES)]);
     let (_, rest) = head.split_once("SPDX-License-Identifier:")?;
@@ -94,7 +95,7 @@ pub(crate) fn of_head(source: &[u8]) -> Option<String> {
     Expression::parse_mode(expression, ParseMode::LAX).ok().map(|_| expression.to_owned())
 }
 
-/// Whether a file holds the text of a license, by its name.
+/// Whether a file contains a license, by its name.
 pub(crate) fn is_license_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_lowercase();
     let stem = name.split(['.', '-', '_']).next().unwrap_or_default();
@@ -104,20 +105,21 @@ pub(crate) fn is_license_file(path: &str) -> bool {
     is_text && matches!(stem, "license" | "licence" | "copying" | "unlicense")
 }
 
-/// What is wrong with a text that should be an SPDX expression.
+/// Checks a text that should be an SPDX expression.
 ///
 /// # Errors
-/// What the grammar says.
+/// The error of the parser.
 pub(crate) fn check_expression(expression: &str) -> Result<(), String> {
     Expression::parse(expression).map(drop).map_err(|error| error.reason.to_string())
 }
 
-/// Whether a name stands for licenses in a plan.
+/// Whether a plan can use this name for a license or a group of licenses.
 pub(crate) fn is_known(name: &str) -> bool {
     name == PERMISSIVE || license_id(name).is_some()
 }
 
-/// Whether code under an SPDX expression may be taken where only some licenses are allowed. Unknown ones are not.
+/// Whether code under an SPDX expression may be used if only some licenses are allowed. An unknown license is not
+/// allowed.
 pub(crate) fn is_allowed(expression: Option<&str>, allowed: &[String]) -> bool {
     let Some(expression) = expression.and_then(|text| Expression::parse_mode(text, ParseMode::LAX).ok())
     else {

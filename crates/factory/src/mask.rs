@@ -33,7 +33,7 @@ struct Rule {
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| parse(RULES_TEXT).unwrap_or_default());
 
-/// The rules, as data: what masked texts depend on.
+/// The text of the rules, which is part of the versions of masked texts.
 pub(crate) const RULES_TEXT: &str = include_str!("mask.toml");
 
 fn parse(text: &str) -> Result<Vec<Rule>, String> {
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Vec<Rule>, String> {
     rules.collect()
 }
 
-/// A text with secrets and personal data masked; `counts` gets how many, by the names of rules.
+/// A text with secrets and personal data masked; their numbers are added to `counts` by the names of rules.
 pub(crate) fn masked<'t>(text: &'t str, counts: &mut BTreeMap<String, u64>) -> Cow<'t, str> {
     let lower = text.to_lowercase();
     let mut masked = Cow::Borrowed(text);

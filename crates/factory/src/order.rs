@@ -1,23 +1,22 @@
-//! The order in which functions are annotated: callees before callers (Query4Code, 2024, algorithm 1).
+//! The order in which functions are summarized: callees before callers (Query4Code, 2024, algorithm 1).
 //!
-//! Where functions call each other in a circle, one of the calls has to be left out. As in the paper it is drawn at
-//! random, but only among calls that lie on a circle, and each drawing stands by itself: it depends on the seed and the
-//! two functions, not on what else there is.
+//! In a cycle of calls, one of the calls has to be removed. As in the paper it is chosen at random, but only among
+//! calls on a cycle, and the choices are independent: each depends only on the seed and the two functions.
 
-/// Calls between functions, each function by its number: whom it calls.
+/// Calls between functions: for the index of each caller, the indices of its callees.
 pub(crate) type Calls = Vec<Vec<u32>>;
 
-/// An order of functions.
+/// An order of functions by level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// 0 for functions that call none, otherwise one more than the maximum of those that they call.
+    /// 0 for functions without callees, otherwise one more than the maximum level of their callees.
     pub(crate) levels: Vec<u32>,
-    /// Calls that were left out, as caller and callee, in the order in which they were.
+    /// Removed calls, as caller and callee, in the order of removal.
     pub(crate) removed: Vec<(u32, u32)>,
 }
 
-/// Removes calls until there are no circles, those first for which `draw` gives less, and orders the functions by those
-/// that are left.
+/// Removes calls until there are no cycles, those with lower values of `draw` first, and orders the functions by the
+/// remaining calls.
 pub(crate) fn order(calls: &mut Calls, draw: &dyn Fn(u32, u32) -> u64) -> Order {
     let mut removed = Vec::new();
     for (caller, callees) in (0..).zip(calls.iter_mut()) {
@@ -47,7 +46,7 @@ pub(crate) fn order(calls: &mut Calls, draw: &dyn Fn(u32, u32) -> u64) -> Order 
     Order { levels: levels(calls), removed }
 }
 
-/// One more than the maximum level of the callees; there are no circles.
+/// One more than the maximum level of the callees; `calls` must be acyclic.
 fn levels(calls: &Calls) -> Vec<u32> {
     let mut callers: Vec<Vec<u32>> = vec![Vec::new(); calls.len()];
     let mut open: Vec<usize> = calls.iter().map(Vec::len).collect();
@@ -74,7 +73,7 @@ const UNSEEN: u32 = u32::MAX;
 
 /// Finds strongly connected components (Tarjan, 1972), without recursion.
 struct Components {
-    /// Which set of nodes is looked at, by node.
+    /// The set that each node belongs to, for restricting the search.
     marks: Vec<u32>,
     mark: u32,
     index: Vec<u32>,
@@ -102,12 +101,12 @@ impl Components {
         self.marks[node as usize] == self.mark
     }
 
-    /// The components with more than one node of what is between some nodes.
+    /// The components with more than one node in the subgraph of some nodes.
     fn circles(&mut self, calls: &Calls, nodes: &[u32]) -> Vec<Vec<u32>> {
         self.mark(nodes);
         nodes.iter().for_each(|node| self.index[*node as usize] = UNSEEN);
         let (mut circles, mut stack, mut next) = (Vec::new(), Vec::new(), 0);
-        // Nodes that are being visited, with the number of the callee that comes next.
+        // Nodes being visited, with the index of the next callee.
         let mut path: Vec<(u32, usize)> = Vec::new();
         for &root in nodes {
             if self.index[root as usize] == UNSEEN {
@@ -167,7 +166,7 @@ mod tests {
         move |caller, callee| xxh3_64_with_seed(&[caller.to_le_bytes(), callee.to_le_bytes()].concat(), seed)
     }
 
-    /// Whether a call leads back to its caller, by looking everywhere.
+    /// Whether a call is on a cycle, by exhaustive search.
     fn is_on_circle(calls: &Calls, caller: u32, callee: u32) -> bool {
         let (mut seen, mut open) = (vec![false; calls.len()], vec![callee]);
         while let Some(node) = open.pop() {
@@ -202,12 +201,12 @@ mod tests {
                     assert!(is_before || found.removed.contains(&(caller, callee)), "{calls:?}");
                 }
             }
-            // A level is needed, not only sufficient.
+            // Levels are minimal.
             for (callees, level) in left.iter().zip(&found.levels) {
                 let needed = callees.iter().map(|callee| found.levels[*callee as usize] + 1).max();
                 assert_eq!(needed.unwrap_or(0), *level);
             }
-            // Nothing is removed that was on no circle when it was.
+            // Each removed call was on a cycle when it was removed.
             let mut before = calls.clone();
             for &(caller, callee) in &found.removed {
                 assert!(is_on_circle(&before, caller, callee), "{calls:?}");
@@ -222,7 +221,7 @@ mod tests {
         let circle = || vec![vec![1], vec![2], vec![0], vec![0]];
         let removed: std::collections::BTreeSet<(u32, u32)> =
             (0..100).flat_map(|seed| order(&mut circle(), &draw(seed)).removed).collect();
-        // The call from outside is never removed, and each of the circle is by some seed.
+        // The call from outside the cycle is never removed, and each call of the cycle is removed for some seed.
         assert_eq!(removed.into_iter().collect::<Vec<_>>(), [(0, 1), (1, 2), (2, 0)]);
     }
 

@@ -1,4 +1,4 @@
-//! Queries: from the documentation of the pool, or from a file.
+//! Queries from the documentation of the pool, or from a file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,26 +21,26 @@ use crate::pool::POOL;
 use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
 use crate::step::{Key, Step, hash_file, sha256};
 
-/// Changes when the same input and parameters give other queries.
+/// Incremented when the same input and parameters lead to other queries.
 const VERSION: u32 = 2;
 const MERGE_VERSION: u32 = 1;
 
-/// Maximum size of a file of queries that is text, in bytes.
+/// Maximum size of a text file of queries, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 30;
 
 /// The queries of a step.
 pub(crate) const QUERIES: &str = "queries.jsonl";
-/// Queries that a filter removed, with the rule that did.
+/// Queries that a filter removed, each with the rule that matched.
 const EXCLUDED: &str = "excluded.jsonl";
 
 #[derive(Serialize)]
 struct Identity {
     plan: QueryPlan,
-    /// Of what is drawn.
+    /// The random seed, if queries are sampled.
     seed: Option<u64>,
-    /// Stands for the file of queries.
+    /// Hash of the file of queries.
     content: Option<String>,
-    /// The rules of filters, where they are data.
+    /// The rules of filters that are data.
     rules: Option<String>,
 }
 
@@ -50,7 +50,7 @@ struct Excluded<'q> {
     rule: String,
 }
 
-/// The step that makes the queries of one source.
+/// The step that extracts the queries of one source.
 ///
 /// # Errors
 /// When the file of queries cannot be read.
@@ -60,14 +60,14 @@ pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, Fact
         None => None,
     };
     let rules = rules_of(plan);
-    // Where the file lies does not count.
+    // The path of the file is not part of the key.
     let seed = plan.maximum.map(|_| seed);
     let identity = Identity { plan: QueryPlan { path: None, ..plan.clone() }, seed, content, rules };
     let inputs = if plan.kind == QueryKind::Docstrings { vec![pool] } else { Vec::new() };
     Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &inputs))
 }
 
-/// Stands for a file, or the files of a directory.
+/// Hash of a file, or of the files of a directory.
 pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
     if path.is_dir() {
         let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
@@ -93,7 +93,7 @@ pub(crate) fn write(
         (QueryKind::Docstrings, _) => jsonl::for_each(&pool.join(POOL), &mut |record: CodeRecord, _| {
             let own_name = record.name.rsplit('.').next().unwrap_or_default();
             let text = match record.kind {
-                // The title of a question is a query as it stands.
+                // The title of a question is used unchanged as a query.
                 CodeKind::Snippet => Some(record.documentation),
                 _ => question(&record.documentation, own_name, plan.extent),
             };
@@ -108,7 +108,7 @@ pub(crate) fn write(
     finish(plan, seed, found, (BTreeMap::new(), Vec::new()), step)
 }
 
-/// The rules of the filters that a source of queries asks, as far as they are data.
+/// The rules of the filters used by a source of queries, if they are data.
 pub(crate) fn rules_of(plan: &QueryPlan) -> Option<String> {
     let rules: Vec<&str> = (plan.filters.iter())
         .filter_map(|filter| match filter.as_str() {
@@ -120,8 +120,8 @@ pub(crate) fn rules_of(plan: &QueryPlan) -> Option<String> {
     (!rules.is_empty()).then(|| rules.concat())
 }
 
-/// Filters and draws the queries of a source, and writes them with what was removed, also before: counts, and texts with
-/// the rules that removed them.
+/// Filters and samples the queries of a source, and writes them with the removed ones, including those removed
+/// before: counts, and texts with the rules that removed them.
 ///
 /// # Errors
 /// When they cannot be written.
@@ -166,7 +166,7 @@ pub(crate) fn finish(
     Ok(counts)
 }
 
-/// The rule by which a query is not taken, with the filter that it belongs to.
+/// The rule that rejects a query, with the filter that it belongs to.
 fn rule_against(
     text: &str,
     containing: &[String],
@@ -184,7 +184,8 @@ fn rule_against(
     Some((format!("intent {}", finding.category), format!("{}: {}", finding.category, finding.keyword)))
 }
 
-/// As many queries as asked for, by a hash of the text: a longer list keeps those of a shorter one. Order is kept.
+/// Selects at most `maximum` queries by a hash of the text, so that a larger selection includes a smaller one. The
+/// order is kept.
 fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<(String, Vec<String>)> {
     let mut order: Vec<(u64, usize)> = (queries.iter().enumerate())
         .map(|(number, (text, _))| (xxh3_64_with_seed(text.as_bytes(), seed), number))
@@ -201,7 +202,7 @@ fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<
         .collect()
 }
 
-/// Queries with distinct texts, in the order in which they came.
+/// Queries with distinct texts, in the original order.
 #[derive(Default)]
 pub(crate) struct Found {
     queries: Vec<(String, Vec<String>)>,
@@ -224,7 +225,7 @@ impl Found {
         self.queries[place].1.extend(code);
     }
 
-    /// The same with secrets and personal data masked; queries that differ in these alone become one.
+    /// The same with secrets and personal data masked; queries that become equal are merged.
     fn masked(self, counts: &mut BTreeMap<String, u64>) -> Self {
         let (mut masked, mut n_masked) = (Self { n_read: self.n_read, ..Self::default() }, BTreeMap::new());
         for (text, codes) in self.queries {
@@ -241,15 +242,15 @@ impl Found {
     }
 }
 
-/// Looks at the file of queries, where a plan names one.
+/// Checks the file of queries, if a plan names one.
 ///
 /// # Errors
-/// When it cannot be read, or holds no queries.
+/// When it cannot be read, or contains no queries.
 pub(crate) fn check(plan: &QueryPlan) -> Result<(), FactoryError> {
     plan.path.as_deref().map_or(Ok(()), check_file)
 }
 
-/// Whether a file can hold queries, as far as its first record tells; of text, all of it.
+/// Whether a file can contain queries, judging by its first record; a text file is read completely.
 fn check_file(path: &Path) -> Result<(), FactoryError> {
     if is_text(path) {
         read_text(path)?;
@@ -282,10 +283,10 @@ fn read_text(path: &Path) -> Result<String, FactoryError> {
     })
 }
 
-/// The queries of a file, in their order: of text (`.txt`) a line each, else what a format of data sets holds.
+/// The queries of a file, in order: one per line of a text file (`.txt`), otherwise those of a data set format.
 ///
 /// # Errors
-/// When it cannot be read, or is in no format of queries or pairs.
+/// When it cannot be read, or is not in a format of queries or pairs.
 pub fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryError> {
     if is_text(path) {
         read_text(path)?.lines().for_each(each);
@@ -303,12 +304,12 @@ pub fn read_file(path: &Path, each: &mut dyn FnMut(&str)) -> Result<(), FactoryE
     Ok(())
 }
 
-/// The step that joins the queries of all sources.
+/// The step that merges the queries of all sources.
 pub(crate) fn merge_step(sources: &[&Key]) -> Step {
     Step::new("merge", MERGE_VERSION, &(), sources)
 }
 
-/// Writes the queries of all sources, each text once; of the same text the codes of all sources belong to it.
+/// Writes the queries of all sources without duplicate texts; a query's codes are those of all sources that have it.
 ///
 /// # Errors
 /// When queries cannot be read or written, or there are none.

@@ -1,26 +1,26 @@
-//! What a snippet is that somebody posted: code of its language, or one of the kinds that CoSQA+ removed by Guesslang.
+//! Classifying posted snippets: code of their language, or one of the kinds that CoSQA+ removed with Guesslang.
 //!
-//! Here the grammars decide instead of a model: code of a language is what its grammar parses.
+//! Here grammars decide instead of a model: text is code of a language if its grammar can parse it.
 
 use quarry_source::{Language, Limits, extract_within, language_named};
 
-/// What a snippet is.
+/// The kind of a snippet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnippetKind {
     /// Code of its language.
     Code,
-    /// Code that is cut off or leaves something out.
+    /// Truncated code, or code with omissions.
     Incomplete,
-    /// Nothing that a grammar knows: output, prose, data.
+    /// Text that no grammar can parse: output, prose, data.
     Irrelevant,
     /// Code of another language.
     OtherLanguage,
-    /// A session at a prompt, with what was typed and what came.
+    /// A session at a prompt, with input and output.
     Transcript,
 }
 
 impl SnippetKind {
-    /// Its name in cards.
+    /// The name in data cards.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Code => "code",
@@ -32,14 +32,14 @@ impl SnippetKind {
     }
 }
 
-/// Languages whose grammars refuse most other texts. Those of shells and Ruby take prose for calls.
+/// Languages whose grammars reject most other texts. Those of shells and Ruby parse prose as calls.
 const OTHER_LANGUAGES: [&str; 9] =
     ["python", "javascript", "java", "c", "cpp", "csharp", "go", "rust", "typescript"];
 
-/// Beginnings of lines that a prompt made.
+/// Prefixes of lines after a prompt.
 const PROMPTS: [&str; 9] = [">>> ", "$ ", "In [", "Out[", "irb(", "mysql> ", "sqlite> ", "C:\\", "scala> "];
 
-/// What a snippet is that is said to be in a language.
+/// The kind of a snippet that is supposed to be in a language.
 pub(crate) fn snippet_kind(language: Language, text: &str) -> SnippetKind {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_prompt = |line: &&&str| PROMPTS.iter().any(|prompt| line.trim_start().starts_with(prompt));
@@ -49,7 +49,7 @@ pub(crate) fn snippet_kind(language: Language, text: &str) -> SnippetKind {
     }
     let Some(first_error) = first_error(language, text) else { return SnippetKind::Code };
     let mut others = OTHER_LANGUAGES.iter().filter_map(|name| language_named(name));
-    // A line alone is code of many languages.
+    // A single line may be code in many languages.
     if lines.len() > 1
         && others.any(|other| other.family() != language.family() && self::first_error(other, text).is_none())
     {
@@ -63,13 +63,13 @@ pub(crate) fn snippet_kind(language: Language, text: &str) -> SnippetKind {
     SnippetKind::Irrelevant
 }
 
-/// The first line that the grammar of a language does not understand, 1-based.
+/// The 1-based line of the first syntax error.
 fn first_error(language: Language, text: &str) -> Option<u32> {
     let extraction = extract_within(language, text.as_bytes(), &Limits::default());
     extraction.diagnostics.iter().map(|diagnostic| diagnostic.line).min()
 }
 
-/// How many brackets are opened more often than closed.
+/// The number of opening brackets minus that of closing brackets.
 fn opened(text: &str) -> i64 {
     text.chars()
         .map(|c| match c {

@@ -1,4 +1,4 @@
-//! Steps of a build: directories that are named by what they depend on, and are there whole or not at all.
+//! Steps of a build: directories named by the hash of their dependencies, which are created atomically.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -11,36 +11,36 @@ use sha2::{Digest, Sha256};
 
 use crate::error::FactoryError;
 
-/// Beginning of the names of what is not whole yet.
+/// Prefix of the names of incomplete directories and files.
 const PARTIAL: &str = ".partial-";
 
-/// The file in a step's directory that says what it is.
+/// The file in a step's directory that describes it.
 const DESCRIPTION: &str = "step.json";
 
-/// Stands for all that a step's output depends on.
+/// Hash of everything that a step's output depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key(String);
 
 impl Key {
-    /// The 32 hexadecimal digits that name the step's directory.
+    /// The 32 hexadecimal digits that are the name of the step's directory.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What a step is and came to.
+/// A step with its counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What it is called in its plan, such as `pool` or `queries docstrings`.
+    /// Its name in the build, such as `pool` or `queries docstrings`.
     pub name: String,
-    /// Changes when the program does the same step otherwise.
+    /// Incremented when the program's implementation of the step changes.
     pub version: u32,
-    /// The parameters of the plan, and what identifies what they name.
+    /// The parameters of the plan, with hashes of the files that they name.
     pub parameters: Value,
-    /// The steps that it reads.
+    /// The steps whose output it reads.
     pub inputs: Vec<Key>,
-    /// Numbers that say what it came to, in the order of their names.
+    /// Counts that summarize the output, by name.
     #[serde(default)]
     pub counts: BTreeMap<String, u64>,
     /// The files of its output by their paths in its directory, `/` between parts.
@@ -48,17 +48,17 @@ pub struct Step {
     pub files: BTreeMap<String, OutputFile>,
 }
 
-/// What a file of a step's output is known by.
+/// Size and hash of a file of a step's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
-    /// Its length.
+    /// Size in bytes.
     pub bytes: u64,
-    /// SHA-256 of its content, in hexadecimal digits.
+    /// SHA-256 of its content, in hexadecimal.
     pub sha256: String,
 }
 
 impl Step {
-    /// A step that is to be done.
+    /// A step that has not been done yet.
     pub(crate) fn new(
         name: impl Into<String>,
         version: u32,
@@ -75,22 +75,22 @@ impl Step {
         }
     }
 
-    /// Stands for it. What a step is called, and what it came to, does not count.
+    /// Its key. The name, except for its first word, and the counts are not part of it.
     #[must_use]
     pub fn key(&self) -> Key {
-        // What a step does is the first word of its name.
+        // The first word of the name is the kind of step.
         let kind = self.name.split(' ').next().unwrap_or_default();
         let described = serde_json::json!([kind, self.version, self.parameters, self.inputs]);
         Key(hexadecimal(&Sha256::digest(described.to_string()))[..32].to_owned())
     }
 }
 
-/// SHA-256 in hexadecimal digits.
+/// SHA-256 in hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-/// SHA-256 of a regular file, in hexadecimal digits; one block of it is in memory at a time.
+/// SHA-256 of a regular file, in hexadecimal, read in blocks.
 pub(crate) fn hash_file(path: &Path) -> Result<String, FactoryError> {
     let read = || FactoryError::read(path);
     let mut file = quarry_files::open_regular(path).map_err(read())?;
@@ -107,19 +107,19 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The directory of a build. One process at a time works in it.
+/// The directory of a build, used by one process at a time.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// The system takes the lock back when the process ends, however it does.
+    /// The system releases the lock when the process ends, however it ends.
     _lock: File,
 }
 
 impl Store {
-    /// A directory, made if there is none; what a killed process left half-written is removed.
+    /// Opens the directory, creating it if necessary; removes incomplete output of a killed process.
     ///
     /// # Errors
-    /// When it cannot be made, or another process works in it.
+    /// When it cannot be created, or another process is using it.
     pub fn open(root: &Path) -> Result<Self, FactoryError> {
         for directory in [root.to_owned(), root.join("steps"), root.join("work"), root.join("exports")] {
             make_directory(&directory)?;
@@ -143,21 +143,21 @@ impl Store {
         Ok(Self { root: root.to_owned(), _lock: lock })
     }
 
-    /// Where a step keeps what it needs to go on after it was killed.
+    /// The directory in which a step stores its state for resuming.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     fn workspace(&self, key: &Key) -> Result<PathBuf, FactoryError> {
         let directory = self.root.join("work").join(key.as_str());
         make_directory(&directory)?;
         Ok(directory)
     }
 
-    /// Does a step unless it is done: `work` writes its output into the first directory, which then gets its name, and
-    /// returns what it came to; the second one is kept until then, and is what it goes on from after it was killed.
+    /// Does a step unless it is done: `work` writes its output to the first directory, which is renamed when
+    /// complete, and returns the counts; the second directory is kept until then, for resuming an interrupted step.
     ///
     /// # Errors
-    /// What `work` returns, or when the output cannot be written.
+    /// An error of `work`, or when the output cannot be written.
     pub(crate) fn run(
         &self,
         step: Step,
@@ -174,7 +174,7 @@ impl Store {
         let counts = match work(&partial, &workspace) {
             Ok(counts) => counts,
             Err(error) => {
-                // Nothing half-written is left, whatever the reason.
+                // No incomplete output is left, whatever the reason.
                 let _ = fs::remove_dir_all(&partial);
                 return Err(error);
             }
@@ -182,7 +182,7 @@ impl Store {
         let step = Step { counts, files: files_of(&partial)?, ..step };
         let text = serde_json::to_vec_pretty(&step).unwrap_or_default();
         write_file(&partial.join(DESCRIPTION), &text)?;
-        // What stands in its place is not a step, or it would have been found.
+        // The existing directory is not a valid step; otherwise it would have been found.
         if target.exists() {
             remove(&target)?;
         }
@@ -191,7 +191,7 @@ impl Store {
         Ok((step, false))
     }
 
-    /// Copies the output of a step to `path`, which appears whole or not at all in the place of what is there.
+    /// Copies the output of a step to `path` atomically, replacing an existing directory.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -209,8 +209,8 @@ impl Store {
     }
 }
 
-/// Makes a directory of a build where there is none. What is built may lie in a tree of strangers, whose links lead
-/// anywhere.
+/// Creates a directory of a build if it does not exist. The build may be in an untrusted tree, whose symbolic links
+/// may point anywhere.
 fn make_directory(path: &Path) -> Result<(), FactoryError> {
     refuse_link(path)?;
     fs::create_dir_all(path).map_err(FactoryError::write(path))
@@ -227,7 +227,7 @@ pub(crate) fn directory_of(root: &Path, key: &Key) -> PathBuf {
     root.join("steps").join(key.as_str())
 }
 
-/// A step that is done, by its key: all of its files are there, and as long as they were.
+/// The finished step with a key, if all of its files exist with the recorded sizes.
 pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
     let directory = directory_of(root, key);
     let text = fs::read(directory.join(DESCRIPTION)).ok()?;
@@ -240,7 +240,7 @@ pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
         .filter(|step: &Step| step.key() == *key && step.files.iter().all(is_there))
 }
 
-/// The files below a directory, without the description of a step.
+/// The files below a directory, except the description of a step.
 pub(crate) fn files_of(directory: &Path) -> Result<BTreeMap<String, OutputFile>, FactoryError> {
     let (mut files, mut open) = (BTreeMap::new(), vec![(directory.to_owned(), String::new())]);
     while let Some((directory, prefix)) = open.pop() {
@@ -279,7 +279,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), FactoryError> {
     Ok(())
 }
 
-/// Writes a file that appears whole or not at all.
+/// Writes a file atomically.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), FactoryError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let partial = path.with_file_name(format!("{PARTIAL}{name}"));

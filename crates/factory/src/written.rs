@@ -1,4 +1,4 @@
-//! Queries that a model writes for functions, each validated in reverse: does the function answer the query that was
+//! Queries that a model writes for functions, with reverse validation: does the function answer the query that was
 //! written for it (Query4Code, 2024, section 3)?
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,16 +18,16 @@ use crate::query::{Found, finish};
 use crate::record::id_of;
 use crate::step::{Key, Step};
 
-/// Changes when the same answers give other queries.
+/// Incremented when the same answers lead to other queries.
 const VERSION: u32 = 1;
 
-/// Everything that was written, kept or not.
+/// All written queries, kept or not.
 pub(crate) const WRITTEN: &str = "written.jsonl";
 
 const QUERY_WRITER: &str = "query-writer";
 const VALIDATOR: &str = "query4code";
 
-/// Scores of reverse validation whose queries are kept: classes 1 and 2 of the paper.
+/// Scores in reverse validation of queries that are kept: classes 1 and 2 of the paper.
 const KEPT_SCORES: [u8; 2] = [3, 2];
 
 #[derive(Debug, Deserialize)]
@@ -39,26 +39,26 @@ struct StyleRules {
 static STYLES: LazyLock<BTreeMap<String, StyleRules>> =
     LazyLock::new(|| toml::from_str(include_str!("styles.toml")).unwrap_or_default());
 
-/// Names of the styles that queries can be written in.
+/// Names of the styles in which queries can be written.
 pub(crate) fn styles() -> Vec<&'static str> {
     STYLES.keys().map(String::as_str).collect()
 }
 
-/// A query that was written, with all that is known of it.
+/// A written query, with its validation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WrittenQuery {
     pub(crate) code_id: String,
     pub(crate) style: String,
     pub(crate) query: String,
-    /// Id of a query with this text.
+    /// Id of the query with this text.
     pub(crate) query_id: String,
     pub(crate) summary: String,
     /// How well the function answers it, from 0 to 3.
     pub(crate) score: u8,
-    /// 1 for the score 3, to 4 for 0: the classes of the paper.
+    /// 1 for score 3, up to 4 for score 0: the classes of the paper.
     pub(crate) class: u8,
     pub(crate) explanation: String,
-    /// Functions of its project that the summary was written with.
+    /// Number of functions of the project whose summaries were shown.
     pub(crate) callees: u64,
     pub(crate) project_calls: u64,
     pub(crate) third_party_calls: u64,
@@ -74,7 +74,7 @@ struct Identity<'p> {
     rules: Option<String>,
 }
 
-/// The step that has queries written.
+/// The step that writes queries.
 ///
 /// # Errors
 /// When a prompt cannot be read.
@@ -100,7 +100,7 @@ pub(crate) fn step(
 /// Writes and validates queries for the functions of a pool that have summaries.
 ///
 /// # Errors
-/// When something cannot be read or written, a question fails, or the user wants no more.
+/// When a file cannot be read or written, a question fails, or the user stopped.
 pub(crate) fn write(
     plan: &QueryPlan,
     seed: u64,
@@ -189,11 +189,11 @@ pub(crate) fn write(
     counts.insert("functions".into(), targets.len() as u64);
     counts.insert("written".into(), tasks.len() as u64);
     counts.insert("valid".into(), n_kept);
-    // Functions were drawn, not queries.
+    // Functions were sampled, not queries.
     finish(&QueryPlan { maximum: None, ..plan.clone() }, seed, found, (counts, excluded), step)
 }
 
-/// A query with its code and the summary of that, as Query4Code trains on them.
+/// A query with its code and the code's summary, on which Query4Code trains.
 #[derive(Serialize)]
 struct Triple<'t> {
     query: &'t str,
@@ -202,17 +202,17 @@ struct Triple<'t> {
     url: &'t str,
 }
 
-/// What is exported of written queries, for each pair that answers and whose query was written for its code.
+/// The kind of export of written queries: one entry for each positive pair whose query was written for its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extract {
-    /// The summary in the place of the query.
+    /// The summary in place of the query.
     Summaries,
     /// Query, summary and code.
     Triples,
 }
 
 impl Extract {
-    /// The extract that an export format is.
+    /// The extract with the name of an export format.
     pub(crate) fn named(format: &str) -> Option<Self> {
         match format {
             "query4code-summaries" => Some(Self::Summaries),
@@ -241,7 +241,7 @@ pub(crate) fn summaries(
     Ok(summaries)
 }
 
-/// Writes the pairs of a part as Query4Code has them; how many there are. A summary stands there once for each code.
+/// Writes the pairs of a part in Query4Code's format; returns their number. A summary occurs once per code.
 ///
 /// # Errors
 /// When pairs cannot be read or written.

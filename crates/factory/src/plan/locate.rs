@@ -1,17 +1,17 @@
-//! Where an entry stands in a file of TOML.
+//! Finding the line of an entry in a TOML file.
 
 use toml::de::{DeTable, DeValue};
 
-/// A step on the way to an entry.
+/// A segment of the path to an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum At {
-    /// An entry of a table.
+    /// A key of a table.
     Key(&'static str),
-    /// An item of an array, from 0.
+    /// A 0-based index in an array.
     Item(usize),
 }
 
-/// The line, 1-based, of an entry, or of the innermost thing around it that is there.
+/// The 1-based line of an entry, or of its innermost ancestor that exists.
 pub(super) fn line_of(text: &str, path: &[At]) -> usize {
     let Ok(document) = DeTable::parse(text) else { return 1 };
     let mut begin = 0;

@@ -8,11 +8,11 @@ use quarry_files::read_regular_text;
 /// Maximum size of a table, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The licenses of projects by name: a line `PROJECT<tab>LICENSE` for each, an SPDX expression or nothing where it is
-/// unknown. Empty lines, and those that begin with `#`, do not count.
+/// Reads the licenses of projects by name: a line `PROJECT<tab>LICENSE` for each, with an SPDX expression or nothing
+/// if unknown. Blank lines and those that begin with `#` are ignored.
 ///
 /// # Errors
-/// When the table cannot be read, or a line is wrong: what was expected, and what to do.
+/// When the table cannot be read, or a line is invalid: what was expected, and what to do.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, String>, String> {
     let text = read_regular_text(path, MAX_BYTES).map_err(|error| {
         format!("{}: cannot be read: {error}; expected a table of projects", path.display())

@@ -43,7 +43,7 @@ fn what_is_shared_is_permissive_unless_the_plan_says_otherwise() {
     assert_eq!(open(&own).unwrap().pool.licenses, ["MPL-2.0"]);
 }
 
-/// A plan with one text in the place of another is refused at a line, with these words.
+/// Replaces a text of the plan, and checks the line and the message of the error.
 #[track_caller]
 fn check(from: &str, to: &str, line: usize, expected: &[&str]) {
     assert!(PLAN.contains(from), "{from}");
@@ -159,7 +159,7 @@ fn links_that_lead_out_of_the_directory_of_a_plan_are_refused() {
     assert!(error.contains("plan.toml:6: ") && error.contains("leads out of the directory"), "{error}");
 }
 
-/// The entries that a table may have, as the error about another one lists them.
+/// The entries allowed in a table, as listed in the error about an unknown one.
 fn known_entries(table: &str) -> Vec<String> {
     let surprise = match table {
         "" => format!("surprise = 1\n{PLAN}"),

@@ -1,4 +1,4 @@
-//! A tar or zip archive. It may come from anybody: nothing of it is written to a disk, what does not fit is refused.
+//! A tar or zip archive. It is untrusted: nothing is written to disk, and violations of the limits are rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -21,52 +21,52 @@ use crate::license::{MAX_TEXT_BYTES, is_license_file};
 use crate::plan::SourcePlan;
 use crate::step::hash_file;
 
-/// Files and directories of an archive.
+/// Maximum number of files and directories of an archive.
 const MAX_ENTRIES: usize = 5_000_000;
 
-/// Bytes of a path, and of the headers of tar that hold longer ones.
+/// Maximum length of a path in bytes, and of tar headers that contain longer ones.
 const MAX_PATH_BYTES: u64 = 64 << 10;
 
-/// An archive unpacks to this many times its length at most, and to this many bytes in any case. Source code is seldom
-/// packed to a tenth of its length.
+/// Maximum ratio of unpacked to packed size, and maximum unpacked size in bytes. Source code rarely compresses to
+/// less than a tenth.
 const MAX_RATIO: u64 = 100;
 const ALWAYS_ALLOWED_BYTES: u64 = 64 << 20;
 
-/// Texts of licenses that are in memory at the same time.
+/// Number of license texts in memory at a time.
 const MAX_LICENSES: usize = 100;
 
-/// An archive that was looked through.
+/// An archive whose entries were listed.
 pub(super) struct Archive<'p> {
     reading: Reading<'p>,
     hash: String,
     stamp: Stamped,
-    /// The directory that everything is in, with a `/`; empty where there is none.
+    /// The common top-level directory with a trailing `/`; empty if there is none.
     top: String,
     limits: Limits,
 }
 
-/// How long an archive may be.
+/// Limits on the size of an archive.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     unpacked: u64,
 }
 
-/// A file of an archive, or something else in it.
+/// A file of an archive, or another kind of entry.
 enum Entry {
     File { path: String, content: Unpacked },
     Link,
 }
 
 enum Unpacked {
-    /// It was not asked for.
+    /// Not requested.
     Skipped,
     Bytes(Vec<u8>),
     TooLong,
-    /// Encrypted, or packed by a method that is not known here.
+    /// Encrypted, or compressed with an unsupported method.
     Unreadable,
 }
 
-/// Why an archive is refused.
+/// Why an archive is rejected.
 enum Refused {
     Read(io::Error),
     Odd(String),
@@ -85,7 +85,7 @@ impl From<zip::result::ZipError> for Refused {
     }
 }
 
-/// How long the file at a path may be that is wanted.
+/// The size limit of a requested file by its path; `None` for files that are not requested.
 type Wanted<'w> = dyn Fn(&str) -> Option<u64> + 'w;
 type TakeEntry<'t> = dyn FnMut(Entry) -> Result<(), Refused> + 't;
 
@@ -106,7 +106,7 @@ impl<'p> Archive<'p> {
                     texts.insert(path.clone(), bytes);
                 }
                 n_wanted += usize::from(max_bytes_of_member(&path, &options).is_some());
-                // Two suffice to tell that there is no common one.
+                // Two suffice to know that there is no common one.
                 if tops.len() < 2 {
                     tops.insert(path.split_once('/').map(|(top, _)| top.to_owned()));
                 }
@@ -179,8 +179,8 @@ impl Content for Archive<'_> {
     }
 }
 
-/// Gives all entries to `each`, with the contents of those files that are wanted; the commit that git noted when it
-/// packed the archive.
+/// Calls `each` with all entries, including the contents of requested files; returns the commit that git recorded
+/// when it created the archive.
 fn for_each_entry(
     path: &Path,
     limits: Limits,
@@ -217,7 +217,7 @@ fn of_zip(
     let commit = commit_in(&String::from_utf8_lossy(archive.comment()));
     let mut left = limits.unpacked;
     for number in 0..archive.len() {
-        // Unpacked here, not by the crate, so that it needs no other packages.
+        // Decompressed here, not by the crate, to save dependencies.
         let entry = archive.by_index_raw(number)?;
         let path = checked_path(String::from_utf8_lossy(entry.name_raw()).into_owned())?;
         if entry.is_dir() {
@@ -232,7 +232,7 @@ fn of_zip(
         let content = match wanted(&path) {
             None => Unpacked::Skipped,
             Some(_) if entry.encrypted() || !is_known => Unpacked::Unreadable,
-            // What the archive says of the length need not be true: what comes is counted.
+            // The size stated in the archive may be false: actual bytes are counted.
             Some(limit) => {
                 let expected = entry.crc32();
                 let unpacked: Box<dyn Read> = match method {
@@ -256,7 +256,7 @@ fn of_zip(
     Ok(commit)
 }
 
-/// Reads up to a limit, and checks the sum of what was read.
+/// Reads up to a limit, and verifies the checksum.
 fn read_up_to(
     mut reader: CrcReader<Box<dyn Read + '_>>,
     limit: u64,
@@ -280,7 +280,7 @@ fn of_tar(
 ) -> Result<Option<String>, Refused> {
     let mut archive = tar::Archive::new(reader);
     let (mut commit, mut name, mut is_tar) = (None, None, false);
-    // Raw: headers that hold long names are read here, up to a limit.
+    // Raw: headers that contain long names are read here, up to a limit.
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry.map_err(|error| match (is_tar, error.kind()) {
             (false, io::ErrorKind::Other) => Refused::Odd(format!("expected a tar or zip archive: {error}")),
@@ -331,7 +331,7 @@ fn of_tar(
                 each(Entry::File { path, content })?;
             }
             EntryType::Directory => name = None,
-            // Links, devices, pipes, and files with gaps.
+            // Links, devices, pipes, and sparse files.
             _ => {
                 name = None;
                 each(Entry::Link)?;
@@ -341,7 +341,7 @@ fn of_tar(
     Ok(commit)
 }
 
-/// The value of a key in a header of tar.
+/// The value of a key in a tar extension header.
 fn extension(header: &[u8], key: &str) -> Option<String> {
     let extensions = tar::PaxExtensions::new(header).flatten();
     let found = extensions.filter(|extension| extension.key() == Ok(key)).last()?;
@@ -354,7 +354,7 @@ fn commit_in(comment: &str) -> Option<String> {
     is_commit.then(|| comment.to_ascii_lowercase())
 }
 
-/// A path below the directory that an archive would be unpacked in.
+/// Checks that a path stays inside the directory where the archive would be unpacked.
 fn checked_path(path: String) -> Result<String, Refused> {
     let path = path.replace('\\', "/");
     let is_outside = path.starts_with('/')
@@ -378,7 +378,7 @@ fn bomb(limits: Limits) -> Refused {
     ))
 }
 
-/// A reader that ends with an error after too many bytes.
+/// A reader that returns an error after too many bytes.
 struct Bounded<R> {
     reader: R,
     limits: Limits,

@@ -1,4 +1,4 @@
-//! The codes of a data set, such as CodeSearchNet's functions, in any format that can be converted.
+//! The codes of a data set, such as CodeSearchNet's functions, in any supported format.
 
 use std::slice;
 
@@ -15,26 +15,26 @@ use crate::plan::SourcePlan;
 use crate::query::content_hash;
 use crate::record::CodeRecord;
 
-/// Codes that are in memory at the same time.
+/// Number of codes in memory at a time.
 const CODES_AT_ONCE: usize = 4096;
 
-/// Formats in which the text that a code is paired with is its documentation, by the beginnings of their names.
+/// Prefixes of the names of formats in which a code's paired text is its documentation.
 const DOCUMENTED: [&str; 2] = ["codesearchnet", "advtest"];
 
-/// A data set whose files were looked at.
+/// A data set whose files were listed.
 pub(super) struct DataSet<'p> {
     plan: &'p SourcePlan,
     sources: Vec<Source>,
     hash: String,
 }
 
-/// A code as it stands in a data set.
+/// A code in a data set.
 struct Code {
     origin: Origin,
     language: Language,
     name: Option<String>,
     documentation: Option<String>,
-    /// First line in its file, where that is known.
+    /// First line in its file, if known.
     line: u32,
     text: String,
 }
@@ -46,7 +46,7 @@ impl<'p> DataSet<'p> {
         Ok(Self { plan, sources, hash })
     }
 
-    /// A code of a record; `None` where the record holds none, with the reason where that is worth counting.
+    /// The code of a record; `None` if it has none, or an error with the reason if that should be counted.
     fn code(&self, source: &Source, record: Record, number: u64) -> Option<Result<Code, &'static str>> {
         let is_documented = DOCUMENTED.iter().any(|name| source.format.name.starts_with(name));
         let place = || format!("{}:{number}", source.path.file_name().unwrap_or_default().to_string_lossy());
@@ -81,7 +81,7 @@ impl<'p> DataSet<'p> {
     }
 }
 
-/// The commit in an address such as `https://host/owner/name/blob/COMMIT/path#L1-L9`.
+/// The commit in a URL such as `https://host/owner/name/blob/COMMIT/path#L1-L9`.
 fn commit_of(url: &str) -> Option<String> {
     let is_commit = |part: &&str| part.len() == 40 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
     url.split('/').find(is_commit).map(str::to_owned)

@@ -51,14 +51,14 @@ impl<'p> Directory<'p> {
         Ok(directory)
     }
 
-    /// Stands for the files and for the texts of licenses, which are no source files.
+    /// Combines the hash of the files with the texts of licenses, which are not source files.
     fn with_licenses(&self, files: &str) -> String {
         let licenses = serde_json::to_string(&self.reading.licenses).unwrap_or_default();
         sha256(format!("{files}{licenses}").as_bytes())
     }
 
-    /// Reads all files, some at a time, in their order; stands for their names and texts. Functions are found only
-    /// where they are wanted.
+    /// Reads all files in order, several at a time; returns a hash of their names and texts. Functions are extracted
+    /// only if requested.
     fn visit(
         &self,
         extract: bool,

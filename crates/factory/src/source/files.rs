@@ -1,4 +1,4 @@
-//! Files of a source tree, wherever they come from.
+//! Files of a source tree, from any kind of source.
 
 use quarry_source::{Language, language_for};
 use quarry_walk::{Content, FileFlags, SkipReason, WalkOptions, read_member};
@@ -11,11 +11,11 @@ use crate::function::{Origin, block_records, extract_records};
 use crate::plan::{SourcePlan, Units};
 use crate::record::CodeRecord;
 
-/// Files that are in memory at the same time, and their length.
+/// Maximum number of files in memory at a time, and their total size in bytes.
 pub(super) const FILES_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 64 << 20;
 
-/// What becomes of the files of a source.
+/// How to process the files of a source.
 #[derive(Clone)]
 pub(super) struct Reading<'p> {
     pub(super) plan: &'p SourcePlan,
@@ -25,32 +25,32 @@ pub(super) struct Reading<'p> {
     pub(super) tests: bool,
 }
 
-/// What became of a file.
+/// The outcome of processing a file.
 pub(super) enum File {
     Read {
         records: Vec<CodeRecord>,
         bytes: usize,
     },
-    /// Code that is not taken: tests and the like.
+    /// Code that is excluded: tests and the like.
     LeftOut,
-    /// It is in no known language.
+    /// A file in no known language.
     Unknown,
     Unreadable,
 }
 
 impl Reading<'_> {
-    /// Whether code is not taken, since it is a test or the like.
+    /// Whether code is excluded because it is a test or the like.
     pub(super) fn leaves_out(&self, content: &Content) -> bool {
         !self.tests && !content.flags.difference(FileFlags::DOCUMENTATION).is_empty()
     }
 
-    /// The functions of a file.
+    /// Extracts the functions of a file.
     pub(super) fn extract(&self, path: &str, language: Language, content: &Content) -> File {
         if self.leaves_out(content) {
             return File::LeftOut;
         }
         let bytes = content.text.bytes();
-        // Of languages that share an ending, the text tells which it is.
+        // If languages share an extension, the content determines the language.
         let language = language_for(path.as_ref(), bytes).unwrap_or(language);
         let plan = self.plan;
         let mut origin = Origin {
@@ -72,7 +72,7 @@ impl Reading<'_> {
     }
 }
 
-/// How many files became what.
+/// Number of files by outcome.
 #[derive(Default)]
 pub(super) struct Tally {
     files: u64,
@@ -84,7 +84,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts a file, and gives its functions to `each`.
+    /// Counts a file, and calls `each` with its functions.
     pub(super) fn add(&mut self, file: File, each: &mut TakeRecord<'_>) -> Result<(), FactoryError> {
         match file {
             File::Read { records, bytes } => {
@@ -100,7 +100,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Files that were not even read, since their names say that they are in no known language.
+    /// Counts files that were not read, because their names are not those of a known language.
     pub(super) fn skip(&mut self, n_files: usize) {
         self.unknown += n_files as u64;
     }
@@ -119,7 +119,7 @@ impl Tally {
     }
 }
 
-/// Collects files that come one after the other, and reads some of them in parallel at a time.
+/// Collects files one by one, and processes batches of them in parallel.
 pub(super) struct Batches<'b> {
     reading: Reading<'b>,
     options: WalkOptions,
@@ -134,7 +134,7 @@ impl<'b> Batches<'b> {
         Self { reading, options, each, pending: Vec::new(), n_bytes: 0, tally: Tally::default() }
     }
 
-    /// A file by its path, `/` between its parts.
+    /// Adds a file with its path, `/` between its parts.
     pub(super) fn add(&mut self, path: String, bytes: Vec<u8>) -> Result<(), FactoryError> {
         self.n_bytes += bytes.len();
         self.pending.push((path, bytes));
@@ -145,7 +145,7 @@ impl<'b> Batches<'b> {
         }
     }
 
-    /// A file that cannot be read.
+    /// Counts a file that cannot be read.
     pub(super) fn add_unreadable(&mut self) {
         self.tally.unreadable += 1;
     }

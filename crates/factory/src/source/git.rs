@@ -53,7 +53,7 @@ impl<'p> Commit<'p> {
 }
 
 impl Content for Commit<'_> {
-    /// A commit stands for its files.
+    /// The id of a commit is a hash of its files.
     fn hash(&self) -> &str {
         &self.commit
     }

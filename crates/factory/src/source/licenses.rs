@@ -1,4 +1,4 @@
-//! Which license the files of a source are under.
+//! The licenses of the files of a source.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use serde::Serialize;
 
 use crate::license::{MAX_TEXT_BYTES, all_of, detect, of_head};
 
-/// Files of licenses that are looked at, nearest to the root first.
+/// Maximum number of license files that are read, nearest to the root first.
 const MAX_FILES: usize = 1000;
 
-/// What the plan says, or what the files of a source say.
+/// The license given by the plan, or those found in the files of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Licenses {
-    /// The plan says it for all.
+    /// The license that the plan gives for all files.
     of_plan: Option<String>,
-    /// Licenses of directories, by their paths, the root's empty.
+    /// Licenses of directories by path; the root has the empty path.
     of_directories: BTreeMap<String, String>,
 }
 
 impl Licenses {
-    /// What a plan says, or else what the texts of licenses say that `read` gives for some of `paths`.
+    /// The license given by a plan, or the licenses recognized in those of `paths` whose text `read` returns.
     pub(super) fn new(
         of_plan: Option<&str>,
         mut paths: Vec<String>,
@@ -32,7 +32,7 @@ impl Licenses {
         let (mut found, mut known) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::new());
         for path in paths.into_iter().take(MAX_FILES) {
             let Some(bytes) = read(&path, MAX_TEXT_BYTES) else { continue };
-            // The same text is often there more than once.
+            // The same text often occurs more than once.
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let license = known.entry(text).or_insert_with_key(|text| detect(text));
             if let Some(license) = license {
@@ -46,7 +46,7 @@ impl Licenses {
         Self { of_plan: None, of_directories: of_directories.collect() }
     }
 
-    /// The license of a file: what the plan says, what the file says, or what the nearest directory around it says.
+    /// The license of a file: given by the plan, by the file itself, or by the nearest directory that contains it.
     pub(super) fn of(&self, path: &str, source: &[u8]) -> Option<String> {
         if self.of_plan.is_some() {
             return self.of_plan.clone();

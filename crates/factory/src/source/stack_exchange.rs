@@ -1,7 +1,7 @@
-//! A dump of a site of Stack Exchange: the code blocks of accepted answers, documented by the titles of their questions.
+//! A dump of a Stack Exchange site: the code blocks of accepted answers, documented by the titles of their questions.
 //!
-//! `Posts.xml` has a row a line, in ascending order of ids, so that a question comes before its answers: held in memory
-//! are only the questions whose accepted answer has not come yet.
+//! `Posts.xml` has one row per line, in ascending order of ids, so that a question precedes its answers: only
+//! questions whose accepted answer has not been read yet are held in memory.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -19,17 +19,17 @@ use crate::function::{Origin, snippet_record};
 use crate::plan::SourcePlan;
 use crate::step::hash_file;
 
-/// Bytes of a row. Posts of Stack Exchange have 30,000 characters at most.
+/// Maximum size of a row in bytes. Posts of Stack Exchange have at most 30,000 characters.
 const MAX_ROW_BYTES: u64 = 4 << 20;
 
-/// A dump that was looked at.
+/// A dump that was opened.
 pub(super) struct Posts<'p> {
     plan: &'p SourcePlan,
     hash: String,
     stamp: Stamped,
 }
 
-/// A question whose accepted answer has not come yet.
+/// A question whose accepted answer has not been read yet.
 struct Question {
     id: u64,
     title: String,
@@ -41,7 +41,7 @@ impl<'p> Posts<'p> {
         Ok(Self { plan, hash: hash_file(&plan.path)?, stamp: Stamped::of(&plan.path)? })
     }
 
-    /// A file of rows, compressed by gzip or not.
+    /// Opens a file of rows, with or without gzip compression.
     fn lines(&self) -> Result<Box<dyn BufRead>, FactoryError> {
         let read = || FactoryError::read(&self.plan.path);
         let mut file = BufReader::new(open_regular(&self.plan.path).map_err(read())?);
@@ -56,7 +56,7 @@ impl<'p> Posts<'p> {
     }
 }
 
-/// The attributes of a row, none for a line that is not one.
+/// The attributes of a row; empty for other lines.
 fn attributes(line: &str) -> Result<HashMap<String, String>, String> {
     let mut reader = Reader::from_str(line);
     let attributes_of = |element: BytesStart<'_>| {
@@ -86,13 +86,13 @@ fn tags(text: &str) -> impl Iterator<Item = &str> {
     text.split(['|', '<', '>']).filter(|tag| !tag.is_empty())
 }
 
-/// The language that a tag names, such as `python`, `python-3.x` or `c++17`.
+/// The language of a tag, such as `python`, `python-3.x` or `c++17`.
 fn language_of_tag(tag: &str) -> Option<Language> {
-    // A name has no `+`, which `c++` is written with.
+    // Names of languages contain no `+`: `c++` is `cpp`.
     let tag = &*tag.replace('+', "p");
     let bare =
         tag.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | 'x')).trim_end_matches('-');
-    // A tag that is the ending of a file of a language seldom means that language.
+    // A tag that equals a file extension of a language rarely means that language.
     let named = |name: &str| {
         language_called(name).filter(|language| {
             language.name() == name || language.aliases().iter().any(|alias| alias == name)
@@ -101,7 +101,7 @@ fn language_of_tag(tag: &str) -> Option<Language> {
     named(tag).or_else(|| named(bare)).filter(|language| language.has_rules() && !language.is_notebook())
 }
 
-/// The texts of the code blocks of a post, in their order.
+/// The texts of the code blocks of a post, in order.
 fn code_blocks(body: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut rest = body;
@@ -119,7 +119,7 @@ fn code_blocks(body: &str) -> Vec<String> {
     blocks
 }
 
-/// The text of a piece of HTML: without tags, entities replaced by what they stand for.
+/// The text of HTML: without tags, and with entities decoded.
 fn html_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len());
     let mut rest = html;
@@ -129,7 +129,7 @@ fn html_text(html: &str) -> String {
         rest = tag.find('>').map_or("", |end| &tag[end + 1..]);
     }
     text.push_str(rest);
-    // What is no entity stays as it is.
+    // Anything that is not a valid entity is kept.
     let unescaped = unescape(&text).map(std::borrow::Cow::into_owned);
     unescaped.unwrap_or_else(|_| {
         text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")

@@ -8,7 +8,7 @@ use flate2::write::{DeflateEncoder, GzEncoder};
 use super::*;
 use crate::record::CodeKind;
 
-/// A source of a kind; what is found in it.
+/// The records and counts of a source of a kind.
 fn read(kind: SourceKind, path: PathBuf) -> Result<(Vec<CodeRecord>, Counts), FactoryError> {
     read_by(&plan_of(kind, path))
 }
@@ -38,7 +38,7 @@ fn read_by(plan: &SourcePlan) -> Result<(Vec<CodeRecord>, Counts), FactoryError>
     Ok((records, counts))
 }
 
-/// The same files in each test: one is code, one a test, one a notebook, one nothing that is known.
+/// The same files in each test: one is code, one a test, one a notebook, one unknown.
 const FILES: [(&str, &str); 5] = [
     ("src/a.py", "def one(x):\n    \"\"\"Add one.\"\"\"\n    return x + 1\n"),
     ("src/b.go", "package b\n\n// Two is 2.\nfunc Two() int { return 2 }\n"),
@@ -60,7 +60,7 @@ const NOTEBOOK: &str = r##"{
  "metadata": {}, "nbformat": 4, "nbformat_minor": 5
 }"##;
 
-/// What all ways to pack [`FILES`] give.
+/// Checks the result for all ways to pack [`FILES`].
 fn check_files(records: &[CodeRecord], counts: &Counts) {
     let found: Vec<(&str, &str, u32)> = records
         .iter()
@@ -83,7 +83,7 @@ fn tar_of(files: &[(&str, &str)], change: &dyn Fn(&mut tar::Header)) -> Vec<u8> 
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
         change(&mut header);
-        // Paths that the crate would refuse to write are written too.
+        // Also writes paths that the crate would refuse.
         let name = &mut header.as_old_mut().name;
         name.fill(0);
         name[..path.len()].copy_from_slice(path.as_bytes());
@@ -99,7 +99,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A zip archive, byte by byte, so that it can lie: of each file its path, content and mode, deflated.
+/// A zip archive built byte by byte, so that its headers can be false: for each file its path, content and mode,
+/// deflated.
 fn zip_of(files: &[(&str, &str, u32)], claimed: Option<u32>, comment: &str) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (path, content, mode) in files {
@@ -124,7 +125,7 @@ fn zip_of(files: &[(&str, &str, u32)], claimed: Option<u32>, comment: &str) -> V
         archive.extend(path.as_bytes());
         archive.extend(&packed);
         directory.extend(b"PK\x01\x02");
-        // Made on Unix, which is what gives the mode a meaning.
+        // Created on Unix, which gives the mode a meaning.
         directory.extend((3_u16 << 8 | 20).to_le_bytes());
         directory.extend(&common);
         directory.extend([0; 6]);
@@ -219,7 +220,7 @@ fn hostile_archives_are_refused() {
         let files = [("a.py", FILES[0].1, 0o100_644), (path, "x", 0o100_644)];
         check_refused(&zip_of(&files, None, ""), "which leads out of it");
     }
-    // 100 MB of zeros in a few hundred kB, whatever length the archive claims.
+    // 100 MB of zeros in a few hundred kB, whatever size the archive claims.
     let zeros = "\0".repeat(100 << 20);
     check_refused(&gzip(&tar_of(&[good, ("zeros", &zeros)], &|_| {})), "unpacks to more than");
     let zeros = "\0".repeat(900_000);
@@ -227,7 +228,7 @@ fn hostile_archives_are_refused() {
     let files: Vec<(&str, &str, u32)> =
         paths.iter().map(|path| (path.as_str(), zeros.as_str(), 0o100_644)).collect();
     check_refused(&zip_of(&files, Some(1), ""), "unpacks to more than");
-    // What is cut off, what is not an archive, and what is not even a file.
+    // A truncated archive, a file that is not an archive, and a directory.
     let tar = tar_of(&FILES, &|_| {});
     let packed = gzip(&tar);
     check_refused(&packed[..packed.len() - 20], "cannot be read to its end");
@@ -348,7 +349,7 @@ fn accepted_answers_of_stack_exchange_are_snippets() {
     assert_eq!(records[0].calls, ["c"]);
     fs::write(&path, gzip(posts.as_bytes())).unwrap();
     assert_eq!(read(SourceKind::StackExchange, path.clone()).unwrap().0, records);
-    // Wrong rows are named, and a row without end does not fill the memory.
+    // Invalid rows are named, and an endless row does not fill the memory.
     fs::write(&path, posts.replace("Id=\"4\"", "Id=\"&x;\"")).unwrap();
     let error = read(SourceKind::StackExchange, path.clone()).unwrap_err().to_string();
     assert!(error.contains("Posts.xml:6: expected a row of Posts.xml"), "{error}");
@@ -395,6 +396,6 @@ fn projects_have_licenses_of_their_own_and_comments_are_units() {
         (records[0].code.as_str(), records[0].start_line, records[0].end_line),
         ("d <- read.csv('a')", 1, 2)
     );
-    // The same text at another place is another record.
+    // The same text at another location is another record.
     assert_ne!(records[0].id, records[2].id);
 }

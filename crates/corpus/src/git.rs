@@ -1,6 +1,7 @@
-//! The history of a repository: which files each commit changed, and how.
+//! The history of a repository: which files each commit changed, and their contents before and after.
 //!
-//! This is the only module that reads git, by libgit2. It starts no programs, writes nothing and uses no network.
+//! This is the only module that reads git repositories, with libgit2. It starts no programs, writes nothing and uses
+//! no network.
 
 mod plain;
 mod snapshot;
@@ -15,16 +16,16 @@ use git2::{Commit as RawCommit, Delta, DiffOptions, ErrorCode, ObjectType, Odb, 
 use self::plain::Odd;
 pub use self::snapshot::Snapshot;
 
-/// How much of a history is read.
+/// Limits for reading a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryOptions {
     /// Maximum number of commits to read, newest first.
     pub commits: usize,
-    /// The commit to start from, by any name that git accepts; by default the one that is checked out.
+    /// The commit to start from, by any name that git accepts; `HEAD` if `None`.
     pub start: Option<String>,
-    /// Maximum number of changed files; a commit with more is reported without them.
+    /// Maximum number of changed files; for a commit with more, no changes are reported.
     pub max_files: usize,
-    /// Maximum length of a file in bytes; longer files count as unchanged.
+    /// Maximum size of a file in bytes; larger files count as unchanged.
     pub max_bytes: usize,
 }
 
@@ -43,7 +44,7 @@ pub struct Header {
     pub subject: String,
     /// Name of the author.
     pub author: String,
-    /// Number of parents: 0 for a first commit (and where a shallow clone ends), 2 or more for a merge.
+    /// Number of parents: 0 for a root commit (and at the end of a shallow clone), 2 or more for a merge.
     pub parents: usize,
 }
 
@@ -52,7 +53,7 @@ pub struct Header {
 pub struct Commit {
     /// Metadata of the commit.
     pub header: Header,
-    /// Number of files below the directory that it changed, added or removed.
+    /// Number of files in the directory that it changed, added or removed.
     pub n_files: usize,
     /// The requested ones of these files; empty if there are more than [`HistoryOptions::max_files`].
     pub changes: Vec<Change>,
@@ -76,7 +77,7 @@ pub struct Reach {
     pub commits: usize,
     /// Whether the clone is shallow, so that older commits are missing.
     pub is_shallow: bool,
-    /// Number of commits that were skipped because some of their objects are missing (a partial clone) or broken.
+    /// Number of commits that were skipped because some of their objects are missing (a partial clone) or damaged.
     pub unreadable: usize,
 }
 
@@ -100,7 +101,7 @@ pub enum GitError {
         /// The requested commit.
         revision: String,
     },
-    /// The files belong to another user, whom git does not trust unless configured to.
+    /// The repository belongs to another user, whom git does not trust unless configured to.
     #[error(
         "{}: belongs to another user; to read it, run `git config --global --add safe.directory {}`",
         .0.display(), .0.display()
@@ -114,15 +115,15 @@ pub enum GitError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The repository contains something that is not the regular file that libgit2 expects there.
+    /// The repository contains something other than a regular file where libgit2 expects one.
     #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone the repository again", path.display())]
     Odd {
         /// Path of it.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What was found, or what is wrong with it.
         problem: String,
     },
-    /// libgit2 reports an error.
+    /// An error of libgit2.
     #[error("{}: the git repository cannot be read; `git fsck` says what is wrong with it", path.display())]
     Git {
         /// The directory.
@@ -132,8 +133,8 @@ pub enum GitError {
     },
 }
 
-/// The commit that is checked out where a directory lies in the work tree of a repository, in hexadecimal; `None` where
-/// there is no repository that can be read, or nothing was ever committed.
+/// The commit that is checked out in the work tree that contains a directory, in hexadecimal; `None` if there is no
+/// readable repository, or it has no commits.
 #[must_use]
 pub fn head(directory: &Path) -> Option<String> {
     let nowhere: [&OsStr; 0] = [];
@@ -144,11 +145,11 @@ pub fn head(directory: &Path) -> Option<String> {
     Some(id.to_string())
 }
 
-/// Reads the history of the repository that a directory is in, newest first. `is_wanted` decides by its metadata whether
-/// the changes of a commit are read, `is_file` by its path relative to the directory whether those of a file are;
-/// `on_commit` gets each wanted commit, except first commits and merges, and may stop the reading.
+/// Reads the history of the repository that contains a directory, newest first. `is_wanted` decides from its metadata
+/// whether the changes of a commit are read, `is_file` whether those of a file are, from its path relative to the
+/// directory; `on_commit` gets each wanted commit, except root commits and merges, and may stop the reading.
 ///
-/// A commit that cannot be read is counted and skipped; where a commit's parents cannot be read, the history ends.
+/// A commit that cannot be read is counted and skipped; if a commit's parents cannot be read, the history ends there.
 ///
 /// # Errors
 /// When there is no repository, it is bare or empty, or the commit to start from is missing.
@@ -193,7 +194,7 @@ pub fn read_history(
         })?,
     };
     let mut walk = repository.revwalk().map_err(failed)?;
-    // By time alone, which does not first walk all of a long history.
+    // Sorted by time only, because topological sorting would first walk all of a long history.
     walk.set_sorting(Sort::TIME).and_then(|()| walk.push(start.id())).map_err(failed)?;
     let mut reach = Reach { is_shallow: repository.is_shallow(), ..Reach::default() };
     for id in walk.take(options.commits) {
@@ -269,12 +270,12 @@ impl History<'_> {
         Ok(Commit { header, n_files, changes })
     }
 
-    /// The path relative to the directory, if it is below it.
+    /// The path relative to the directory, if it is in there.
     fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
         if self.prefix.is_empty() { Some(path) } else { path.strip_prefix(&self.prefix)?.strip_prefix('/') }
     }
 
-    /// The content of a file, empty if it does not exist; `None` if it is too long or not a file.
+    /// The content of a file, empty if it does not exist; `None` if it is too large or not a file.
     fn content(&self, id: Oid) -> Result<Option<Vec<u8>>, git2::Error> {
         if id.is_zero() {
             return Ok(Some(Vec::new()));
@@ -366,7 +367,7 @@ mod tests {
             (commits[1].n_files, &commits[1].changes[..]),
             (2, &[change("lib/b.py", "b = 1\n", "b = 2\n")][..])
         );
-        // Of a directory only what is in it, with paths from there.
+        // Of a directory, only the files in it, with relative paths.
         let (commits, _) = fixture.read("lib", &HistoryOptions::default());
         let paths: Vec<&str> = commits.iter().map(|commit| commit.changes[0].path.as_str()).collect();
         assert_eq!(paths, ["c.py", "b.py"]);
@@ -412,7 +413,7 @@ mod tests {
         broken.commit("third", &[("a.py", Some("c"))]);
         let object = broken.directory.path().join(".git/objects").join(&second[..2]).join(&second[2..]);
         fs::remove_file(&object).unwrap();
-        // The third commit's parent is gone: nothing can be said of what it changed, nor what came before.
+        // The third commit's parent is missing: neither its changes nor earlier commits can be read.
         let (commits, reach) = broken.read("", &HistoryOptions::default());
         assert_eq!(commits, []);
         assert!(reach.is_err() || reach.is_ok_and(|reach| reach.unreadable > 0));

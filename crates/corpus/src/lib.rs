@@ -1,4 +1,4 @@
-//! Reads data set files, the history of repositories, and documented functions out of source trees.
+//! Reads data set files, histories of repositories, and documented functions from source trees.
 
 pub mod dataset;
 pub mod formats;

@@ -14,9 +14,9 @@ use quarry_walk::{FileFlags, WalkError, WalkOptions, base_directory, list, open,
 
 /// Number of words of a summary that can be a query.
 const SUMMARY_WORDS: std::ops::RangeInclusive<usize> = 3..=40;
-/// Minimum number of words of a function's code; shorter functions do nothing that anybody would search for.
+/// Minimum number of words of a function's code; shorter functions do nothing worth searching for.
 pub const MIN_CODE_WORDS: usize = 8;
-/// Maximum length in bytes of the code, and of the documentation after the summary.
+/// Maximum size in bytes of the code, and of the documentation after the summary.
 const MAX_CODE_BYTES: usize = 4000;
 const MAX_DOC_BYTES: usize = 1500;
 
@@ -31,7 +31,7 @@ pub struct FunctionPair {
     pub name: String,
     /// Source text without the documentation.
     pub code: String,
-    /// Language, as [`Language::name`] gives it.
+    /// Name of the language, as in [`Language::name`].
     pub language: String,
     /// Repository, as `owner/name`.
     pub repository: String,
@@ -45,7 +45,7 @@ pub struct Exclusion {
 }
 
 impl Exclusion {
-    /// Adds every text of a JSON value, keys of objects included, whole and cut at ` [CODESPLIT] `.
+    /// Adds every string in a JSON value, including keys of objects, whole and split at ` [CODESPLIT] `.
     pub fn add_json(&mut self, value: &serde_json::Value) {
         match value {
             serde_json::Value::String(text) => self.add(text),
@@ -91,8 +91,8 @@ impl Exclusion {
         self.hashes.is_empty()
     }
 
-    /// Whether a function is excluded: by its code from any of its first lines on (decorators and comments may
-    /// stand before what is excluded), with or without its documentation, or by name and summary together.
+    /// Whether a function is excluded: by its code starting from any of its first lines (decorators and comments may
+    /// precede the excluded part), with or without its documentation, or by name and summary together.
     fn holds(&self, whole: &str, pair: &FunctionPair) -> bool {
         let from_any_line = |text: &str| {
             let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).take(12);
@@ -115,7 +115,7 @@ pub enum Extent {
     Paragraph,
 }
 
-/// The query that the documentation of a function makes, if it is one that somebody could ask.
+/// The query derived from a function's documentation, if it is plausible as one.
 #[must_use]
 pub fn question(doc: &str, own_name: &str, extent: Extent) -> Option<String> {
     let (sentence, _) = split_summary(doc, own_name);
@@ -146,9 +146,9 @@ fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
     (identifiers(summary).count() >= 4).then(|| fingerprint(&format!("{own} {summary}")))
 }
 
-/// Reads the functions of one source tree, in order of path and line. Files of tests, examples, documentation,
-/// stubs, and generated or vendored ones are skipped, and so are functions that are too short or excluded. Code that
-/// is repeated within the tree is kept once.
+/// Reads the functions of one source tree, in order of path and line. Files of tests, examples, documentation, stubs,
+/// and generated or vendored ones are skipped, and so are functions that are too short or excluded. Of code repeated
+/// within the tree, one copy is kept.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -208,7 +208,7 @@ fn read_functions(
         .collect()
 }
 
-/// The text of `span` without the ranges `holes` in it, which are ascending.
+/// The text of `span` without the ascending ranges `holes`.
 #[must_use]
 pub fn cut_out(bytes: &[u8], span: Range<usize>, holes: &[Range<usize>]) -> String {
     let mut kept = Vec::with_capacity(span.len());
@@ -226,8 +226,8 @@ fn truncate(mut text: String, max_bytes: usize) -> String {
     text
 }
 
-/// The first sentence of a function's documentation, on one line and without markup, and the text after it. A name of
-/// the function at its start, as in Go, is removed: nobody searches by a name that they do not know.
+/// The first sentence of a function's documentation, on one line and without markup, and the text after it. The
+/// function's name at the beginning, as in Go, is removed: users do not know the name of what they search for.
 #[must_use]
 pub fn split_summary(doc: &str, own_name: &str) -> (String, String) {
     let (summary, rest) = first_paragraph(doc);
@@ -270,8 +270,8 @@ fn first_paragraph(doc: &str) -> (String, String) {
     (without_markup(&summary), rest)
 }
 
-/// Where the first sentence ends: after a full stop, question or exclamation mark before white space, except
-/// after an abbreviation.
+/// The end of the first sentence: after a full stop, question or exclamation mark before white space, except after an
+/// abbreviation.
 fn sentence_end(text: &str) -> usize {
     text.char_indices()
         .filter(|&(_, c)| matches!(c, '.' | '!' | '?'))
@@ -309,8 +309,8 @@ fn without_markup(text: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a summary is a query that somebody could ask: several words, mostly in the Latin alphabet, and not a
-/// remark about the code itself.
+/// Whether a summary is plausible as a query: several words, mostly in the Latin alphabet, and not a remark about the
+/// code itself.
 fn is_worth_asking(summary: &str) -> bool {
     let words = identifiers(summary).flat_map(parts).count();
     let latin = summary.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').count();
@@ -338,8 +338,8 @@ fn is_worth_asking(summary: &str) -> bool {
         && !remarks.iter().any(|remark| lower.starts_with(remark))
 }
 
-/// Keeps at most `max_repeats` pairs with one summary, at most `max_tree` pairs of one repository (every n-th),
-/// and code that several repositories share once. The order is kept.
+/// Keeps at most `max_repeats` pairs with the same summary, at most `max_tree` pairs per repository (every n-th), and
+/// one copy of code that several repositories share. The order is kept.
 #[must_use]
 pub fn thin(pairs: Vec<FunctionPair>, max_repeats: usize, max_tree: usize) -> Vec<FunctionPair> {
     let mut sizes: HashMap<String, usize> = HashMap::new();

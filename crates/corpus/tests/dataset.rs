@@ -1,4 +1,4 @@
-//! What is done with data sets, on small files of several formats.
+//! Operations on data sets, on small files in several formats.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -30,7 +30,7 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
     directory
 }
 
-/// Converts files of a directory; the error message, or the texts of what was written by path.
+/// Converts files of a directory; returns the error message, or the texts of the written files by path.
 fn converted(
     directory: &Path,
     files: &[&str],
@@ -102,12 +102,12 @@ fn every_format_that_is_written_reads_back_the_same() {
         )
         .unwrap();
         let whole = ["beir", "coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder"].contains(&name);
-        // Alone, a part of them, or a file without negatives, says less.
+        // A single file, a part of one, or a file without negatives is less certain.
         let read = sources(&[path], "", "test").unwrap();
         if whole {
             let mut written = benchmark(&read, &ConvertOptions::default()).unwrap();
             if name == "cosqa" {
-                // There each pair is a query of its own.
+                // In this format, each pair is a separate query.
                 assert_eq!(written.qrels.values().map(|grades| grades.len()).sum::<usize>(), 3);
                 written.queries.clone_from(&expected.queries);
                 written.qrels.clone_from(&expected.qrels);
@@ -154,11 +154,11 @@ fn files_that_belong_together_are_read_together() {
     );
     let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();
     assert!(gecs[0].1.contains("q [CODESPLIT] d\",\"target\":0"), "{gecs:?}");
-    // Each candidate of a query is a record of its own.
+    // Each candidate of a query is a separate record.
     let renumbered = ConvertOptions { renumber: true, ..ConvertOptions::default() };
     let cosqa = files(&["web.json", "answers.txt"], "cosqa-retrieval", &renumbered).unwrap();
     assert!(cosqa[0].1.contains(r#""idx":"w-1""#) && cosqa[0].1.contains(r#""idx":"w-2""#), "{cosqa:?}");
-    // CSN99 knows queries by their texts.
+    // CSN99 identifies queries by their texts.
     let csn99 = files(&["web.json", "answers.txt"], "csn99", &renumbered).unwrap();
     assert_eq!(csn99[0].1, "Language,Query,GitHubUrl,Relevance,Notes\npython,q,0,1,\npython,q,1,0,\n");
     fs::remove_file(directory.path().join("out-csn99")).unwrap();
@@ -232,7 +232,7 @@ fn statistics_count_what_they_say() {
     assert_eq!((comparison.queries.shared, comparison.queries.shared_of_this), (1, 0.5));
     // add 2/6, two 2/6, say 1/6, hello 1/6 against add 1/2, two 1/2.
     assert!((comparison.queries.total_variation_distance - 1.0 / 3.0).abs() < 1e-15);
-    // They share x alone: 1/12 of the one, 1/2 of the other.
+    // They share only x: 1/12 of the one, 1/2 of the other.
     assert!((comparison.codes.total_variation_distance - 11.0 / 12.0).abs() < 1e-15);
 }
 
@@ -259,7 +259,7 @@ fn splits_keep_queries_together_and_strata_even() {
     };
     let (sizes, texts) = run("one", 1);
     assert_eq!(sizes.iter().map(|size| size.queries).collect::<Vec<_>>(), [160, 20, 20]);
-    // 50 queries of each number of positives: 40, 5 and 5 of each.
+    // 50 queries for each number of positives: 40, 5 and 5 of each.
     assert_eq!(sizes.iter().map(|size| size.rows).collect::<Vec<_>>(), [400, 50, 50]);
     let mut all: Vec<&str> = texts.iter().flat_map(|text| text.lines()).collect();
     let mut expected: Vec<&str> = lines.lines().collect();
@@ -325,7 +325,7 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
     for (query, candidates) in &uniform {
         let different: std::collections::HashSet<&String> = candidates.iter().collect();
         assert_eq!((candidates.len(), different.len()), (100, 100));
-        // What answers is last; its twin is missing.
+        // The answer is last; its duplicate is missing.
         let own: usize = query.parse().unwrap();
         assert_eq!(candidates[99], *query);
         assert!(!candidates.contains(&(own ^ 1).to_string()));
@@ -354,7 +354,7 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
 
 #[test]
 fn repeats_are_counted_by_content_and_not_by_id() {
-    // The ids of this format are the numbers of its rows.
+    // The ids of this format are row numbers.
     let row = |text: &str| format!("{{\"input\":\"{text}\",\"target\":1}}\n");
     let texts = ["q [CODESPLIT] f ( )", "q  [CODESPLIT]  f  ( )", "q [CODESPLIT] g ( )", " [CODESPLIT] h"];
     let pairs = texts.map(row).concat() + &row(texts[3]);
@@ -373,7 +373,7 @@ fn repeats_are_counted_by_content_and_not_by_id() {
     };
     assert_eq!(repeated("pairs.jsonl"), 2);
     assert_eq!(repeated("beir"), 1);
-    // Without the texts only the ids are left.
+    // Without the texts, only the ids are compared.
     assert_eq!(repeated("beir/qrels/test.tsv"), 0);
 }
 

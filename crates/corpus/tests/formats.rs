@@ -1,4 +1,4 @@
-//! Every format is read from a small file of its own, in good shape and in bad.
+//! Reads a small file of every format, valid and damaged.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use quarry_corpus::formats::source::{Source, format_named};
 use quarry_corpus::formats::{Encoding, FORMATS, Record, Side};
 
-/// A format, a file of two records of it, and what the first comes to.
+/// A format, a file with two records, and the expected first record.
 type Fixture = (&'static str, &'static str, &'static str, &'static str);
 
 const FIXTURES: &[Fixture] = &[
@@ -237,7 +237,7 @@ fn show(record: &Record) -> String {
     }
 }
 
-/// Writes a file and reads it as a format; as what it is told to be, without one.
+/// Writes a file and reads it, as a given format or with detection.
 fn read(file: &str, bytes: &[u8], wanted: &str) -> Result<(Source, Vec<String>), String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(file);
@@ -273,7 +273,7 @@ fn line_ends_byte_order_marks_and_packing_change_nothing() {
         let (_, records) = read(file, text.as_bytes(), "").unwrap();
         let marked = format!("\u{feff}{text}");
         assert_eq!(read(file, marked.as_bytes(), "").unwrap().1, records, "{format}");
-        // A line end within quotes belongs to its CSV field.
+        // A line break within quotes belongs to its CSV field.
         if *format != "statcodesearch" {
             let windows = text.replace('\n', "\r\n");
             assert_eq!(read(file, windows.as_bytes(), "").unwrap().1, records, "{format}");
@@ -282,7 +282,7 @@ fn line_ends_byte_order_marks_and_packing_change_nothing() {
         std::io::Write::write_all(&mut packer, text.as_bytes()).unwrap();
         let packed = packer.finish().unwrap();
         assert_eq!(read(file, &packed, "").unwrap().1, records, "{format}");
-        // The checksum at the end is cut off, then half of the data.
+        // The checksum at the end is truncated, then half of the data.
         for kept in [packed.len() - 3, packed.len() / 2] {
             let error = read(file, &packed[..kept], format).unwrap_err();
             assert!(error.contains("expected packed data to its end"), "{format}: {error}");
@@ -316,7 +316,7 @@ fn files_that_are_cut_off_are_refused_or_end_at_a_record() {
         for cut in (1..text.len()).filter(|cut| text.is_char_boundary(*cut)) {
             match read(file, &text.as_bytes()[..cut], format) {
                 Err(error) => assert!(error.starts_with(file), "{error}"),
-                // A JSON record knows its end; a line does not, so that its last field may be shorter.
+                // The end of a JSON record is explicit; that of a line is not, so its last field may be shorter.
                 Ok((_, records)) => match source.container {
                     Encoding::JsonLines => assert!(whole.starts_with(&records), "{format}"),
                     Encoding::JsonArray | Encoding::JsonObject => panic!("{format} at {cut}"),

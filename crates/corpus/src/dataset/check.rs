@@ -37,7 +37,7 @@ pub struct Problem {
 /// When a file cannot be read at all.
 pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, FormatError> {
     let mut known = Known::new(sources);
-    // Labels name pairs, which conversion reads after them.
+    // Labels refer to pairs, so they are read after them, as in a conversion.
     let mut order: Vec<&Source> = sources.iter().collect();
     order.sort_by_key(|source| source.format.holds == RecordKind::Labels);
     order.into_iter().map(|source| known.check(source, max_listed)).collect()
@@ -125,7 +125,8 @@ impl Known {
         Ok(checked)
     }
 
-    /// Problems of a record that its row does not show: whether each may be intended, what was expected and found.
+    /// Problems of a record that are not visible in its row alone: whether each may be intended, what was expected
+    /// and found.
     fn problems_of(&mut self, record: &Record) -> Vec<(bool, String, String)> {
         let mut problems = Vec::new();
         let mut empty = |what: &str, text: &str| {

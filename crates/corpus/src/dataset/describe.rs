@@ -1,4 +1,4 @@
-//! The statistics that papers print about their data sets.
+//! The statistics that papers report about their data sets.
 
 use super::{for_each, key, normalized};
 use crate::formats::source::Source;
@@ -93,29 +93,29 @@ pub struct SideComparison {
     pub shared_of_this: f64,
     /// `shared` as a fraction of those of the other.
     pub shared_of_other: f64,
-    /// ½ Σ |p − q| over the tokens, p and q their relative frequencies in all texts: 0 for the same distribution, 1
-    /// for none in common. The covariate shift of GenCodeSearchNet (section 3).
+    /// ½ Σ |p − q| over the tokens, where p and q are their relative frequencies in all texts: 0 for equal
+    /// distributions, 1 for disjoint ones. The covariate shift of GenCodeSearchNet (section 3).
     pub total_variation_distance: f64,
 }
 
 /// Passes on the tokens of a text, one by one. Called by several threads.
 pub type Tokenize<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
 
-/// Bytes of texts that are counted at a time, on all cores.
+/// Size of the texts that are counted at a time, on all cores, in bytes.
 const BATCH_BYTES: usize = 8 << 20;
-/// Texts that one core takes at a time.
+/// Number of texts per task.
 const TEXTS_A_TASK: usize = 128;
 
-/// Counts a data set. Keeps hashes and counts, no texts.
+/// Counts a data set. Stores hashes and counts, no texts.
 #[derive(Debug, Default)]
 pub struct Census {
     pairs: usize,
-    /// The different pairs, by the contents of query and code.
+    /// The distinct pairs, by the contents of query and code.
     seen_pairs: HashSet<(u128, u128)>,
     labels: BTreeMap<String, usize>,
     languages: BTreeMap<String, usize>,
     categories: BTreeMap<String, usize>,
-    /// Number of positives by hash of the query's id, or of its text where it has none.
+    /// Number of positives by hash of the query's id, or of its text if it has none.
     positives: HashMap<u128, usize>,
     queries: SideCensus,
     codes: SideCensus,
@@ -123,9 +123,9 @@ pub struct Census {
 
 #[derive(Debug, Default)]
 struct SideCensus {
-    /// Hash of the content by hash of the id, of the texts in files of their own.
+    /// Hash of the content by hash of the id, for texts in separate files.
     contents: HashMap<u128, u128>,
-    /// Texts to be counted, and their bytes.
+    /// Texts to be counted, and their total size in bytes.
     waiting: Vec<String>,
     n_bytes: usize,
     texts: usize,
@@ -149,7 +149,7 @@ struct Counted {
 struct CountedText {
     hash: u128,
     normalized: u128,
-    /// In words, characters and tokens.
+    /// Length in words, characters and tokens.
     lengths: [usize; 3],
 }
 
@@ -158,11 +158,11 @@ struct CountedText {
 struct Counts([BTreeMap<usize, usize>; 3]);
 
 impl Census {
-    /// Counts the records of all sources. With `published`, the tokens that the formats give (spaces between) stand
-    /// for the texts that have them. If there is a file of documents, these are the codes.
+    /// Counts the records of all sources. With `published`, the tokens given in the format (separated by spaces)
+    /// replace the texts that have them. If there is a file of documents, these are the codes.
     ///
     /// # Errors
-    /// The first wrong record, or when a file cannot be read.
+    /// The first invalid record, or when a file cannot be read.
     pub fn of(sources: &[Source], published: bool, tokenize: &Tokenize<'_>) -> Result<Self, FormatError> {
         let mut census = Self::default();
         let has = |holds| sources.iter().any(|source| source.format.holds == holds);
@@ -252,19 +252,19 @@ fn id_or_text(side: &Side) -> String {
 }
 
 impl SideCensus {
-    /// Records the content of an id.
+    /// Records the text of an id.
     fn name(&mut self, id: &str, text: &str) {
         self.contents.insert(key(id), key(&normalized(text)));
     }
 
-    /// The hash for the content of an id: that of its text, or of the id itself if no file has the text.
+    /// The hash of an id's content: that of its text, or of the id itself if no file has the text.
     fn named(&self, id: &str) -> u128 {
         let id = key(id);
         self.contents.get(&id).copied().unwrap_or(id)
     }
 
-    /// The hash for the content of a side of a pair. Its id counts only if its text is in another file,
-    /// and if it is not the id of the pair, which in some formats is the number of the row.
+    /// The hash of the content of a side of a pair. Its id is used only if its text is in another file, and if it is
+    /// not the id of the pair, which in some formats is the row number.
     fn content(&self, pair: &Pair, side: &Side) -> u128 {
         match &side.id {
             Some(id) if side.text.trim().is_empty() && side.id != pair.id => self.named(id),
@@ -353,8 +353,7 @@ impl Counted {
     }
 }
 
-/// ½ Σ |p − q| over two distributions given by counts: 0 for two empty ones, 1 for an empty one and
-/// another.
+/// ½ Σ |p − q| over two distributions given by counts: 0 for two empty ones, 1 for an empty and a non-empty one.
 fn total_variation_distance(these: &HashMap<u128, usize>, others: &HashMap<u128, usize>) -> f64 {
     // Sums of integers, so that the order of the tokens, which is random, does not matter.
     let total = |counts: &HashMap<u128, usize>| counts.values().map(|count| *count as u128).sum::<u128>();

@@ -1,5 +1,5 @@
-//! Candidates to rank and codes to match, drawn number by number as the scripts of GenCodeSearchNet draw them (sections
-//! 4 and 5.2; github.com/drndr/gencodesearchnet).
+//! Candidates to rank and codes to match, drawn with exactly the random numbers of GenCodeSearchNet's scripts
+//! (sections 4 and 5.2; github.com/drndr/gencodesearchnet).
 
 use super::key;
 use super::python_random::PythonRandom;
@@ -15,13 +15,13 @@ use std::slice;
 /// How to draw the distractors of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
-    /// All documents that do not answer it, with equal probability: `random.sample(others, count)`, as the
-    /// GenBench task and the notebook for Ada 2 draw.
+    /// All documents that do not answer it, with equal probability: `random.sample(others, count)`, as in the
+    /// GenBench task and the notebook for Ada 2.
     Uniform,
-    /// For the first query as [`Self::Uniform`], for each other the list that the query before it was ranked among,
-    /// without the position of the query's own number (from 0): so does the released script for CodeT5+, whose loop
-    /// overwrites the list of codes that it draws from. Distractors are then mostly earlier records, often of the same
-    /// repository, and for the first `count` queries may be the very document that answers.
+    /// Like [`Self::Uniform`] for the first query; for each other query, drawn from the candidates of the previous
+    /// query, without the position of the query's own (0-based) number. This is what the released script for CodeT5+
+    /// does, whose loop overwrites the list of codes that it draws from. Distractors are then mostly earlier records,
+    /// often of the same repository, and for the first `count` queries may include the very document that answers.
     Rolling,
 }
 
@@ -30,22 +30,22 @@ pub enum Sampling {
 pub struct DistractorOptions {
     /// Number of distractors per query.
     pub count: usize,
-    /// Where they come from.
+    /// The source of distractors.
     pub sampling: Sampling,
-    /// Whether documents with the text of one that answers the query are not distractors for it: with them not even
-    /// a perfect system can rank it first. [`Sampling::Rolling`] draws them all the same.
+    /// Whether to exclude documents with the same text as an answer to the query: even a perfect method cannot rank
+    /// the answer before them. Ignored by [`Sampling::Rolling`].
     pub without_twins: bool,
     /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// Positions of the distractors of each query, in the order in which they are drawn. There are documents from 0 to
-/// `n_documents`; `answers` has those that answer each query, ascending. For records of a text and its code these are
-/// `[[0], [1], ...]`, and the draws are those of the released scripts, which seed once with 42 and go on from file to
-/// file: hand the same `random` to the next.
+/// Indices of the distractors of each query, in the order in which they are drawn, from 0 up to `n_documents`;
+/// `answers` contains the indices of the documents that answer each query, ascending. For records of a text and its
+/// code these are `[[0], [1], ...]`, and the result is that of the released scripts, which seed once with 42 and
+/// continue from file to file: pass the same `random` for the next file.
 ///
 /// # Errors
-/// The number of the first query that has too few documents to draw from, and how many there are.
+/// The index of the first query with too few documents to draw from, and their number.
 pub fn draw(
     n_documents: usize,
     answers: &[Vec<usize>],
@@ -78,21 +78,21 @@ pub fn draw(
     answers.iter().enumerate().map(next).collect()
 }
 
-/// The n-th number (from 0) that is not among those left out, which ascend.
+/// The n-th number (0-based) that is not in the ascending list `left_out`.
 fn nth_other(n: usize, left_out: &[usize]) -> usize {
     left_out.iter().fold(n, |number, out| number + usize::from(*out <= number))
 }
 
-/// For each of some records another whose code stands for one that does not answer: drawn by `random.choice` from the
-/// list of all others, in which each record goes to the end after its turn, as the scripts for AdvTest and the
-/// languages of CodeSearchNet do. `answers` has for each record the positions of the records whose codes answer its
-/// query, ascending, its own among them: for records of a text and its code these are `[[0], [1], ...]`. `None` where
-/// one has nothing to draw from.
+/// For each record, another record whose code serves as a negative: drawn with `random.choice` from the list of all
+/// others, in which each record moves to the end after its turn, as in the scripts for AdvTest and the languages of
+/// CodeSearchNet. `answers` contains for each record the indices of the records whose codes answer its query,
+/// ascending and including itself: for records of a text and its code these are `[[0], [1], ...]`. `None` if a record
+/// has nothing to draw from.
 #[must_use]
 pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<Vec<usize>> {
     let n_records = answers.len();
     let other = |(record, answers): (usize, &Vec<usize>)| {
-        // The list is a rotation of the numbers that ends with the record, so that nothing has to be moved.
+        // The list is a rotation of the numbers that ends with the record, so nothing has to be moved.
         let first = record + 1;
         let rotated = |position: usize| (position + n_records - first) % n_records;
         let mut left_out: Vec<usize> = answers.iter().map(|position| rotated(*position)).collect();
@@ -103,8 +103,8 @@ pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<V
     answers.iter().enumerate().map(other).collect()
 }
 
-/// Like [`mismatches`], drawn from the records whose code is another text than those that answer, in their order, as
-/// the script for StatCodeSearch does. `None` where one has nothing to draw from, as all codes are the same.
+/// Like [`mismatches`], but drawn from the records whose code has another text than the answers, in their order, as
+/// in the script for StatCodeSearch. `None` if a record has nothing to draw from because all codes are the same.
 #[must_use]
 pub fn different_mismatches(
     codes: &[&str],
@@ -122,7 +122,7 @@ pub fn different_mismatches(
     answers.iter().map(other).collect()
 }
 
-/// Positions of each text, ascending.
+/// Indices of each text, ascending.
 fn positions_by_text<'t>(texts: impl Iterator<Item = &'t str>) -> HashMap<u128, Vec<usize>> {
     let mut positions: HashMap<u128, Vec<usize>> = HashMap::new();
     for (position, text) in texts.enumerate() {
@@ -131,11 +131,11 @@ fn positions_by_text<'t>(texts: impl Iterator<Item = &'t str>) -> HashMap<u128, 
     positions
 }
 
-/// The candidates of each query that something answers, in the order of the queries: ids of the distractors, then of
-/// what answers it, so that no order among equal scores favors the latter. `path` is named in errors.
+/// The candidates of each query with an answer, in the order of the queries: ids of the distractors, then of the
+/// answers, so that breaking ties by order does not favor the answers. `path` is for error messages.
 ///
 /// # Errors
-/// When a query has fewer documents to draw from than are asked for.
+/// When a query has fewer documents to draw from than requested.
 pub fn sample(
     benchmark: &Benchmark,
     options: DistractorOptions,
@@ -190,17 +190,16 @@ pub fn candidate_counts(lists: &[(String, Vec<String>)]) -> (usize, usize) {
     (counts().min().unwrap_or_default(), counts().max().unwrap_or_default())
 }
 
-/// The number of queries that have a document among their candidates more than once, as [`Sampling::Rolling`] gives
-/// some.
+/// The number of queries with a repeated document among their candidates, which [`Sampling::Rolling`] can produce.
 #[must_use]
 pub fn n_with_repeats(lists: &[(String, Vec<String>)]) -> usize {
     let repeats = |ids: &[String]| ids.iter().collect::<HashSet<_>>().len() < ids.len();
     lists.iter().filter(|(_, candidates)| repeats(candidates)).count()
 }
 
-/// A set to match: each query with each document that answers it (label 1), and then with one that is drawn for it
-/// (label 0), by `draw` from the texts of the documents that answer and the positions of those that answer each query,
-/// such as [`different_mismatches`] and [`mismatches`]. `path` is named in errors.
+/// Pairs to classify: each query with each document that answers it (label 1), and then with a drawn one (label 0).
+/// `draw` gets the texts of the answering documents and the indices of those that answer each query; see
+/// [`different_mismatches`] and [`mismatches`]. `path` is for error messages.
 ///
 /// # Errors
 /// When there is nothing to draw from.
@@ -236,7 +235,7 @@ pub fn to_match(
     Ok(matches.iter().zip(drawn).flat_map(both).collect())
 }
 
-/// For each match the positions of all whose document answers its query, ascending.
+/// For each match, the ascending indices of all matches whose document answers its query.
 fn positions_of_answers(matches: &[(&Query, &Document)]) -> Vec<Vec<usize>> {
     let mut documents: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut positions: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -253,7 +252,7 @@ fn positions_of_answers(matches: &[(&Query, &Document)]) -> Vec<Vec<usize>> {
     matches.iter().map(answers).collect()
 }
 
-/// Writes pairs in the form of GenCodeSearchNet, see [`PAIRS`].
+/// Writes pairs in GenCodeSearchNet's format, see [`PAIRS`].
 ///
 /// # Errors
 /// When `out` exists or cannot be written.
@@ -289,7 +288,7 @@ mod tests {
         (0..n).map(|number| vec![number]).collect()
     }
 
-    // The expectations were printed by Python 3.11, by the lines above them.
+    // The expected values were printed by Python 3.11, with the lines in the comments.
 
     #[test]
     fn uniform_draws_are_those_of_the_released_task() {
@@ -354,7 +353,7 @@ mod tests {
 
     #[test]
     fn no_mismatch_is_an_answer_of_the_same_query() {
-        // Records 0, 1 and 4 are of one query, 2 and 3 of others.
+        // Records 0, 1 and 4 have the same query, 2 and 3 others.
         let answers = [vec![0, 1, 4], vec![0, 1, 4], vec![2], vec![3], vec![0, 1, 4]];
         let codes = ["a", "b", "b", "c", "d"];
         for seed in 0..100 {

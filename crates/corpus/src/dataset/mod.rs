@@ -20,18 +20,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Endings of the files that are read in a directory, before `.gz`.
+/// Extensions of the files that are read in a directory, before `.gz`.
 const ENDINGS: [&str; 8] = ["jsonl", "json", "csv", "tsv", "txt", "parquet", "pkl", "pickle"];
 /// Maximum depth of directories that are read.
 const MAX_DEPTH: usize = 4;
 
-/// The files of some paths with their formats, those of documents first, then queries, labels and the rest: later
-/// ones refer to earlier ones. Of a directory these are all files with a known ending, but of files of judgments only
-/// those of one split: `test.tsv` and `test-00000-of-00002.parquet` are of the split `test`.
+/// The files at some paths with their formats, in reading order: documents, queries, labels, then the rest, because
+/// later ones refer to earlier ones. Of a directory these are all files with a known extension, but of files of
+/// judgments only those of one split: `test.tsv` and `test-00000-of-00002.parquet` belong to the split `test`.
 ///
 /// # Errors
-/// When a path cannot be read, a file fits none of the formats that are wanted (see [`Source::open`]), or a directory
-/// has judgments but none of the split.
+/// When a path cannot be read, a file matches none of the wanted formats (see [`Source::open`]), or a directory has
+/// judgments but none of the split.
 pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Source>, FormatError> {
     let mut sources = Vec::new();
     for path in paths {
@@ -73,8 +73,8 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
     Ok(sources)
 }
 
-/// Puts sources into the order in which they are read: documents, then queries, labels and the rest, as later ones
-/// refer to earlier ones.
+/// Sorts sources into reading order: documents, queries, labels, then the rest, because later ones refer to earlier
+/// ones.
 pub fn sort(sources: &mut [Source]) {
     sources.sort_by_key(|source| match source.format.holds {
         RecordKind::Documents => 0,
@@ -107,13 +107,13 @@ fn list(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// Whether a file of this name, in lower case, is read where a directory is named.
+/// Whether a file with this name, in lower case, is read if it is in a given directory.
 fn is_data_file(name: &str) -> bool {
     let ending = name.trim_end_matches(".gz").rsplit_once('.');
     ending.is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-/// Name of the split whose judgments a file holds.
+/// Name of the split of a file of judgments.
 fn split_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.split('.').next().unwrap_or_default();
@@ -126,7 +126,7 @@ fn split_of(file: &Path) -> String {
 /// Reads the records of all sources, in their order.
 ///
 /// # Errors
-/// The first wrong record, what `each` returns, or when a file cannot be read.
+/// The first invalid record, an error of `each`, or when a file cannot be read.
 pub fn for_each(
     sources: &[Source],
     each: &mut dyn FnMut(&Source, Record) -> Result<(), FormatError>,
@@ -134,7 +134,7 @@ pub fn for_each(
     sources.iter().try_for_each(|source| source.for_each(&mut |record| each(source, record)))
 }
 
-/// Replaces runs of white space by one space, and removes them at the ends.
+/// Replaces runs of white space by one space, and trims the ends.
 pub(crate) fn normalized(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,38 +1,38 @@
-//! Finds near-duplicates: texts that share most of their runs of tokens.
+//! Finds near-duplicates: texts that share most of their token n-grams.
 
 use std::collections::HashMap;
 
 use quarry_text::identifiers;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Tokens in a run.
+/// Length of a token n-gram.
 const RUN: usize = 3;
-/// The signature has `BANDS` bands of `ROWS` values. Two texts of similarity s share a band with the probability
-/// 1 − (1 − sʳᵒʷˢ)ᵇᵃⁿᵈˢ: 0.9996 at 0.8, 0.973 at 0.7, 0.05 at 0.3.
+/// The signature has `BANDS` bands of `ROWS` values. Two texts of similarity s share a band with probability 1 − (1 −
+/// sʳᵒʷˢ)ᵇᵃⁿᵈˢ: 0.9996 at 0.8, 0.973 at 0.7, 0.05 at 0.3.
 const BANDS: usize = 20;
 const ROWS: usize = 5;
 
 /// Finds texts whose Jaccard similarity to one that was added before is at least a threshold. The similarity is that
-/// of the sets of runs of three identifiers in lower case; candidates come from MinHash signatures in bands (Broder
+/// of the sets of trigrams of identifiers in lower case; candidates come from MinHash signatures in bands (Broder
 /// 1997; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4) and are then compared exactly.
 #[derive(Debug)]
 pub struct NearIndex {
     threshold: f64,
-    /// Added texts by band and its values.
+    /// Indices of added texts by band and its values.
     bands: HashMap<u64, Vec<u32>>,
-    /// Hashes of the runs of each added text, ascending, each once.
+    /// Hashes of the n-grams of each added text, ascending, without duplicates.
     runs: Vec<Box<[u32]>>,
 }
 
 impl NearIndex {
-    /// `threshold` is a similarity, over 0, at most 1.
+    /// `threshold` is a similarity, greater than 0 and at most 1.
     #[must_use]
     pub fn new(threshold: f64) -> Self {
         Self { threshold, bands: HashMap::new(), runs: Vec::new() }
     }
 
-    /// The number (from 0, in the order of adding) of the first added text that is as similar as asked for. A text
-    /// without identifiers is like no other.
+    /// The index (0-based, in the order of addition) of the first added text that is similar enough. A text without
+    /// identifiers is similar to none.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<usize> {
         self.similar_to(&runs(text))
@@ -49,7 +49,7 @@ impl NearIndex {
             .find(|candidate| similarity(runs, &self.runs[*candidate]) >= self.threshold)
     }
 
-    /// Adds a text; its number.
+    /// Adds a text, and returns its index.
     pub fn add(&mut self, text: &str) -> usize {
         self.add_runs(runs(text))
     }
@@ -65,7 +65,7 @@ impl NearIndex {
         number
     }
 
-    /// The number of the first added text that is as similar as asked for; if there is none, the text is added.
+    /// The index of the first added text that is similar enough; if there is none, the text is added.
     pub fn find_or_add(&mut self, text: &str) -> Option<usize> {
         let runs = runs(text);
         let found = self.similar_to(&runs);
@@ -92,12 +92,12 @@ fn runs(text: &str) -> Box<[u32]> {
     runs.into()
 }
 
-/// One hash for each band of the signature; none for a text without runs.
+/// One hash for each band of the signature; none for a text without n-grams.
 fn band_keys(runs: &[u32]) -> impl Iterator<Item = u64> {
     let bands = if runs.is_empty() { 0 } else { BANDS };
     (0..bands).map(move |band| {
         let values = (0..ROWS).map(|row| {
-            // Each value is the minimum over the runs under a permutation: an odd factor and a shift mix the bits.
+            // Each value is the minimum over the n-grams under a permutation: an odd factor and a shift mix the bits.
             let seed = xxh3_64_with_seed(&[], (band * ROWS + row) as u64);
             runs.iter()
                 .map(|run| (u64::from(*run) ^ seed).wrapping_mul(seed | 1) >> 32)
@@ -108,7 +108,7 @@ fn band_keys(runs: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Jaccard similarity of two ascending sets: what they share in proportion to what either has.
+/// Jaccard similarity of two ascending sets: the size of their intersection divided by that of their union.
 fn similarity(a: &[u32], b: &[u32]) -> f64 {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     while i < a.len() && j < b.len() {
@@ -162,7 +162,7 @@ mod tests {
             }
         }
         assert!(similar > 200 && similar < 480, "{similar}");
-        // Of those at 0.8 exactly 4 in 10,000 may be missed.
+        // Of those at exactly 0.8, 4 in 10,000 may be missed.
         assert!(found + 1 >= similar, "{found} of {similar}");
     }
 

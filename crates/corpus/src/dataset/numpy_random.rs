@@ -1,9 +1,9 @@
-//! Orders as NumPy's legacy `numpy.random` makes them, for scripts that shuffle with a seed.
+//! Shuffling like NumPy's legacy `numpy.random`, to reproduce scripts that shuffle with a seed.
 
 use rand_mt::Mt;
 
-/// The positions 0 to `length` in the order of `numpy.random.seed(seed); numpy.random.shuffle(positions)`: MT19937
-/// seeded with one word, and whole numbers by masks and rejection.
+/// The indices 0 to `length` in the order of `numpy.random.seed(seed); numpy.random.shuffle(indices)`: MT19937 seeded
+/// with one word, and integers by masks and rejection.
 #[must_use]
 pub fn shuffled(length: usize, seed: u32) -> Vec<usize> {
     let mut random = Mt::new(seed);
@@ -11,7 +11,7 @@ pub fn shuffled(length: usize, seed: u32) -> Vec<usize> {
     for last in (1..length).rev() {
         let mask = usize::MAX >> last.leading_zeros();
         let other = loop {
-            // Lists of 2³² positions and more would take two words a number in NumPy; none fits into memory here.
+            // For lists of 2³² or more, NumPy would use two words per number; none fits into memory here.
             let number = random.next_u32() as usize & mask;
             if number <= last {
                 break number;

@@ -1,4 +1,4 @@
-//! Public data sets and their addresses. The table is `public.toml`; nothing here uses a network.
+//! Public data sets and their URLs. The table is `public.toml`; nothing here uses a network.
 
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -13,14 +13,14 @@ pub struct PublicSet {
     pub about: String,
     /// Home page.
     pub home: String,
-    /// Terms of use, as its publishers name them.
+    /// Terms of use, as stated by its publishers.
     pub licence: String,
     /// Purpose according to the publishers: an evaluation set must not be used for training or tuning.
     #[serde(rename = "use")]
     pub purpose: String,
-    /// Common prefix of the addresses of its files, up to a slash.
+    /// Common prefix of the URLs of its files, up to a slash.
     pub base: String,
-    /// Files; none if they must be downloaded manually.
+    /// Files; empty if they must be downloaded manually.
     pub files: Vec<PublicFile>,
 }
 
@@ -28,12 +28,12 @@ pub struct PublicSet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublicFile {
-    /// Address, relative to the base of the set.
+    /// URL relative to the base of the set.
     pub url: String,
-    /// File name, if it differs from the address.
+    /// File name, if it differs from that in the URL.
     #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
     renamed: Option<String>,
-    /// Length in bytes, if known.
+    /// Size in bytes, if known.
     pub size: Option<u64>,
     /// SHA-256 hash of its content in lower case, if known.
     pub sha256: Option<String>,
@@ -57,7 +57,7 @@ struct Table {
 /// All sets of the table, in its order.
 pub fn public_sets() -> &'static [PublicSet] {
     static SETS: LazyLock<Vec<PublicSet>> = LazyLock::new(|| {
-        // A test reads it, so it cannot be wrong in a release.
+        // A test parses it, so it cannot be invalid in a release.
         toml::from_str(include_str!("public.toml")).map_or_else(|_| Vec::new(), |table: Table| table.set)
     });
     &SETS

@@ -1,16 +1,17 @@
-//! Random numbers as Python's module `random` draws them, for samples that released scripts made with a seed.
+//! Random numbers like those of Python's module `random`, to reproduce samples that released scripts drew with a
+//! seed.
 
 use rand_mt::Mt;
 use std::collections::HashSet;
 
-/// `random.Random(seed)` of CPython: the Mersenne Twister MT19937, seeded with a whole number, and whole numbers by
-/// rejection (`_randbelow_with_getrandbits`). The draws are those of every Python since 3.2; up to 3.10 `sample` also
-/// took sets, whose order is not known here.
+/// `random.Random(seed)` of CPython: the Mersenne Twister MT19937, seeded with an integer, and integers by rejection
+/// (`_randbelow_with_getrandbits`). The numbers are those of every Python since 3.2; up to 3.10, `sample` also
+/// accepted sets, whose order is not known here.
 #[derive(Debug, Clone)]
 pub struct PythonRandom(Mt);
 
 impl PythonRandom {
-    /// As `random.seed(seed)`.
+    /// Like `random.seed(seed)`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let words = [seed as u32, (seed >> 32) as u32];
@@ -18,7 +19,7 @@ impl PythonRandom {
         Self(Mt::new_with_key(words[..n_words].iter().copied()))
     }
 
-    /// As `random.getrandbits(count)`, for 1 to 64 bits.
+    /// Like `random.getrandbits(count)`, for 1 to 64 bits.
     fn bits(&mut self, count: u32) -> u64 {
         if count <= 32 {
             return u64::from(self.0.next_u32() >> (32 - count));
@@ -27,15 +28,15 @@ impl PythonRandom {
         low | u64::from(self.0.next_u32() >> (64 - count)) << 32
     }
 
-    /// A number from 0 to `end`, which is left out, each as likely as any other: `random.randrange(end)`, and the
-    /// position that `random.choice` takes in a list of `end` elements. `None` for an `end` of 0.
+    /// A uniformly distributed number from 0 up to but excluding `end`: `random.randrange(end)`, and the index that
+    /// `random.choice` uses in a list of `end` elements. `None` if `end` is 0.
     pub fn below(&mut self, end: usize) -> Option<usize> {
         let n_bits = usize::BITS - end.leading_zeros();
         if n_bits == 0 {
             return None;
         }
         loop {
-            // Fits, as it has no more bits than `end`.
+            // Fits, because it has no more bits than `end`.
             let number = self.bits(n_bits) as usize;
             if number < end {
                 return Some(number);
@@ -43,13 +44,13 @@ impl PythonRandom {
         }
     }
 
-    /// The positions that `random.sample` takes in a list of `length` elements: `count` different ones, in the order
+    /// The indices that `random.sample` uses in a list of `length` elements: `count` distinct ones, in the order
     /// drawn. `None` if there are fewer.
     pub fn sample(&mut self, length: usize, count: usize) -> Option<Vec<usize>> {
         if count > length {
             return None;
         }
-        // Python compares the sizes of a list and of a set: both ways draw alike, but not the same.
+        // Python chooses between a list and a set by their sizes; the two algorithms give different samples.
         let mut set_size = 21;
         if count > 5 {
             let mut table = 1;
@@ -80,7 +81,7 @@ impl PythonRandom {
 mod tests {
     use super::*;
 
-    // The expectations were printed by Python 3.11: random.seed(S), then the calls in the comments.
+    // The expected values were printed by Python 3.11: random.seed(S), then the calls in the comments.
 
     #[test]
     fn numbers_are_those_of_python() {
@@ -101,8 +102,8 @@ mod tests {
             let mut random = PythonRandom::new(seed);
             calls.iter().map(|(length, count)| random.sample(*length, *count).unwrap()).collect::<Vec<_>>()
         };
-        // [random.sample(range(n), k) for n, k in CALLS]: few of few by a list, few of many by a set, and the sizes
-        // between which Python goes over from one to the other.
+        // [random.sample(range(n), k) for n, k in CALLS]: few of few with a list, few of many with a set, and the
+        // sizes at which Python switches from one to the other.
         let calls = [(5, 5), (21, 5), (22, 5), (85, 6), (86, 6), (1_000_000, 7), (1, 1), (3, 0)];
         assert_eq!(
             samples(42, &calls),

@@ -1,4 +1,4 @@
-//! Writes some of the rows of a file unchanged.
+//! Copies some of the rows of a file unchanged.
 
 use crate::formats::source::Source;
 use crate::formats::write::Writer;
@@ -22,7 +22,7 @@ impl RowWriter {
     }
 }
 
-/// Whether rows of a file can be written as they are.
+/// Checks that rows of a file can be copied unchanged.
 pub(crate) fn writable(source: &Source) -> Result<(), FormatError> {
     if source.container.is_text() {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::formats::source::Source;
 use crate::formats::{Encoding, FORMATS, Format, FormatError, beir, cosqa, cosqa_plus, huggingface, qrels};
 use std::path::{Path, PathBuf};
 
-/// A directory of several files that can be written.
+/// A directory format with several files that can be written.
 #[derive(Debug)]
 pub struct Layout {
     /// Name on the command line.
@@ -16,7 +16,7 @@ pub struct Layout {
     pub files: &'static [(&'static str, &'static Format)],
 }
 
-/// The directories that can be written.
+/// The directory formats that can be written.
 pub static LAYOUTS: &[Layout] = &[
     Layout {
         name: "beir",
@@ -83,7 +83,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The directory or format of a name that can be written.
+    /// The writable directory or file format with a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Directory);
@@ -94,7 +94,7 @@ impl Target {
     /// `pairs.parquet`, the format of all sources.
     ///
     /// # Errors
-    /// When `out` is the name of a file and the sources have no format in common, or one that cannot be written.
+    /// When `out` is the name of a file and the sources have no common format, or one that cannot be written.
     pub fn default_for(out: &Path, sources: &[Source]) -> Result<Self, FormatError> {
         if !names_a_file(out) {
             return Ok(Self::Directory(DEFAULT_LAYOUT));
@@ -131,7 +131,7 @@ impl Target {
         }
     }
 
-    /// All names that [`Self::named`] knows.
+    /// All names that [`Self::named`] accepts.
     pub fn names() -> impl Iterator<Item = &'static str> {
         LAYOUTS.iter().map(|layout| layout.name).chain(writable().map(|format| format.name))
     }
@@ -156,7 +156,8 @@ impl Target {
         }
     }
 
-    /// Paths, formats and what they are packed in: what the format is published in, but for files named `.parquet`.
+    /// Paths, formats and encodings: the encoding in which the format is published, except for files named
+    /// `.parquet`.
     pub(super) fn files(
         self,
         out: &Path,

@@ -1,8 +1,8 @@
 //! AdvTest of CodeXGLUE: CodeSearchNet's Python functions, with the identifiers of the validation and test splits
-//! made anonymous. Train has `code` and `code_tokens`; the others have `function` and `function_tokens`.
+//! anonymized. Train has `code` and `code_tokens`; the others have `function` and `function_tokens`.
 //!
 //! Source: `Text-Code/NL-code-search-Adv` of github.com/microsoft/CodeXGLUE. `url` identifies the query and `idx` the
-//! code; its model reads both sides as tokens separated by spaces.
+//! code; its model reads both sides as space-separated tokens.
 
 use super::huggingface::ranking;
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
@@ -79,7 +79,7 @@ pub static FUNCTIONS: Format = Format {
     split: None,
 };
 
-/// Predictions: for each query, the codes that were found, best first.
+/// Predictions: for each query, the retrieved codes, best first.
 pub static PREDICTIONS: Format = Format {
     name: "advtest-predictions",
     about: "predictions for AdvTest: the ids of the codes found for each url, best first",

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// A retrieval benchmark: a corpus, queries, and which documents answer them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
-    /// Documents, in the order of the file, ids unique.
+    /// Documents, in the order of the file, with unique ids.
     pub documents: Vec<Document>,
-    /// Queries of all splits, in the order of the file, ids unique.
+    /// Queries of all splits, in the order of the file, with unique ids.
     pub queries: Vec<Query>,
-    /// Judgments of one split, of queries and documents that exist.
+    /// Judgments of one split, on existing queries and documents.
     pub qrels: Qrels,
 }
 
@@ -61,7 +61,7 @@ pub static QUERIES: Format = Format {
 /// Reads a BEIR directory with the judgments of one split (`test`, `dev`, ...).
 ///
 /// # Errors
-/// A file that is missing or wrong, a document or query id used twice, or a judgment that names a query or
+/// When a file is missing or malformed, a document or query id is used twice, or a judgment refers to a query or
 /// document that does not exist. Unknown fields are ignored.
 pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
     let qrels_path = qrels_path(directory, split);
@@ -93,7 +93,7 @@ pub fn read(directory: &Path, split: &str) -> Result<Benchmark, FormatError> {
 /// Reads the queries and documents of a BEIR directory, without judgments.
 ///
 /// # Errors
-/// A file that is missing or wrong, or a document or query id used twice.
+/// When a file is missing or malformed, or a document or query id is used twice.
 pub fn read_texts(directory: &Path) -> Result<(Vec<Query>, Vec<Document>), FormatError> {
     let (corpus_path, queries_path) = (directory.join("corpus.jsonl"), directory.join("queries.jsonl"));
     let documents: Vec<Document> = read_all(&corpus_path, &CORPUS)?
@@ -135,7 +135,7 @@ fn missing_split(directory: &Path, split: &str) -> FormatError {
     }
 }
 
-/// The records of a file, each id once.
+/// The records of a file, whose ids must be unique.
 fn read_all(path: &Path, format: &'static Format) -> Result<Vec<Record>, FormatError> {
     let mut records = Vec::new();
     let mut ids = HashSet::new();

@@ -1,7 +1,7 @@
 //! CodeSearchNet (CSN): functions of six languages with their documentation, in shards of JSON lines for each language
 //! and split; and the "deduplicated definitions", a pickled list of all functions, documented or not.
 //!
-//! Source: github.com/github/CodeSearchNet and huggingface.co/datasets/code_search_net, whose columns have other
+//! Source: github.com/github/CodeSearchNet and huggingface.co/datasets/code_search_net, whose columns have different
 //! names. A pair's query is the documentation; `url` is the link to the code at its commit.
 
 use super::{Document, Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
@@ -108,7 +108,7 @@ pub static HUGGINGFACE: Format = Format {
     split: None,
 };
 
-/// All functions: a pair for each documented one, a document for each other one.
+/// All functions: a pair for each documented one, a document for each of the others.
 pub static DEFINITIONS: Format = Format {
     name: "codesearchnet-definitions",
     about: "deduplicated definitions of CodeSearchNet: all functions of a language, as a pickled list",

@@ -1,8 +1,8 @@
 //! CoSQA: web queries paired with Python functions, labeled 0 or 1. The question answering files and the retrieval
 //! files are arrays of pairs; the code base of the retrieval task is one object from code to number.
 //!
-//! Source: github.com/Jun-jie-Huang/CoCLR. `doc` is the **web query**, `code` is raw with its docstring, `code_tokens`
-//! and `docstring_tokens` are strings of tokens separated by spaces.
+//! Source: github.com/Jun-jie-Huang/CoCLR. `doc` is the **web query**, `code` is raw with its docstring,
+//! `code_tokens` and `docstring_tokens` are strings of space-separated tokens.
 
 use super::{
     Document, Encoding, Field, Format, FormatError, Kind, Pair, Record, RecordKind, Row, Side, Sink, Value,
@@ -38,7 +38,7 @@ pub static QA: Format = Format {
     split: None,
 };
 
-/// `cosqa-retrieval-*.json`. Each record is a query of its own, its code is that with the number in [`CODES`].
+/// `cosqa-retrieval-*.json`. Each record is a separate query; its code is the one with the number in [`CODES`].
 pub static RETRIEVAL: Format = Format {
     name: "cosqa-retrieval",
     about: "CoSQA code search: web queries with the number of their code in the code base",
@@ -58,7 +58,7 @@ pub static RETRIEVAL: Format = Format {
     write: Some(|record, number| {
         let pair = record.pair()?;
         Some(vec![
-            // Of a query with several codes each is a record of its own.
+            // If a query has several codes, each is a separate record.
             pair.id.clone().unwrap_or_else(|| format!("cosqa-{number}")).into(),
             pair.query.text.clone().into(),
             pair.code.text.clone().into(),

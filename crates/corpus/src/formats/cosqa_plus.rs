@@ -45,7 +45,7 @@ pub static PAIRS: Format = Format {
         let whole = |id: &Option<String>| id.as_ref()?.parse().ok();
         Some(vec![
             Value::Whole(whole(&pair.id).unwrap_or(number as i64)),
-            // Another number would make several queries of one.
+            // Another number would turn one query into several.
             Value::Whole(whole(&pair.query.id)?),
             pair.query.text.clone().into(),
             Value::Whole(whole(&pair.code.id)?),

@@ -1,8 +1,8 @@
-//! The CodeSearchNet challenge (CSN99): 99 queries, and grades from 0 to 3 that annotators gave to what systems found
-//! for them, in six languages. Several annotators may have judged one link, on lines of their own.
+//! The CodeSearchNet challenge (CSN99): 99 queries, and grades from 0 to 3 that annotators gave to the results of
+//! systems, in six languages. Several annotators may have judged the same link, on separate lines.
 //!
-//! Source: `resources` of github.com/github/CodeSearchNet. Queries are compared in lower case, as its evaluation does,
-//! so that the lower-cased query is its id.
+//! Source: `resources` of github.com/github/CodeSearchNet. Queries are compared in lower case, as in its evaluation,
+//! so the lower-cased query is its id.
 
 use super::{Encoding, Field, Format, Judgment, Kind, Query, Record, RecordKind, Value};
 

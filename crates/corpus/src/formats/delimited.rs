@@ -1,5 +1,5 @@
-//! Tables of text: rows of fields separated by a comma or another byte, below a line that names the columns (RFC 4180).
-//! One row at a time is in memory, and its length is limited like that of any record.
+//! Delimited tables: rows of fields separated by a comma or another byte, below a line that names the columns (RFC
+//! 4180). Only one row is in memory at a time, and its length is limited like that of any record.
 
 use super::text::{MAX_RECORD_BYTES, not_utf8, read_error, too_long};
 use super::{FormatError, Line, excerpt};
@@ -26,7 +26,7 @@ struct Watched<R> {
 struct TrackedBytes {
     /// Number of bytes that may still be returned.
     left: usize,
-    /// Number of bytes before the last ones returned, and these with the one before them.
+    /// Number of bytes before the last ones returned, and these with the byte before them.
     before: u64,
     last: Vec<u8>,
 }
@@ -80,7 +80,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
     /// Reads the next row; returns the number of the line on which it begins, or `None` at the end.
     ///
     /// # Errors
-    /// When it cannot be read, is not UTF-8, or is too long: then there is no next row.
+    /// When it cannot be read, is not UTF-8, or is too long: reading then cannot continue.
     pub(super) fn read(&mut self, row: &mut StringRecord) -> Result<Option<usize>, FormatError> {
         self.given.borrow_mut().left = MAX_RECORD_BYTES;
         let mut bytes = std::mem::take(row).into_byte_record();
@@ -98,15 +98,15 @@ impl<'p, R: BufRead> Rows<'p, R> {
                         too_long(self.path, number)
                     }
                     ErrorKind::Io(error) => read_error(error, self.path, number),
-                    // A reader of bytes that may be of any number has no other error.
+                    // A reader of raw bytes with flexible rows has no other error.
                     _ => not_utf8(self.path, number),
                 })
             }
         }
     }
 
-    /// The line on which the last row begins. The reader's position does not say so: it is where the row before ended, and
-    /// of a line end of two bytes, after the first.
+    /// The line on which the last row begins. The reader's position does not tell: it is the end of the previous row
+    /// and, after a line break of two bytes, between them.
     fn first_line(&self, row: &ByteRecord) -> usize {
         let after = self.reader.position();
         let feed = after.byte().checked_sub(1).and_then(|end| self.given.borrow().at(end)) == Some(b'\n');
@@ -151,7 +151,7 @@ mod tests {
         let row = |fields: [&str; 2]| fields.map(str::to_owned).to_vec();
         assert_eq!(found, [(2, row(["x\ny", "1"])), (5, row([" z", "\"2\""]))]);
         for ends in ["\n", "\r\n"] {
-            // More than a reader holds at once, blank lines and rows of several among them.
+            // More than a reader buffers, including blank lines and rows of several lines.
             let rows = (0..5_000).map(|number| match number % 3 {
                 0 => format!("{number},x"),
                 1 => format!("{ends}{number},\"x{ends}y\""),

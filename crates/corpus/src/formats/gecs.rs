@@ -1,7 +1,7 @@
 //! GenCodeSearchNet (GeCS): text and code in one string, separated by ` [CODESPLIT] `, labeled as a match or not.
 //!
 //! Source: github.com/drndr/gencodesearchnet. Its CoSQA file pairs docstrings with the codes of pairs labeled 0, and
-//! repeats many of them; records are kept apart here by their position, as its ranking does.
+//! repeats many of them; records are distinguished here by their position, as in its ranking.
 
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Row, Side, Value, excerpt};
 
@@ -50,6 +50,6 @@ fn sides(row: &Row<'_>) -> Result<(String, String), super::FormatError> {
             "remove the record: the authors' readers skip it",
         ));
     };
-    // The spaces around the mark belong to it.
+    // The spaces around the separator belong to it.
     Ok((text.strip_suffix(' ').unwrap_or(text).into(), code.strip_prefix(' ').unwrap_or(code).into()))
 }

@@ -1,9 +1,9 @@
-//! CoIR and MTEB data sets as Hugging Face has them: tables of documents, queries and judgments, as JSON lines or
+//! CoIR and MTEB data sets in their Hugging Face layout: tables of documents, queries and judgments, as JSON lines or
 //! Parquet.
 //!
-//! CoIR (huggingface.co/CoIR-Retrieval) has two data sets per task, `<task>-queries-corpus` and `<task>-qrels`, its
-//! texts with the columns of BEIR; MTEB has configurations `corpus`, `queries` and `default` or `qrels`, with the
-//! language before them if there are many. Newer MTEB files write `id` for `_id`.
+//! CoIR (huggingface.co/CoIR-Retrieval) has two data sets per task, `<task>-queries-corpus` and `<task>-qrels`, with
+//! texts in the columns of BEIR; MTEB has configurations `corpus`, `queries` and `default` or `qrels`, prefixed by
+//! the language if there are several. Newer MTEB files use `id` instead of `_id`.
 
 use super::{
     Document, Encoding, Field, Format, FormatError, Judgment, Kind, Query, Record, RecordKind, Retrieved,
@@ -78,7 +78,7 @@ pub static MTEB_QRELS: Format = Format {
     split: None,
 };
 
-/// Candidates to re-rank, as MTEB has them: what [distractors](crate::dataset::distractors) are written as.
+/// Candidates to re-rank, in MTEB's format, which is also used for [distractors](crate::dataset::distractors).
 pub static TOP_RANKED: Format = Format {
     name: "mteb-top-ranked",
     about: "MTEB: the candidates of each query that are ranked",
@@ -94,7 +94,7 @@ pub static TOP_RANKED: Format = Format {
     split: None,
 };
 
-/// Scores for a ranked list without scores: descending by 1.
+/// Assigns scores to a ranked list without scores: descending by 1.
 pub(super) fn ranking(query: &str, documents: Vec<String>, sink: &mut Sink<'_>) -> Result<(), FormatError> {
     let count = documents.len();
     documents.into_iter().enumerate().try_for_each(|(rank, document)| {

@@ -1,10 +1,12 @@
 //! File formats of retrieval data sets.
 //!
-//! A [`Format`] defines the fields of a row and the [`Record`]s that a row stands for; all of them are in [`FORMATS`].
-//! How a file is encoded ([`Encoding`]) is detected from its bytes: the same records can be JSON lines, one JSON array,
-//! CSV, a pickle or Parquet, compressed with gzip or not. Readers hold one record at a time (a batch of rows of Parquet,
-//! and of a pickle the values that it refers to again). A malformed record is refused with its file, its line, what was
-//! expected and what to do. Blank lines are skipped, line ends are `\n` or `\r\n`, and a byte order mark is ignored.
+//! A [`Format`] defines the fields of a row and the [`Record`]s that it contains; all formats are in [`FORMATS`]. The
+//! encoding of a file ([`Encoding`]) is detected from its bytes: the same records can be JSON lines, one JSON array,
+//! CSV, a pickle or Parquet, with or without gzip compression. Readers hold one record at a time (for Parquet a batch
+//! of rows, and for a pickle also the values that it refers to again). A malformed record is rejected with its file,
+//! its line, what was expected and what to do. Blank lines are skipped, line breaks are `
+//! ` or `\r
+//! `, and a byte order mark is ignored.
 //!
 //! [`beir`], [`qrels`], [`run`], [`cosqa`] and [`repo_search`] also read whole files into values for `eval`.
 
@@ -52,11 +54,11 @@ pub enum Encoding {
     JsonArray,
     /// One JSON object, each member a record of two fields: its name and its value.
     JsonObject,
-    /// Comma-separated values under a line that names the columns.
+    /// Comma-separated values below a line that names the columns.
     Csv,
-    /// A Python list of dictionaries of plain data, pickled.
+    /// A pickled Python list of dictionaries of plain data.
     Pickle,
-    /// Parquet: a table by columns.
+    /// Parquet, a columnar table.
     Parquet,
     /// Lines of fields separated by white space, in the order that the format defines.
     Lines {
@@ -124,7 +126,7 @@ pub struct Format {
     pub(crate) hint: &'static str,
     /// Reads the records of a row.
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
-    /// The values of `fields` for the n-th record (from 0), `None` for records that the format cannot hold.
+    /// The values of `fields` for the n-th record (0-based); `None` for records that the format cannot represent.
     pub(crate) write: Option<WriteRecord>,
     /// For [`Encoding::Lines`]: splits a line into values. `None` for a line that names the columns.
     pub(crate) split: Option<SplitLine>,
@@ -151,7 +153,7 @@ impl Format {
 pub(crate) type WriteRecord = fn(&Record, usize) -> Option<Vec<Value<'static>>>;
 pub(crate) type SplitLine = for<'a> fn(&Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError>;
 
-/// All formats. If two fit a file equally well, the first is chosen.
+/// All formats. If several match a file equally well, the first is chosen.
 pub static FORMATS: &[&Format] = &[
     &cosqa::QA,
     &cosqa::RETRIEVAL,
@@ -196,7 +198,7 @@ pub struct Document {
     pub title: String,
     /// Body, unchanged.
     pub text: String,
-    /// Programming language, as in the data.
+    /// Programming language, as stated in the data.
     pub language: Option<String>,
 }
 
@@ -207,8 +209,9 @@ impl Document {
         Self { id, text, ..Self::default() }
     }
 
-    /// Name of the programming language, as in [`quarry_source::Language::name`] if known: the one that the
-    /// data state, else that of a path or address in the id, with lines after it (`src/a.rs:1-9`, `…/a.py#L1-L9`) or not.
+    /// Name of the programming language, as in [`quarry_source::Language::name`] if known: the one stated in the
+    /// data, otherwise that of a path or URL in the id, with or without lines after it (`src/a.rs:1-9`,
+    /// `…/a.py#L1-L9`).
     #[must_use]
     pub fn language_name(&self) -> Option<Cow<'_, str>> {
         if let Some(said) = self.language.as_deref().filter(|said| !said.trim().is_empty()) {
@@ -221,8 +224,7 @@ impl Document {
         Some(language_for(Path::new(path), &[])?.name().into())
     }
 
-    /// The text to index: title and text joined by a space, as in BEIR; the text alone, unchanged, without
-    /// a title.
+    /// The text to index: title and text joined by a space, as in BEIR; without a title, the text alone, unchanged.
     #[must_use]
     pub fn full_text(&self) -> Cow<'_, str> {
         if self.title.is_empty() {
@@ -289,7 +291,7 @@ pub enum FormatError {
         /// What to do about it.
         remedy: String,
     },
-    /// The file as a whole, or a record that has no line of its own, is malformed.
+    /// The file as a whole, or a record without a line of its own, is malformed.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
     File {
         /// Path of the file or directory.

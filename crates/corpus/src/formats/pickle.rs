@@ -1,11 +1,12 @@
-//! Python pickles (protocols 2 to 5) that are a list of dictionaries of plain data, read without executing anything.
+//! Python pickles (protocols 2 to 5) of a list of dictionaries of plain data, read without executing anything.
 //!
 //! A pickle is a program for a stack machine. The instructions that build texts, numbers, lists and dictionaries are
-//! executed; all others, in particular imports and calls, are refused. Values that the file shares are shared in memory,
-//! nothing refers to an incomplete value, and nesting is limited, so a small file cannot become a large or infinite
-//! value. Rows are passed on while the outermost list grows; values that the file may refer to again are kept.
+//! executed; all others, in particular imports and calls, are rejected. Values that the file shares are shared in
+//! memory, nothing refers to an incomplete value, and nesting is limited, so a small file cannot become a large or
+//! infinite value. Rows are passed on while the outermost list grows; values that the file may refer to again are
+//! kept.
 //!
-//! The crate serde-pickle copies values on `DUP`, so that a file of 100 bytes fills the memory.
+//! The crate serde-pickle copies values on `DUP`, so a file of 100 bytes can fill the memory.
 
 use super::row::Value;
 use super::text::{Line, MAX_RECORD_BYTES, read_error};
@@ -15,9 +16,10 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Maximum bytes of values that are kept for later references.
+/// Maximum size in bytes of values kept for later references.
 const MAX_KEPT_BYTES: usize = 8 << 30;
-/// Maximum bytes on the stack before they are appended to the outermost list; Python appends a thousand items at a time.
+/// Maximum size in bytes of the stack before its items are appended to the outermost list; Python appends a thousand
+/// items at a time.
 const MAX_PENDING_BYTES: usize = 1 << 30;
 /// Bytes that a value takes in addition to its text.
 const NODE_BYTES: usize = 32;
@@ -60,7 +62,7 @@ enum Slot {
 type TakeValues<'t> =
     dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
 
-/// Calls `each` with the values of `fields` of every dictionary in the list that the pickle is. Records count from 1.
+/// Calls `each` with the values of `fields` of every dictionary in the pickled list. Record numbers are 1-based.
 pub(super) fn for_each_row(
     reader: impl BufRead,
     path: &Path,
@@ -271,7 +273,7 @@ impl<R: BufRead> Machine<'_, R> {
         Ok(())
     }
 
-    /// Pops the top of the stack, which completes a list or dictionary.
+    /// Pops the top of the stack; a list or dictionary becomes complete.
     fn pop(&mut self) -> Result<Node, FormatError> {
         match self.stack.pop() {
             Some(slot) => self.complete(slot),
@@ -359,7 +361,7 @@ impl<R: BufRead> Machine<'_, R> {
     fn memoize(&mut self, id: usize) -> Result<(), FormatError> {
         let node = match self.stack.last_mut() {
             Some(Slot::Value(node)) => node.clone(),
-            // It can be referred to once it is complete.
+            // It can be referred to now that it is complete.
             Some(Slot::List(_, ids) | Slot::Dict(_, ids)) => {
                 ids.push(id);
                 Node::Growing
@@ -517,8 +519,8 @@ mod tests {
         // A text of 4 GiB in 6 bytes.
         let error = read(b"\x80\x02]X\xff\xff\xff\xffa.").unwrap_err();
         assert!(error.contains("records of at most 64 MiB"), "{error}");
-        // Lists of ten times the last one, fifty times over: the first references are to a shared value, then it is
-        // too deep.
+        // Lists of ten times the previous one, fifty times over: the first references are to a shared value, then the
+        // nesting is too deep.
         let mut laughs = b"\x80\x02](".to_vec();
         for id in 0..50_u8 {
             laughs.extend(b"](");
@@ -526,7 +528,7 @@ mod tests {
                 laughs.extend([b'h', id - 1].repeat(10));
             }
             laughs.extend([b'e', b'q', id]);
-            // Completed by a tuple, which nobody uses.
+            // Completed by a tuple, which is not used.
             laughs.extend(b"\x85");
         }
         let error = read(&laughs).unwrap_err();
@@ -559,7 +561,7 @@ mod tests {
                 let offset = random.usize(..bytes.len());
                 bytes[offset] = random.u8(..);
             }
-            // Whatever it says, it says something.
+            // The result does not matter, as long as there is one.
             let _ = read(&bytes);
         }
         assert!(read(b"\x80\x02}.").unwrap_err().contains("expected a list"));

@@ -87,9 +87,9 @@ pub(crate) struct Judgment<'a> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Layout {
-    /// `query-id TAB corpus-id TAB score`, ids may hold spaces.
+    /// `query-id TAB corpus-id TAB score`; ids may contain spaces.
     Beir,
-    /// `query iteration document grade`, any white space between.
+    /// `query iteration document grade`, separated by any white space.
     Trec,
 }
 
@@ -101,17 +101,17 @@ pub fn read(path: &Path) -> Result<Qrels, FormatError> {
     parse(open(path)?, path)
 }
 
-/// Reads TREC qrels (`query iteration document grade`) or BEIR qrels (`query-id TAB corpus-id TAB score`, header
-/// line optional). The first line decides which; `path` is used in messages only.
+/// Parses TREC qrels (`query iteration document grade`) or BEIR qrels (`query-id TAB corpus-id TAB score`, header
+/// line optional). The first line determines the format; `path` is for error messages only.
 ///
 /// # Errors
-/// A line with another number of fields, a grade that is not a 32-bit integer, a document judged twice with
-/// different grades, or no judgment at all.
+/// When a line has the wrong number of fields, a grade is not a 32-bit integer, a document is judged twice with
+/// different grades, or there is no judgment.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Qrels, FormatError> {
     parse_checked(reader, path, |_, _| Ok(()))
 }
 
-/// Like [`parse`]; `check` may refuse a judgment.
+/// Like [`parse`]; `check` may reject a judgment.
 pub(crate) fn parse_checked(
     reader: impl BufRead,
     path: &Path,

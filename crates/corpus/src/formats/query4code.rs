@@ -1,8 +1,8 @@
-//! Query4Code (Q4C): evaluation sets in one form, and what its annotator writes.
+//! Query4Code (Q4C): evaluation sets in a common format, and the output of its annotator.
 //!
 //! Source: the paper *Optimizing Code Retrieval: High-Quality and Scalable Dataset Annotation through Large Language
-//! Models* and its repository. A record's code is known by `url` or `relevant_ids`; with several of the latter the
-//! query is answered by all of them, and the record's own code is the first.
+//! Models* and its repository. A record's code is identified by `url` or `relevant_ids`; if there are several of the
+//! latter, all of them answer the query, and the record's own code is the first.
 
 use super::{
     Document, Encoding, Field, Format, Judgment, Kind, Pair, Query, Record, RecordKind, Side, Value,
@@ -57,7 +57,7 @@ pub static PAIRS: Format = Format {
     split: None,
 };
 
-/// What the annotator writes: a summary of a function and a query for it.
+/// Output of the annotator: a summary of a function and a query for it.
 pub static ANNOTATIONS: Format = Format {
     name: "query4code-annotations",
     about: "Query4Code: summaries and queries that the annotator wrote",
@@ -71,7 +71,7 @@ pub static ANNOTATIONS: Format = Format {
     read: |row, sink| {
         let id = row.index.to_string();
         sink(Record::Query(Query { id: id.clone(), text: row.text("query") }))?;
-        // A summary stands for its function: it is what the query should find.
+        // A summary represents its function: it is what the query should find.
         sink(Record::Document(Document::new(id.clone(), row.text("summary"))))?;
         sink(Record::Judgment(Judgment { query: id.clone(), document: id, grade: 1, language: None }))
     },

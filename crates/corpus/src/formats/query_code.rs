@@ -1,4 +1,4 @@
-//! Pairs of queries and codes of your own: the minimum that can be judged or measured, with optional fields for
+//! User-provided pairs of queries and codes: the minimum that can be judged or measured, with optional fields for
 //! everything else.
 
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};

@@ -1,8 +1,8 @@
-//! Records of all formats.
+//! Records, common to all formats.
 
 use super::{Document, Query};
 
-/// A record of a data set of any format.
+/// A record of a data set in any format.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// A text and a code that may or may not answer it.
@@ -11,7 +11,7 @@ pub enum Record {
     Query(Query),
     /// A separate document.
     Document(Document),
-    /// How relevant a document is to a query, both by their ids.
+    /// The relevance of a document to a query, both given by id.
     Judgment(Judgment),
     /// A label of a pair that is in another file.
     Label(Label),
@@ -19,7 +19,7 @@ pub enum Record {
     Retrieved(Retrieved),
 }
 
-/// A text and a code, with what is known about them.
+/// A text and a code, with metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pair {
     /// Identifier of the pair.
@@ -32,9 +32,9 @@ pub struct Pair {
     pub label: Option<i32>,
     /// Documentation of the code as tokens joined by spaces, if it is not the query.
     pub documentation: Option<String>,
-    /// Programming language, as in the file.
+    /// Programming language, as stated in the file.
     pub language: Option<String>,
-    /// Class of the text that the file gives, as StatCodeSearch does.
+    /// Class of the text stated in the file, as in StatCodeSearch.
     pub category: Option<String>,
     /// Repository, `owner/name`.
     pub repository: Option<String>,
@@ -42,7 +42,7 @@ pub struct Pair {
     pub path: Option<String>,
     /// Qualified name of the function.
     pub name: Option<String>,
-    /// Address of the code.
+    /// URL of the code.
     pub url: Option<String>,
     /// Split of the pair, according to the file.
     pub partition: Option<String>,
@@ -51,7 +51,7 @@ pub struct Pair {
 /// One side of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
-    /// Identifier, if the format has one; otherwise equal texts are the same side.
+    /// Identifier, if the format has one; otherwise equal texts count as the same side.
     pub id: Option<String>,
     /// The text, unchanged.
     pub text: String,
@@ -60,7 +60,7 @@ pub struct Side {
 }
 
 impl Pair {
-    /// Programming language of the code: as the file has it, else as its path or address tells.
+    /// Programming language of the code: as stated in the file, otherwise as inferred from its path or URL.
     pub(crate) fn language_name(&self) -> Option<String> {
         let of_file = |path: &Option<String>| {
             let path = Document::new(path.clone()?, String::new());
@@ -75,7 +75,7 @@ impl Side {
         Self { id, text, tokens }
     }
 
-    /// The text, or the tokens joined by spaces if these are wanted and known.
+    /// The text, or the tokens joined by spaces if `tokens` is set and they are known.
     #[must_use]
     pub fn form(&self, tokens: bool) -> &str {
         self.tokens.as_deref().filter(|_| tokens).unwrap_or(&self.text)
@@ -92,14 +92,14 @@ impl Side {
     }
 }
 
-/// How relevant a document is to a query.
+/// The relevance of a document to a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgment {
     /// Id of the query.
     pub query: String,
     /// Id of the document.
     pub document: String,
-    /// Grade: 1 or more is relevant, 0 is not, less is unjudged.
+    /// Grade: 1 or more is relevant, 0 is non-relevant, less is unjudged.
     pub grade: i32,
     /// Programming language of the document, if the format has it.
     pub language: Option<String>,
@@ -110,7 +110,7 @@ pub struct Judgment {
 pub struct Label {
     /// Id of the pair.
     pub pair: String,
-    /// 1 if the code answers the query, else 0.
+    /// 1 if the code answers the query, otherwise 0.
     pub label: i32,
 }
 
@@ -121,12 +121,12 @@ pub struct Retrieved {
     pub query: String,
     /// Id of the document.
     pub document: String,
-    /// Score, larger is better, never NaN.
+    /// Score; larger is better, never NaN.
     pub score: f64,
 }
 
 impl Record {
-    /// Id of the query of a pair or judgment: that of the format, else the text.
+    /// Id of the query of a pair or judgment: that in the format, otherwise the text.
     pub(crate) fn pair(&self) -> Option<&Pair> {
         match self {
             Self::Pair(pair) => Some(pair),

@@ -1,8 +1,8 @@
 //! Repository search: queries about whole repositories and the files that answer them, as a table.
 //!
-//! Columns, in any order, separated by tabs and named in a header line: `repo`, `revision`, `root` (the directory that is
-//! indexed, relative to the repository, empty for all of it), `category`, `query`, `relevant` and optionally
-//! `secondary`. The last two hold paths relative to the repository, separated by commas, each a whole file (`path`)
+//! Columns, in any order, separated by tabs and named in a header line: `repo`, `revision`, `root` (the directory
+//! that is indexed, relative to the repository, empty for all of it), `category`, `query`, `relevant` and optionally
+//! `secondary`. The last two contain comma-separated paths relative to the repository, each of a whole file (`path`)
 //! or a range of lines (`path:start-end`).
 
 use super::{
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 
-/// The table as a format of rows, with its columns in this order. A row is a query, whose id is made of repository and
-/// number, and a judgment for each target, whose id is as in the table.
+/// The table as a row format, with its columns in this order. A row becomes a query, whose id consists of repository
+/// and number, and a judgment for each target, whose id is the target as in the table.
 pub static TABLE: Format = Format {
     name: "repo-search",
     about: "questions about whole repositories, and the files that answer them",
@@ -68,9 +68,9 @@ pub static TABLE: Format = Format {
 pub struct Repository {
     /// Short name, unique in the file.
     pub name: String,
-    /// Commit that the judgments are made for.
+    /// Commit to which the judgments apply.
     pub revision: String,
-    /// Directory that is indexed, relative to the repository, `/` between parts; empty for the whole of it.
+    /// Directory that is indexed, relative to the repository, `/` between parts; empty for the whole repository.
     pub root: String,
     /// Queries, in the order of the file.
     pub queries: Vec<RepositoryQuery>,
@@ -86,15 +86,15 @@ pub struct RepositoryQuery {
     pub category: String,
     /// Text of the query.
     pub text: String,
-    /// Its answers, relevant ones first, then secondary ones, without repetition; empty for [`UNANSWERABLE`] queries
-    /// and for no others.
+    /// Its answers, relevant ones first, then secondary ones, without repetition; empty exactly for [`UNANSWERABLE`]
+    /// queries.
     pub targets: Vec<Target>,
 }
 
-/// A file, or some lines of it, that answers a query.
+/// A file, or a range of its lines, that answers a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Path relative to the repository's `root`, as results have it.
+    /// Path relative to the repository's `root`, as in results.
     pub path: String,
     /// First and last line, 1-based, inclusive; `None` for the whole file.
     pub lines: Option<(u32, u32)>,
@@ -108,12 +108,12 @@ pub fn read(path: &Path) -> Result<Vec<Repository>, FormatError> {
     parse(open(path)?, path)
 }
 
-/// Reads a repository search table, repositories in the order in which they first appear.
+/// Parses a repository search table; repositories are in the order of their first occurrence.
 ///
 /// # Errors
-/// A missing column, a row with another number of fields, an empty query, no target (or one, for a query of the
-/// category [`UNANSWERABLE`]), a target that is not
-/// `path` or `path:start-end`, is outside `root` or occurs twice, or a repository with two revisions or roots.
+/// When a column is missing, a row has the wrong number of fields, a query is empty, there is no target (or one, for
+/// a query of the category [`UNANSWERABLE`]), a target is not `path` or `path:start-end`, is outside `root` or occurs
+/// twice, or a repository has two revisions or roots.
 pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, FormatError> {
     let mut columns: Option<Columns> = None;
     let mut repositories: Vec<Repository> = Vec::new();
@@ -174,13 +174,13 @@ pub fn read_questions(
     parse_questions(open(path)?, path, lengths)
 }
 
-/// Reads a user's queries about a tree, one per line: `query TAB path[:line[-line]]`. Lines with the same query are
-/// one query with several targets; empty lines are skipped. `lengths` has the number of lines of each file that is
-/// searched, by its path.
+/// Parses a user's queries about a tree, one per line: `query TAB path[:line[-line]]`. Lines with the same query are
+/// one query with several targets; empty lines are skipped. `lengths` contains the number of lines of each searched
+/// file, by its path.
 ///
 /// # Errors
-/// A line without a tab, an empty query, a target that is not `path`, `path:line` or `path:start-end`, or one that
-/// occurs twice or names a missing file or line; a file without a query.
+/// When a line has no tab, a query is empty, a target is not `path`, `path:line` or `path:start-end`, occurs twice or
+/// refers to a missing file or line, or the file has no query.
 pub fn parse_questions(
     reader: impl BufRead,
     path: &Path,

@@ -1,4 +1,4 @@
-//! A row: the values of one record for the fields of its format, checked against their kinds.
+//! A row: the values of one record for the fields of its format, checked against their types.
 
 use super::text::{Line, excerpt};
 use super::{Format, FormatError};
@@ -11,13 +11,13 @@ use std::fmt;
 pub enum Kind {
     /// Text.
     Text,
-    /// A whole number.
+    /// An integer.
     Whole,
-    /// An identifier: text or a whole number.
+    /// An identifier: text or integer.
     Id,
     /// One identifier or a list of them.
     Ids,
-    /// Tokens: a list of texts, or one text with spaces between the tokens.
+    /// Tokens: a list of texts, or one text with space-separated tokens.
     Tokens,
     /// A number.
     Number,
@@ -72,7 +72,7 @@ pub struct Field {
     pub required: bool,
     /// Whether its values must be unique in a file.
     pub unique: bool,
-    /// Whether it must hold more than white space.
+    /// Whether it must contain more than white space.
     pub filled: bool,
     /// Meaning of the field.
     pub about: &'static str,
@@ -112,7 +112,7 @@ pub(crate) enum Value<'a> {
     Text(Cow<'a, str>),
     Whole(i64),
     Real(f64),
-    /// A list of texts or whole numbers.
+    /// A list of texts or integers.
     List(Vec<String>),
     /// A value of a type that no field has, as named in messages.
     Other(&'static str),
@@ -144,7 +144,7 @@ impl From<Option<String>> for Value<'_> {
 }
 
 impl From<f64> for Value<'_> {
-    /// Tables that went through pandas write whole numbers as 1.0. Below 2^53 the two are the same number.
+    /// Tables that went through pandas contain integers as 1.0. Below 2^53 the two are the same number.
     fn from(number: f64) -> Self {
         let whole = number.fract() == 0.0 && number.abs() < 9e15;
         if whole { Value::Whole(number as i64) } else { Value::Real(number) }
@@ -154,14 +154,14 @@ impl From<f64> for Value<'_> {
 /// One record of a file.
 pub(crate) struct Row<'a> {
     pub(crate) line: Line<'a>,
-    /// Number of the record in its file, from 0.
+    /// 0-based index of the record in its file.
     pub(crate) index: usize,
     fields: &'static [Field],
     values: Vec<Value<'a>>,
 }
 
 impl<'a> Row<'a> {
-    /// `values` stand for the fields of `format`, in their order.
+    /// `values` are those of the fields of `format`, in order.
     pub(crate) fn new(
         line: Line<'a>,
         format: &'static Format,
@@ -197,7 +197,7 @@ impl<'a> Row<'a> {
         Ok(Self { line, index: 0, fields: format.fields, values })
     }
 
-    /// One JSON object. Fields that the format does not know are skipped.
+    /// Parses a JSON object. Fields that the format does not have are skipped.
     pub(crate) fn of_json(line: Line<'a>, format: &'static Format) -> Result<Self, FormatError> {
         let values = json_values(line.text, format.fields).map_err(|error| {
             let names: Vec<String> = format
@@ -232,7 +232,7 @@ impl<'a> Row<'a> {
         self.get(name).unwrap_or_default()
     }
 
-    /// A whole number that fits into the type.
+    /// An integer that fits into the type.
     pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
         match self.value(name) {
             Value::Whole(number) => match T::try_from(*number) {
@@ -247,7 +247,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A whole number that is one of a few, as labels and grades are.
+    /// An integer that is one of a few, such as labels and grades.
     pub(crate) fn one_of(
         &self,
         name: &str,
@@ -279,13 +279,13 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The fields that have a value.
+    /// The names of the fields that have a value.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         let present = self.fields.iter().zip(&self.values).filter(|(_, value)| **value != Value::Absent);
         present.map(|(field, _)| field.name).collect()
     }
 
-    /// The values of the fields that no two records may share, with their names.
+    /// The values of the fields that must be unique, with their names.
     pub(crate) fn unique_values(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         self.fields.iter().filter(|field| field.unique).map(|field| (field.name, self.text(field.name)))
     }
@@ -299,8 +299,8 @@ pub(crate) fn json_values<'a>(text: &'a str, fields: &[Field]) -> serde_json::Re
     Ok(values)
 }
 
-/// serde_json counts lines within the text that it was given: the line is that of the record, and the column
-/// counts where the record is one line.
+/// serde_json counts lines within the parsed text: use the line of the record instead, and its column if the record
+/// is a single line.
 pub(crate) fn json_error(
     line: &Line<'_>,
     error: &serde_json::Error,
@@ -316,7 +316,7 @@ pub(crate) fn json_error(
     )
 }
 
-/// Reads an object into the values of its known fields.
+/// Deserializes an object into the values of its known fields.
 pub(crate) struct Object<'f>(pub(crate) &'f [Field]);
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The documents that a system returned for one query, with scores: larger is better, never NaN.
 #[derive(Debug, Clone, Default)]
 pub struct RankedDocuments {
-    /// Spans of these documents, in the order of the file.
+    /// Ranges of these documents, in the order of the file.
     segments: Vec<Segment>,
 }
 
@@ -26,15 +26,15 @@ struct Segment {
     rows: Range<usize>,
 }
 
-/// Documents of consecutive lines of a file, of any queries. All ids are one text, so that a run of millions of documents
-/// needs few allocations.
+/// Documents of consecutive lines of a file, of any queries. All ids are concatenated, so that a run of millions of
+/// documents needs few allocations.
 #[derive(Debug, Default)]
 struct Part {
     ids: String,
     /// End offset of each id.
     ends: Vec<u32>,
     scores: Vec<f64>,
-    /// Rows whose line number does not follow from the row before, with that number.
+    /// Rows whose line number is not that of the previous row plus one, with their line numbers.
     lines: Vec<(usize, usize)>,
 }
 
@@ -100,7 +100,7 @@ impl Part {
             self.lines.push((row, number));
         }
         self.ids.push_str(document);
-        // A part is shorter than a block, and that than the longest line and some.
+        // A part is smaller than a block, which is limited to the longest line and a bit more.
         self.ends.push(self.ids.len() as u32);
         self.scores.push(score);
     }
@@ -117,17 +117,17 @@ pub fn read(path: &Path) -> Result<Run, FormatError> {
     parse(open(path)?, path)
 }
 
-/// Reads a TREC run (`query Q0 document rank score tag`, any ASCII white space between), on all cores. As trec_eval
-/// does, the rank is ignored: scores decide. `path` is used in messages only.
+/// Parses a TREC run (`query Q0 document rank score tag`, separated by any ASCII white space), on all cores. As in
+/// trec_eval, the rank is ignored: scores determine the order. `path` is for error messages only.
 ///
 /// # Errors
-/// A line with another number of fields, a score that is not a number, a document listed twice for a query.
+/// When a line has the wrong number of fields, a score is not a number, or a document is listed twice for a query.
 pub fn parse(reader: impl BufRead + Send, path: &Path) -> Result<Run, FormatError> {
     let mut run = Run::new();
     for_each_block(reader, path, |pieces| {
         let parts: Vec<Result<_, _>> = pieces.into_par_iter().map(|lines| part(&lines, path)).collect();
         for part in parts {
-            // In the order of the file, so that of several wrong lines the first is named.
+            // In the order of the file, so that the first of several invalid lines is reported.
             let (part, groups) = part?;
             let part = Arc::new(part);
             for (query, rows) in groups {
@@ -156,7 +156,7 @@ pub fn parse(reader: impl BufRead + Send, path: &Path) -> Result<Run, FormatErro
     }
 }
 
-/// A query, and rows of consecutive lines of it.
+/// A query, and the rows of its consecutive lines.
 type Group<'a> = (&'a str, Range<usize>);
 
 /// The documents of consecutive lines, and which rows belong to which query.
@@ -230,7 +230,7 @@ fn split(text: &str) -> ([&str; 6], usize) {
     }
 }
 
-/// A run by its lines.
+/// TREC runs as a row format.
 pub static TREC: Format = Format {
     name: "trec-run",
     about: "TREC run: query Q0 document rank score tag",
@@ -254,10 +254,10 @@ pub static TREC: Format = Format {
     }),
 };
 
-/// Writes one query's ranking, best first, as lines of a TREC run. Ranks count from 1.
+/// Writes one query's ranking, best first, as lines of a TREC run. Ranks are 1-based.
 ///
 /// # Errors
-/// An id that is empty or holds white space, which the format cannot carry ([`io::ErrorKind::InvalidInput`]);
+/// When an id is empty or contains white space, which the format cannot represent ([`io::ErrorKind::InvalidInput`]);
 /// or when the writer fails.
 pub fn write_ranking<'a>(
     writer: &mut impl Write,
@@ -311,7 +311,7 @@ mod tests {
             let expected = (0..50_000).filter(|i| format!("q{}", i / 3 % 7) == *query);
             assert!(found.iter().eq(expected.map(|i| (lines[i].split(' ').nth(2).unwrap(), i as f64))));
         }
-        // Line by line: in front of 40,000 stand as many others and a blank line for each fifth.
+        // Line by line: before line 40,000 there are as many others and a blank line for every fifth.
         let error = |index: usize, from: &str, to: &str| {
             let mut wrong = lines.clone();
             wrong[index] = lines[index].replace(from, to);
@@ -321,7 +321,7 @@ mod tests {
         assert!(again.starts_with("r:48001: expected each document once"), "{again}");
         let short = error(30_000, "d30000 ", "");
         assert!(short.starts_with("r:36001: expected 6 fields"), "{short}");
-        // Of several wrong lines the first is named.
+        // The first of several invalid lines is reported.
         let cut: Vec<&str> = lines.iter().map(|line| &line[..3]).collect();
         let first = parse_text(&(lines[..500].concat() + &cut.join("\n"))).unwrap_err();
         assert!(first.starts_with("r:601: expected 6 fields"), "{first}");

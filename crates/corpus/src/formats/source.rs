@@ -1,4 +1,4 @@
-//! Files and directories as sources of records: detects their formats, and reads them row by row.
+//! Files and directories as sources of records: detecting their formats, and reading them row by row.
 
 use super::delimited::Rows;
 use super::row::{json_error, json_values};
@@ -16,27 +16,27 @@ pub(crate) type TakeRow<'t> = dyn FnMut(Result<Row<'_>, FormatError>) -> Result<
 pub struct Source {
     /// The file.
     pub path: PathBuf,
-    /// Kind of its records.
+    /// Format of its records.
     pub format: &'static Format,
     /// Its encoding.
     pub container: Encoding,
 }
 
-/// The format of a name.
+/// The format with a name.
 #[must_use]
 pub fn format_named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }
 
 impl Source {
-    /// Looks at the first bytes and the first record of a file. `wanted` is the format that it must have, or the
-    /// beginning of the names of those that it may have, up to a `-`; empty for any.
+    /// Detects the format from the first bytes and the first record of a file. `wanted` is the required format, or a
+    /// prefix of the names of allowed ones, up to a `-`; empty for any.
     ///
     /// # Errors
-    /// When the file cannot be read, is empty, or fits no format that is wanted.
+    /// When the file cannot be read, is empty, or matches no wanted format.
     pub fn open(path: &Path, wanted: &str) -> Result<Self, FormatError> {
         let container = sniff(path)?;
-        // If the format is named, the error is what is wrong with the file, not that it has another format.
+        // If the format is given, the error is about the content of the file, not that it has another format.
         let format = match format_named(wanted) {
             Some(format) => format,
             None => detect(path, container, wanted)?,
@@ -52,8 +52,8 @@ impl Source {
     /// Reads the records, one at a time, in the order of the file.
     ///
     /// # Errors
-    /// The first wrong record, what `each` returns, or when the file cannot be read. What `each` finds wrong with this
-    /// file as a whole ([`FormatError::File`]) is wrong on the line of the record.
+    /// The first invalid record, an error of `each`, or when the file cannot be read. Errors of `each` about this
+    /// file as a whole ([`FormatError::File`]) are attributed to the line of the record.
     pub fn for_each(
         &self,
         each: &mut dyn FnMut(Record) -> Result<(), FormatError>,
@@ -64,7 +64,7 @@ impl Source {
         })
     }
 
-    /// The line that names the columns, where the file has one.
+    /// The line that names the columns, if the file has one.
     pub(crate) fn header(&self) -> Result<Option<String>, FormatError> {
         match self.container {
             Encoding::Csv => first(|each| for_each_line(open(&self.path)?, &self.path, each)).map(Some),
@@ -72,7 +72,7 @@ impl Source {
         }
     }
 
-    /// Reads the rows. A wrong one is given to `each` as an error, which may go on.
+    /// Reads the rows. An invalid row is passed to `each` as an error, and reading can continue.
     pub(crate) fn for_each_row(&self, each: &mut TakeRow<'_>) -> Result<(), FormatError> {
         let (path, format) = (self.path.as_path(), self.format);
         let mut index = 0;
@@ -112,12 +112,12 @@ impl Source {
     }
 }
 
-/// The format whose fields the first record has most of. A record with all the names that this knows, and more names of
-/// a format that it does not fit, is a wrong record of that one.
+/// The format with the most fields of the first record. If the record has all field names that a matching format
+/// knows, and more field names of a format that it does not match, it is an invalid record of that format.
 fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static Format, FormatError> {
     let names = [path.file_name(), path.parent().and_then(Path::file_name)]
         .map(|name| name.unwrap_or_default().to_string_lossy().to_lowercase());
-    // The name of the file says more than that of its directory.
+    // The name of the file is more significant than that of its directory.
     let hint = |format: &Format| match names.iter().position(|name| name.contains(format.hint)) {
         Some(position) if !format.hint.is_empty() => names.len() - position,
         _ => 0,
@@ -140,7 +140,7 @@ fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static For
         .copied()
         .filter(is_wanted)
         .filter_map(|format| Some((head.matches(path, format)?, hint(format), format)))
-        // The last of equals is taken.
+        // The last of ties is taken.
         .rev()
         .collect::<Vec<_>>();
     let best = |fits: bool| {
@@ -165,7 +165,7 @@ fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static For
     })
 }
 
-/// A member of an object as a row: its name and its value stand for the two fields.
+/// A member of an object as a row with two fields: its name and its value.
 fn member<'a>(line: Line<'a>, format: &'static Format) -> Result<Row<'a>, FormatError> {
     let wrong = |error| json_error(&line, &error, "a member of an object: \"name\": value");
     let mut names = serde_json::Deserializer::from_str(line.text).into_iter::<Value<'_>>();
@@ -232,7 +232,7 @@ fn column(header: &csv::StringRecord, field: &Field) -> Option<usize> {
     header.iter().position(|name| name == field.name)
 }
 
-/// The encoding of a file, by its first bytes.
+/// Detects the encoding of a file from its first bytes.
 fn sniff(path: &Path) -> Result<Encoding, FormatError> {
     let mut reader = open(path)?;
     loop {
@@ -299,11 +299,11 @@ impl Head {
         Ok(Self { first, member, container })
     }
 
-    /// The fields of `format` that the first record has; `None` where it lacks one that it must have.
+    /// The fields of `format` that the first record has; `None` if it lacks a required one.
     fn matches(&self, path: &Path, format: &'static Format) -> Option<FormatMatch> {
         let line_of = |text| Line { path, number: 1, counts_records: false, text };
         let is_json = match self.container {
-            // Rows of these are asked for by the names of their fields.
+            // Rows of these are read by the names of their fields.
             Encoding::Pickle | Encoding::Parquet => {
                 let source = Source { path: path.to_owned(), format, container: self.container };
                 return first_row(&source).map(FormatMatch::fitting);
@@ -311,7 +311,8 @@ impl Head {
             container => container != Encoding::Csv,
         };
         match (is_json, format.container) {
-            // Whatever begins with a name and a number could be one: it is one if it is nothing else.
+            // Any object that begins with a name and a number could be one, so it is one only if no other format
+            // matches.
             (true, Encoding::JsonObject) => member(line_of(self.member.as_deref()?), format)
                 .ok()
                 .map(|_| FormatMatch::fitting(Vec::new())),
@@ -352,7 +353,7 @@ fn first_of_object(path: &Path) -> Result<String, FormatError> {
     first(|each| for_each_item(open(path)?, path, b'{', each))
 }
 
-/// The fields that the first row has, where it is one of its format.
+/// The fields of the first row, if it is valid in its format.
 fn first_row(source: &Source) -> Option<Vec<&'static str>> {
     let mut names = None;
     let _ = source.for_each_row(&mut |row| {
@@ -363,14 +364,14 @@ fn first_row(source: &Source) -> Option<Vec<&'static str>> {
     names
 }
 
-/// The text of the first line or item that `read` comes to.
+/// The text of the first line or item that `read` yields.
 fn first(
     read: impl FnOnce(&mut dyn FnMut(&Line<'_>) -> Result<(), FormatError>) -> Result<(), FormatError>,
 ) -> Result<String, FormatError> {
     let mut first = None;
     let outcome = read(&mut |line| {
         first.get_or_insert_with(|| line.text.to_owned());
-        // Ends the reading; nobody sees it.
+        // Ends the reading; this error is discarded.
         Err(line.error("", "", ""))
     });
     match (first, outcome) {

@@ -1,8 +1,8 @@
 //! StatCodeSearch, the R set of GenCodeSearchNet: comments and the code that follows them, from social science
 //! projects, with the kind of analysis as label.
 //!
-//! Source: github.com/drndr/gencodesearchnet, a CSV table (a fuller one has authors, packages and links as well) and a
-//! JSON variant. The set that is ranked has the form of [`super::gecs`].
+//! Source: github.com/drndr/gencodesearchnet, a CSV table (a fuller one also has authors, packages and links) and a
+//! JSON variant. The set for ranking has the format of [`super::gecs`].
 
 use super::{Encoding, Field, Format, FormatError, Kind, Pair, Record, RecordKind, Row, Side, Sink, Value};
 

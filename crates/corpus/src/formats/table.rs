@@ -1,4 +1,4 @@
-//! Tables with a header: CSV, or TSV where the header holds a tab.
+//! Tables with a header: CSV, or TSV if the header contains a tab.
 
 use super::delimited::Rows;
 use super::text::read_error;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     path: PathBuf,
-    /// Names of the columns, each once.
+    /// Names of the columns, which are unique.
     pub columns: Vec<String>,
     rows: Vec<Row>,
 }
@@ -28,8 +28,8 @@ struct Row {
 pub struct Ratings {
     /// Names of the raters.
     pub raters: Vec<String>,
-    /// A row for each unit, a column for each rater, `None` where the rating is missing. Labels are numbered in the
-    /// order of their text.
+    /// A row for each unit with a column for each rater, `None` for a missing rating. Labels are numbered in
+    /// alphabetical order.
     pub units: Vec<Vec<Option<f64>>>,
     /// The labels, by number; empty if all ratings are numbers.
     pub labels: Vec<String>,
@@ -44,12 +44,13 @@ impl Table {
         Self::parse(open(path)?, path)
     }
 
-    /// Reads a table whose first line names its columns. Fields are separated by tabs if the first line contains one,
-    /// otherwise by commas, and quoted as in RFC 4180. White space around fields is dropped. `path` is used in messages
-    /// only.
+    /// Parses a table whose first line names its columns. Fields are separated by tabs if the first line contains
+    /// one, otherwise by commas, and quoted as in RFC 4180. White space around fields is trimmed. `path` is for error
+    /// messages only.
     ///
     /// # Errors
-    /// Text that is not UTF-8, a row with a wrong number of fields, two columns with the same name, or no rows.
+    /// When the text is not UTF-8, a row has the wrong number of fields, two columns have the same name, or there are
+    /// no rows.
     pub fn parse(mut reader: impl BufRead, path: &Path) -> Result<Self, FormatError> {
         let first = reader.fill_buf().map_err(|error| read_error(error, path, 1))?;
         let tabs = first.split(|byte| *byte == b'\n').next().is_some_and(|line| line.contains(&b'\t'));
@@ -87,7 +88,7 @@ impl Table {
         FormatError::File { path: self.path.clone(), expected, found, remedy: remedy.into() }
     }
 
-    /// Whether there is a column of this name.
+    /// Whether there is a column with this name.
     #[must_use]
     pub fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|name| name == column)
@@ -120,8 +121,8 @@ impl Table {
         self.rows.iter().map(convert).collect()
     }
 
-    /// The ratings in all columns except the one that names the units; blank fields are missing ratings. With `numbers`,
-    /// text is refused instead of being numbered.
+    /// The ratings in all columns except the one that names the units; blank fields are missing ratings. With
+    /// `numbers`, text is rejected instead of being numbered.
     ///
     /// # Errors
     /// When a rating is text and `numbers` is set, the column of the units is missing, or there are no ratings.

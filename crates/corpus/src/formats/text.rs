@@ -1,4 +1,4 @@
-//! Text files: lines, and the items of one JSON array or object, each with its line, one at a time.
+//! Text files: lines, and the items of one JSON array or object, each with its line number, one at a time.
 
 use super::FormatError;
 use flate2::bufread::MultiGzDecoder;
@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::Path;
 
-/// Maximum length of a line or JSON item in bytes, so that a broken file cannot fill the memory.
+/// Maximum length of a line or JSON item in bytes, so that a malformed file cannot fill the memory.
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
 /// One line of a text file, or one record of a file without lines, with its number for messages.
@@ -18,7 +18,7 @@ pub(crate) struct Line<'a> {
     pub(crate) number: usize,
     /// Whether the file has no lines, so that `number` counts records.
     pub(crate) counts_records: bool,
-    /// The line without its end, or the text of the JSON item.
+    /// The line without its line break, or the text of the JSON item.
     pub(crate) text: &'a str,
 }
 
@@ -97,10 +97,10 @@ pub(crate) fn for_each_line(
     Ok(())
 }
 
-/// Number of bytes to read at once when all cores parse lines.
+/// Number of bytes to read at a time when all cores parse lines.
 const BLOCK_BYTES: u64 = 16 << 20;
 
-/// Consecutive lines of a file, with their line ends.
+/// Consecutive lines of a file, with their line breaks.
 pub(crate) struct Lines<'a> {
     /// Number of the first line.
     pub(crate) first: usize,
@@ -177,7 +177,7 @@ impl<R: BufRead> Blocks<'_, R> {
             let mut limited = self.reader.by_ref().take(BLOCK_BYTES);
             let read = match limited.read_to_end(bytes) {
                 Ok(read) => read,
-                // What was read before is there.
+                // Data read before the error is still in the buffer.
                 Err(error) => {
                     return Err(read_error(error, self.path, self.next_line + count_line_ends(bytes)));
                 }
@@ -213,9 +213,9 @@ fn count_line_ends(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
-/// Calls `each` for every item of the one JSON array (`[`) or object (`{`, members as `"name": value`) that the
-/// file is. Items are found by their brackets and quotes alone; the reader of an item checks its grammar. Holds
-/// one item at a time. A line's number is that on which the item begins.
+/// Calls `each` for every item of the single JSON array (`[`) or object (`{`, members as `"name": value`) in a file.
+/// Items are delimited by brackets and quotes alone; the parser of an item checks its syntax. Holds one item at a
+/// time. An item's line number is that on which it begins.
 pub(crate) fn for_each_item(
     reader: impl BufRead,
     path: &Path,
@@ -306,7 +306,8 @@ impl<'p, R: BufRead> Items<'p, R> {
         }
     }
 
-    /// Reads up to the comma or bracket that ends the item; consumes and returns that, or `None` at the end of the file.
+    /// Reads up to the comma or bracket that ends the item; consumes and returns that, or `None` at the end of the
+    /// file.
     fn read_item(&mut self) -> Result<Option<u8>, FormatError> {
         self.item.clear();
         let start = self.line;
@@ -380,7 +381,7 @@ pub(super) fn too_long(path: &Path, number: usize) -> FormatError {
     )
 }
 
-/// Whether an error is about the bytes of a truncated or damaged file, rather than about the system.
+/// Converts an error to one about truncated or damaged data if it is, rather than about the system.
 pub(crate) fn read_error(error: io::Error, path: &Path, number: usize) -> FormatError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
@@ -394,7 +395,7 @@ pub(crate) fn read_error(error: io::Error, path: &Path, number: usize) -> Format
     }
 }
 
-/// The start of a text, in quotation marks, short enough for a message.
+/// The beginning of a text in quotation marks, short enough for a message.
 pub(crate) fn excerpt(text: &str) -> String {
     const LENGTH: usize = 60;
     match text.char_indices().nth(LENGTH) {
@@ -409,7 +410,7 @@ mod tests {
     use std::io::Write;
 
     fn items(text: &[u8], opening: u8) -> Result<Vec<(usize, String)>, String> {
-        // A buffer of one byte meets every boundary.
+        // A buffer of one byte tests every boundary.
         let reader = BufReader::with_capacity(1, text);
         let mut seen = Vec::new();
         for_each_item(reader, Path::new("f"), opening, |line| {

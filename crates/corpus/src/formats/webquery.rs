@@ -1,5 +1,5 @@
 //! WebQueryTest of CodeXGLUE: 1,046 pairs of web queries and Python functions, 523 queries with two codes each. Its
-//! labels are not public, so they are in a file of their own: the answers, which is also the form of predictions.
+//! labels are not public, so they are in a separate file: the answers, which is also the format of predictions.
 //!
 //! Source: `Text-Code/NL-code-search-WebQuery` of github.com/microsoft/CodeXGLUE. Line breaks in `code` were replaced
 //! by spaces before publication, so the code cannot be parsed.

@@ -1,4 +1,4 @@
-//! Writes records in a format, and files that appear complete or not at all.
+//! Writes records in a format, and files atomically.
 
 use super::parquet::TableWriter;
 use super::{Encoding, Format, FormatError, Record, Value};
@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file or directory that is written under a temporary name beside it, and renamed when it is complete. If it is
-/// dropped before, it removes what was written.
+/// A file or directory that is written under a temporary name beside its target, and renamed when it is complete. If
+/// it is dropped before, it removes the incomplete output.
 #[derive(Debug)]
 pub struct Staged {
     target: PathBuf,
@@ -20,7 +20,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Starts a target that does not exist or is an empty directory. Creates the directories above it.
+    /// Starts writing a target that does not exist or is an empty directory. Creates its parent directories.
     ///
     /// # Errors
     /// When the target exists, because nothing is overwritten; when the directories cannot be created.
@@ -77,7 +77,7 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // Nothing is there any longer when it was published.
+        // After publishing, nothing is left at this path.
         if self.path.is_dir() {
             let _ = fs::remove_dir_all(&self.path);
         } else {
@@ -95,10 +95,10 @@ pub struct NewDirectories {
 }
 
 impl NewDirectories {
-    /// Creates a directory and the missing ones above it.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// When one cannot be created; then none is left behind.
+    /// When one cannot be created; none is left behind in that case.
     pub fn create(directory: &Path) -> io::Result<Self> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = directory.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -112,7 +112,7 @@ impl NewDirectories {
 
 impl Drop for NewDirectories {
     fn drop(&mut self) {
-        // The system removes no directory that something is in.
+        // The system does not remove non-empty directories.
         for directory in &self.made {
             let _ = fs::remove_dir(directory);
         }
@@ -175,7 +175,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// Writes a row, the values of the format's fields in their order.
+    /// Writes a row with the values of the format's fields in order.
     pub(crate) fn write_values(&mut self, values: &[Value<'_>]) -> Result<(), FormatError> {
         let object = Fields(self.format, values);
         let file = match &mut self.sink {
@@ -217,7 +217,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the text of a record that was read from a file of the same format and container, which is one of text
+    /// Writes the text of a record that was read from a file of the same format and encoding, which is textual
     /// ([`Encoding::is_text`]).
     pub(crate) fn write_text(&mut self, text: &str) -> Result<(), FormatError> {
         match (&mut self.sink, self.container) {
@@ -286,7 +286,7 @@ fn cell(value: &Value<'_>) -> String {
     }
 }
 
-/// An object of the fields that have a value, in the order of the format.
+/// An object with the fields that have a value, in the order of the format.
 struct Fields<'a>(&'static Format, &'a [Value<'a>]);
 
 impl Serialize for Fields<'_> {

@@ -13,16 +13,16 @@ use quarry_files::{read_regular, read_regular_text};
 /// Maximum number of files and directories to check.
 const MAX_ENTRIES: usize = 5_000_000;
 
-/// Maximum length in bytes of a file that libgit2 may read into memory.
+/// Maximum size in bytes of a file that libgit2 may read into memory.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Maximum length in bytes of a file that is read here.
+/// Maximum size in bytes of a file that is read here.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// Maximum number of configuration files that include each other.
+/// Maximum nesting of included configuration files.
 const MAX_DEPTH: usize = 10;
 
-/// Directories of a repository that libgit2 does not read for a history.
+/// Directories of a repository that libgit2 does not access when reading a history.
 const NOT_READ: [&str; 3] = ["lfs", "modules", "logs"];
 
 /// A path in a repository that cannot be read as a file, and why.
@@ -36,18 +36,18 @@ fn odd(path: &Path, problem: impl Into<String>) -> Odd {
     Odd { path: path.to_owned(), problem: problem.into() }
 }
 
-/// Checks all directories that a history is read from: the repository's own, the one that it shares with other work
-/// trees, and those that it borrows objects from.
+/// Checks all directories from which a history is read: the repository's own, the one that it shares with other work
+/// trees, and those from which it borrows objects.
 ///
 /// # Errors
-/// The first thing that is neither a file nor a directory, or too long.
+/// The first entry that is neither a file nor a directory, or is too large.
 pub(super) fn check(repository: &Path) -> Result<(), Odd> {
     let mut seen = HashSet::new();
     let mut directories = vec![repository.to_owned()];
     let mut n_entries = 0;
     while let Some(directory) = directories.pop() {
         let unreadable = |error: io::Error| odd(&directory, error.to_string());
-        // What is missing is libgit2's to complain of.
+        // Reporting missing directories is left to libgit2.
         let Ok(canonical) = directory.canonicalize() else { continue };
         if !seen.insert(canonical) {
             continue;
@@ -66,7 +66,7 @@ pub(super) fn check(repository: &Path) -> Result<(), Odd> {
             } else if entry.file_name() == "commondir" {
                 directories.extend(named_in(&path, &directory)?);
             } else if entry.file_name() == "alternates" {
-                // Relative to the directory of the objects, which `info/alternates` is in.
+                // Relative to the objects directory, which contains `info/alternates`.
                 directories.extend(named_in(&path, directory.parent().unwrap_or(&directory))?);
             } else if ["config", "config.worktree"].iter().any(|name| entry.file_name() == *name) {
                 check_configuration(&path, 0)?;
@@ -76,13 +76,13 @@ pub(super) fn check(repository: &Path) -> Result<(), Odd> {
     Ok(())
 }
 
-/// Whether an entry is a directory rather than a file, or a link to one.
+/// Whether an entry is a directory or a link to one, rather than a file.
 fn is_directory(entry: &DirEntry, path: &Path) -> Result<bool, Odd> {
     let kind = entry.file_type().map_err(|error| odd(path, error.to_string()))?;
     if kind.is_dir() {
         return Ok(true);
     }
-    // A link that leads nowhere is as good as missing.
+    // A dangling link counts as missing.
     let Ok(found) = fs::metadata(path) else { return Ok(false) };
     if found.is_dir() {
         return Ok(true);
@@ -97,7 +97,7 @@ fn is_directory(entry: &DirEntry, path: &Path) -> Result<bool, Odd> {
     Ok(false)
 }
 
-/// The directories that the lines of a file name, relative to `base`.
+/// The directories listed in a file, one per line, relative to `base`.
 fn named_in(path: &Path, base: &Path) -> Result<Vec<PathBuf>, Odd> {
     let bytes = read_regular(path, MAX_TEXT_BYTES).map_err(|error| odd(path, error.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -105,10 +105,10 @@ fn named_in(path: &Path, base: &Path) -> Result<Vec<PathBuf>, Odd> {
     Ok(names.map(|name| base.join(name)).collect())
 }
 
-/// Checks the files that a configuration file includes. Syntax beyond the plain form is refused, because libgit2 might
-/// interpret it differently.
+/// Checks the files that a configuration file includes. Syntax beyond the plain form is rejected, because libgit2
+/// might interpret it differently.
 fn check_configuration(path: &Path, depth: usize) -> Result<(), Odd> {
-    // An included file that is missing is left out, as by git.
+    // A missing included file is ignored, as in git.
     if depth > 0 && path.symlink_metadata().is_err() {
         return Ok(());
     }
@@ -141,7 +141,7 @@ fn included_by(text: &str) -> Result<Vec<String>, String> {
     }
     let mut included = Vec::new();
     for line in text.lines() {
-        // A key may stand behind the name of its section.
+        // A key may follow the name of its section on the same line.
         let line = match line.trim_start().strip_prefix('[').map(|rest| rest.split_once(']')) {
             None => line,
             Some(Some((name, rest))) if !name.contains('=') && !rest.trim_start().starts_with('[') => rest,
@@ -179,7 +179,7 @@ mod tests {
         mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
     }
 
-    /// A repository with a commit, and a directory beside it.
+    /// A repository with a commit, and a sibling directory.
     fn repository() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let repository = git2::Repository::init(directory.path().join("tree")).unwrap();
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(check(&git), Ok(()));
     }
 
-    /// Each of these would block, or be read forever.
+    /// Each of these would make libgit2 block, or read forever.
     #[test]
     fn what_libgit2_would_wait_for_is_found() {
         for name in [

@@ -8,30 +8,31 @@ use git2::{ErrorCode, ObjectType, Oid, Repository};
 use super::GitError;
 use super::plain::{self, Odd};
 
-/// Entries of directories that are looked at. A few hundred objects can be trees with more paths than atoms in the sea.
+/// Maximum number of directory entries visited. A few hundred objects can form trees with an astronomical number of
+/// paths.
 const MAX_ENTRIES: usize = 5_000_000;
 
-/// Directories that lie in each other.
+/// Maximum nesting of directories.
 const MAX_DEPTH: usize = 256;
 
 /// The files of a commit.
 pub struct Snapshot {
     repository: Repository,
     commit: Oid,
-    /// Path and object of each, ascending by path.
+    /// Path and object of each file, ascending by path.
     files: Vec<(String, Oid)>,
-    /// Links, and the commits of other repositories.
+    /// Number of symbolic links and submodules.
     n_links: usize,
-    /// Files whose paths are not UTF-8.
+    /// Number of files whose paths are not UTF-8.
     n_not_utf8: usize,
 }
 
 impl Snapshot {
-    /// Lists the files of a commit by any name that git knows, by default the one that is checked out: of the whole
-    /// repository, which may be bare, or of the directory of it that the path names.
+    /// Lists the files of a commit given by any name that git accepts, `HEAD` by default: those of the whole
+    /// repository, which may be bare, or of the directory in it that `path` names.
     ///
     /// # Errors
-    /// When there is no repository or no such commit, or objects of it are not here.
+    /// When there is no repository or no such commit, or some of its objects are missing.
     pub fn open(path: &Path, revision: Option<&str>) -> Result<Self, GitError> {
         let failed = |source: git2::Error| match source.code() {
             ErrorCode::Owner => GitError::Owner(path.to_owned()),
@@ -107,7 +108,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The commit, in hexadecimal.
+    /// The id of the commit, in hexadecimal.
     #[must_use]
     pub fn commit(&self) -> String {
         self.commit.to_string()
@@ -118,20 +119,20 @@ impl Snapshot {
         self.files.iter().map(|(path, _)| path.as_str())
     }
 
-    /// How many links and commits of other repositories were left out.
+    /// Number of omitted symbolic links and submodules.
     #[must_use]
     pub fn n_links(&self) -> usize {
         self.n_links
     }
 
-    /// How many files with paths that are not UTF-8 were left out.
+    /// Number of omitted files with paths that are not UTF-8.
     #[must_use]
     pub fn n_not_utf8(&self) -> usize {
         self.n_not_utf8
     }
 
-    /// The content of the file with a number among [`Self::paths`]; `None` where it is longer than `limit` bytes, or
-    /// its object is not here (a partial clone) or is broken.
+    /// The content of the file at an index of [`Self::paths`]; `None` if it is longer than `limit` bytes, or its
+    /// object is missing (a partial clone) or damaged.
     #[must_use]
     pub fn content(&self, number: usize, limit: u64) -> Option<Vec<u8>> {
         let (_, id) = self.files.get(number)?;

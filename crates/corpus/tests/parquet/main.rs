@@ -1,4 +1,4 @@
-//! Parquet files as several writers make them, whole and broken. `make.py` wrote them.
+//! Parquet files from several writers, intact and damaged. `make.py` wrote them.
 
 use quarry_corpus::dataset::convert::{ConvertOptions, Target, benchmark, convert};
 use quarry_corpus::dataset::sources;
@@ -93,7 +93,7 @@ fn what_is_no_such_table_is_refused() {
     }
 }
 
-/// Whatever a file holds, it is read or refused, without a panic and without more memory than its size excuses.
+/// Any file is read or rejected, without a panic and without more memory than its size justifies.
 #[test]
 fn broken_files_are_refused_or_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn broken_files_are_refused_or_read() {
         let mut random = fastrand::Rng::with_seed(7);
         for case in 0..n_cases {
             let mut bytes = whole.clone();
-            // Half of the cases are damaged in the metadata, half in the pages.
+            // Half of the cases damage the metadata, half the pages.
             let range = if case % 2 == 0 { metadata..whole.len() - 8 } else { 4..metadata };
             for _ in 0..random.usize(1..4) {
                 let place = random.usize(range.clone());
@@ -131,7 +131,7 @@ fn broken_files_are_refused_or_read() {
     assert!(n_refused > n_cases / 4, "{n_refused}");
 }
 
-/// What is written is read again.
+/// A converted file reads back the same.
 #[test]
 fn what_is_converted_reads_back_the_same() {
     let directory = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn what_is_converted_reads_back_the_same() {
     assert!(after.iter().all(|source| source.container == Encoding::Parquet));
     let read = |sources: &[Source]| benchmark(sources, &ConvertOptions::default()).unwrap();
     assert_eq!(read(&after), read(&before));
-    // A single file, by its name; lists, numbers and languages too.
+    // A single file, given by name; with lists, numbers and languages.
     let functions = directory.path().join("functions.jsonl");
     let function = |number: usize, tokens: &[&str]| {
         serde_json::json!({
@@ -175,7 +175,7 @@ fn what_is_converted_reads_back_the_same() {
 fn a_table_of_many_row_groups_reads_back() {
     let directory = tempfile::tempdir().unwrap();
     let (from, out) = (directory.path().join("corpus.jsonl"), directory.path().join("corpus.parquet"));
-    // More bytes than a group waits for.
+    // More bytes than fit in one row group.
     let text = |number: usize| format!("{number} {}", "word ".repeat(20_000 + number));
     let lines: Vec<String> =
         (0..800).map(|number| serde_json::json!({"_id": number, "text": text(number)}).to_string()).collect();

@@ -1,9 +1,9 @@
-//! Parquet files, as Hugging Face has data sets: the columns that a format has fields for, in batches of rows.
+//! Parquet files, as on Hugging Face: reads the columns that a format has fields for, in batches of rows.
 //!
-//! The `parquet` crate reads the schema and decodes values. It trusts files too much for untrusted input, so the
-//! metadata are checked first ([`thrift`]), and the pages are read and decompressed here ([`pages`]): no page, list or
-//! dictionary can use more memory than its limit. If a damaged page still makes a decoder panic, the row is refused,
-//! and the decoder is not used again.
+//! The `parquet` crate reads the schema and decodes values. It does not validate untrusted files enough, so the
+//! metadata are checked first ([`thrift`]), and the pages are read and decompressed here ([`pages`]): no page, list
+//! or dictionary can use more memory than its limit. If a damaged page still makes a decoder panic, the row is
+//! rejected, and the decoder is not used again.
 
 mod pages;
 mod thrift;
@@ -29,17 +29,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// First and last bytes of a file.
 pub(super) const MAGIC: &[u8; 4] = b"PAR1";
-/// Maximum bytes of the metadata: some thousand row groups of some ten columns.
+/// Maximum size of the metadata in bytes: some thousand row groups of some ten columns.
 const MAX_METADATA_BYTES: u64 = 16 << 20;
-/// Rows that are decoded at a time.
+/// Number of rows decoded at a time.
 const ROWS: usize = 256;
 
 /// Takes the line and the values of a row, or an error.
 type TakeValues<'t> =
     dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
 
-/// Calls `each` with the values of `fields` of every row. Rows count from 1. A nested column, other than a list of
-/// plain values, is not a value that a field may hold.
+/// Calls `each` with the values of `fields` of every row. Row numbers are 1-based. A nested column, other than a list
+/// of plain values, is not a valid value of a field.
 pub(super) fn for_each_row(
     path: &Path,
     fields: &[Field],
@@ -100,7 +100,7 @@ pub(super) fn for_each_row(
     Ok(())
 }
 
-/// Runs the decoder. Inconsistent pages can make it panic, which is caught.
+/// Runs the decoder, and catches panics, which inconsistent pages can cause.
 fn guarded<T>(decode: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
     catch_unwind(AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(ParquetError::General("pages that contradict themselves".into())))
@@ -128,11 +128,11 @@ fn metadata(file: &mut File) -> ParquetResult<ParquetMetaData> {
     ParquetMetaDataReader::decode_metadata(&bytes)
 }
 
-/// The column that holds the values of a field.
+/// The column with the values of a field.
 enum Column {
     Absent,
     Nested,
-    /// Number of the column, of plain values or lists of them.
+    /// Index of the column, of plain values or lists of them.
     Leaf(usize),
 }
 
@@ -186,7 +186,7 @@ struct Reader {
     decoder: ColumnReader,
     max_definition: i16,
     max_repetition: i16,
-    /// Definition level from which a list has an element, if only a missing one.
+    /// Minimum definition level at which a list has an element, possibly a missing one.
     in_list: i16,
     budget: Arc<AtomicUsize>,
     definitions: Vec<i16>,
@@ -200,7 +200,7 @@ enum Values {
     Others(Vec<Value<'static>>),
 }
 
-/// How far a row-wise reading is in levels and in values.
+/// The position of row-wise reading in levels and values.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
     level: usize,
@@ -256,7 +256,7 @@ impl Reader {
         self.values = match &mut self.decoder {
             ColumnReader::ByteArrayColumnReader(decoder) => {
                 let texts = read(decoder, count, definitions, repetitions)?;
-                // So are those that a dictionary promised and does not have.
+                // These stand for indices that are missing in a dictionary.
                 if texts.contains(&ByteArray::new()) {
                     return Err(ParquetError::General("a dictionary with fewer values than it says".into()));
                 }

@@ -1,4 +1,4 @@
-//! The pages of a column, decompressed within limits that do not depend on what the file claims.
+//! The pages of a column, decompressed within limits that do not depend on sizes stated in the file.
 
 use super::thrift::Compact;
 use parquet::basic::{Compression, Encoding};
@@ -10,12 +10,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum bytes of a page, compressed or not. Writers end a page at about 1 MiB.
+/// Maximum size of a page in bytes, compressed or not. Writers end a page at about 1 MiB.
 const MAX_PAGE_BYTES: usize = 256 << 20;
-/// Maximum bytes of a dictionary, which takes ten times as much when it is decoded. Writers end it at about 1 MiB.
+/// Maximum size of a dictionary in bytes, which takes ten times as much when decoded. Writers end it at about 1 MiB.
 const MAX_DICTIONARY_BYTES: usize = 16 << 20;
 
-/// Maximum values of lists that are decoded at a time.
+/// Maximum number of list values decoded at a time.
 pub(super) const MAX_LIST_VALUES: usize = 8 << 20;
 
 /// Reads the pages of one column of one row group.
@@ -27,11 +27,11 @@ pub(super) struct Pages {
     has_definitions: bool,
     has_repetitions: bool,
     has_dictionary: bool,
-    /// Number of values that may still be decoded, since pages of many short lists could hold any number.
+    /// Number of values that may still be decoded, because pages of many short lists could contain any number.
     pub(super) budget: Arc<AtomicUsize>,
 }
 
-/// The fields of a page header that are used.
+/// The used fields of a page header.
 #[derive(Default)]
 struct Header {
     kind: i64,
@@ -60,7 +60,7 @@ impl Header {
                 1 => header.kind = reader.whole()?,
                 2 => header.unpacked = size(reader.whole()?),
                 3 => header.packed = size(reader.whole()?),
-                // The header of the kind of page: data, dictionary, data of the second version.
+                // The header for the kind of page: data, dictionary, data of the second version.
                 5 | 7 | 8 => reader.structure(&mut |reader, inner, kind| {
                     match (field, inner) {
                         (_, 1) => header.n_values = count(reader.whole()?),
@@ -71,7 +71,7 @@ impl Header {
                         (8, 3) => header.n_rows = count(reader.whole()?),
                         (8, 5) => header.levels_length[0] = count(reader.whole()?),
                         (8, 6) => header.levels_length[1] = count(reader.whole()?),
-                        // The type of a truth value is the value.
+                        // A boolean is encoded in its type.
                         (8, 7) => header.is_compressed = kind == 1,
                         _ => return Ok(false),
                     }
@@ -97,7 +97,7 @@ fn encoding(number: i64) -> Result<Encoding> {
     }
 }
 
-/// How levels are encoded; without levels, files may name any encoding.
+/// The encoding of levels; without levels, files may state any encoding.
 fn level_encoding(number: i64, has_levels: bool) -> Result<Encoding> {
     if has_levels { encoding(number) } else { Ok(Encoding::RLE) }
 }
@@ -122,7 +122,7 @@ impl Pages {
         })
     }
 
-    /// The header of the next page, and the bytes after it as they are in the file.
+    /// The header of the next page, and its raw bytes.
     fn next_packed(&mut self) -> Result<(Header, Vec<u8>)> {
         let mut file = &*self.file;
         file.seek(SeekFrom::Start(self.position))?;
@@ -142,10 +142,10 @@ impl Pages {
         Ok((header, packed))
     }
 
-    /// The bytes of a page, `size` of them.
+    /// Decompresses a page of `size` bytes.
     fn unpack(&self, packed: &[u8], size: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        // One more than allowed, to detect more.
+        // One more than allowed, to detect an excess.
         let limit = size as u64 + 1;
         match self.codec {
             Compression::UNCOMPRESSED => bytes.extend_from_slice(packed),
@@ -200,14 +200,14 @@ impl Pages {
                     Ok(Some(Page::DictionaryPage { buf: buf(bytes), num_values, encoding, is_sorted: false }))
                 }
                 3 => self.second_version(&header, &packed).map(Some),
-                // An index of pages, or what later versions add.
+                // An index of pages, or additions of later versions.
                 _ => continue,
             };
         }
         Ok(None)
     }
 
-    /// A data page of the first version, whose levels must be as long as they say.
+    /// A data page of the first version, whose levels must have the stated length.
     fn with_levels(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut rest = bytes.as_slice();
         for has_levels in [self.has_repetitions, self.has_definitions] {

@@ -1,13 +1,13 @@
 //! The part of Thrift's compact protocol that page headers use, and a walk over any other structure.
 //!
-//! The `parquet` crate reads these too, but allocates what a damaged header claims, and recurses as deep as a schema
-//! claims; neither failure can be caught. Here nothing is allocated in advance, and nesting is bounded.
+//! The `parquet` crate reads these too, but allocates as much as a damaged header claims, and recurses as deeply as a
+//! schema claims; neither failure can be caught. Here nothing is allocated in advance, and nesting is limited.
 
 use std::io::{self, Read};
 
 /// Maximum nesting of structures, and of a schema.
 const MAX_DEPTH: usize = 32;
-/// Maximum columns and groups of a schema.
+/// Maximum number of columns and groups of a schema.
 const MAX_SCHEMA: usize = 10_000;
 
 /// Types of values.
@@ -46,7 +46,7 @@ impl<R: Read> Compact<R> {
         Err(wrong("a number of more than 64 bits"))
     }
 
-    /// A whole number of any size.
+    /// An integer of any size.
     pub(super) fn whole(&mut self) -> io::Result<i64> {
         let number = self.varint()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
@@ -62,8 +62,8 @@ impl<R: Read> Compact<R> {
         Ok((head & 15, size))
     }
 
-    /// Calls `each` with the number and type of every field of a structure. It returns whether it read the value, which
-    /// is skipped otherwise.
+    /// Calls `each` with the number and type of every field of a structure. It returns whether it consumed the value,
+    /// which is skipped otherwise.
     pub(super) fn structure(
         &mut self,
         each: &mut dyn FnMut(&mut Self, i64, u8) -> io::Result<bool>,
@@ -97,7 +97,7 @@ impl<R: Read> Compact<R> {
             return Err(wrong("structures within structures without end"));
         }
         match kind {
-            // The type of a field is its value; as elements these are a byte, see below.
+            // The value of a boolean field is in its type; list elements take a byte, see below.
             TRUE..BYTE => {}
             BYTE => drop(self.byte()?),
             4..DOUBLE => drop(self.varint()?),
@@ -130,7 +130,7 @@ impl<R: Read> Compact<R> {
     }
 }
 
-/// Checks that the metadata of a file are complete, and that their schema can be traversed recursively.
+/// Checks that the metadata of a file are complete, and that their schema can safely be traversed recursively.
 pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
     const SCHEMA: i64 = 2;
     const N_CHILDREN: i64 = 5;
@@ -142,7 +142,7 @@ pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
         if element != STRUCT || size > MAX_SCHEMA as u64 {
             return Err(wrong("a schema of too many columns"));
         }
-        // How many children each group around still has.
+        // The number of remaining children of each enclosing group.
         let mut open: Vec<i64> = Vec::new();
         for _ in 0..size {
             let mut n_children = 0;
@@ -174,7 +174,7 @@ pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The metadata of a file whose schema has elements with these numbers of children.
+    /// The metadata of a file whose schema elements have these numbers of children.
     fn schema(children: &[u8]) -> Vec<u8> {
         let elements = children.iter().flat_map(|n| [0x55, n << 1, 0]);
         [0x29, 0xfc].into_iter().chain([children.len() as u8]).chain(elements).chain([0]).collect()

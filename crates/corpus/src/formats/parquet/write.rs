@@ -1,4 +1,4 @@
-//! Writes a table: a column for each field of a format, uncompressed, in groups of rows.
+//! Writes a table: a column for each field of a format, uncompressed, in row groups.
 
 use super::super::row::{Kind, Value};
 use super::super::{Field, Format};
@@ -12,7 +12,7 @@ use parquet::schema::types::{Type, TypePtr};
 use std::fs::File;
 use std::sync::Arc;
 
-/// Maximum bytes of text, and rows, that are buffered before their group is written.
+/// Maximum size of text in bytes, and number of rows, buffered before a row group is written.
 const GROUP_BYTES: usize = 32 << 20;
 const GROUP_ROWS: usize = 100_000;
 
@@ -29,11 +29,11 @@ enum Column {
     Text(Vec<ByteArray>, Vec<i16>),
     Whole(Vec<i64>, Vec<i16>),
     Real(Vec<f64>, Vec<i16>),
-    /// Elements of lists; the last are the repetition levels, 0 if a list begins.
+    /// List elements; the last field contains the repetition levels, 0 at the beginning of a list.
     List(Vec<ByteArray>, Vec<i16>, Vec<i16>),
 }
 
-/// Definition levels of a list that is missing, that is empty, and of an element.
+/// Definition levels of a missing list, an empty list, and an element.
 const NO_LIST: i16 = 0;
 const EMPTY_LIST: i16 = 1;
 const ELEMENT: i16 = 3;
@@ -49,7 +49,7 @@ impl TableWriter {
         Ok(Self { writer, columns, n_rows: 0, n_bytes: 0 })
     }
 
-    /// Adds a row, the values of the format's fields in their order.
+    /// Adds a row with the values of the format's fields in order.
     pub(crate) fn push(&mut self, values: &[Value<'_>]) -> ParquetResult<()> {
         for (column, value) in self.columns.iter_mut().zip(values) {
             self.n_bytes += column.push(value)?;
@@ -92,7 +92,7 @@ fn column_type(field: &Field) -> ParquetResult<TypePtr> {
         Kind::Text | Kind::Id => primitive(field.name, Physical::BYTE_ARRAY, Some(LogicalType::String)),
         Kind::Whole => primitive(field.name, Physical::INT64, None),
         Kind::Number => primitive(field.name, Physical::DOUBLE, None),
-        // The form with three levels that the format's description asks of writers.
+        // The layout with three levels that the Parquet specification requires of writers.
         Kind::Tokens | Kind::Ids => {
             let element = primitive("element", Physical::BYTE_ARRAY, Some(LogicalType::String))?;
             let list = Type::group_type_builder("list")
@@ -119,7 +119,7 @@ impl Column {
         }
     }
 
-    /// Adds a value; returns its approximate number of bytes.
+    /// Adds a value; returns its approximate size in bytes.
     fn push(&mut self, value: &Value<'_>) -> ParquetResult<usize> {
         let text = |text: &str| ByteArray::from(text.as_bytes().to_vec());
         let there = i16::from(!matches!(value, Value::Absent | Value::Other(_)));

@@ -1,12 +1,12 @@
-//! How long does a query take in a warm process, and how much memory does that process hold, in a real tree?
+//! Measures the time of a query in a warm process, and the memory of that process, in a real tree.
 //!
 //! `cargo bench -p quarry-index --bench tree -- TREE INDEX QUERIES` opens the index of TREE in the directory INDEX
 //! (built before by `quarry index TREE --index INDEX`) with the built-in model, and answers each query of the table
-//! QUERIES (`bench/repo-queries.tsv`) once to warm up and then several times in turns. Prints one JSON object: the size
-//! of the index, the median and the 90th percentile of the queries' times by category, each query counting with the
-//! median of its rounds, the mean of the processor time that all threads together took for one, and what Linux says of
-//! the memory (`RssFile` counts mapped pages that were touched, which belong to the page cache and can be dropped;
-//! `RssAnon` is the process's own).
+//! QUERIES (`bench/repo-queries.tsv`) once to warm up and then several times in turn. Prints one JSON object: the
+//! size of the index, the median and the 90th percentile over the queries of each query's median time, by category,
+//! the mean processor time per query of all threads together, and the memory as reported by Linux (`RssFile` counts
+//! mapped pages that were touched, which belong to the page cache and can be dropped; `RssAnon` is the process's
+//! own).
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -22,7 +22,7 @@ use serde_json::json;
 
 const ROUNDS: usize = 9;
 
-/// Words that are in nearly every source tree, many of them in a large share of the functions.
+/// Words that occur in nearly every source tree, many of them in a large share of the functions.
 const FREQUENT: [&str; 4] = [
     "get the value of a name",
     "return the data of a type",
@@ -34,7 +34,7 @@ fn main() {
     // Cargo passes `--bench`.
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let [tree, index, queries] = arguments.as_slice() else {
-        // As cargo's own runs of all benches give no tree.
+        // When cargo runs all benches, no tree is given.
         println!("usage: TREE INDEX QUERIES");
         return;
     };
@@ -90,7 +90,7 @@ fn main() {
     println!("{summary}");
 }
 
-/// Category and query of each row; those of frequent words are added.
+/// Category and query of each row, and of additional queries of frequent words.
 fn queries_of(table: &str) -> Vec<(&str, &str)> {
     let mut rows = table.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let header = rows.next().unwrap();
@@ -110,7 +110,7 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values[((values.len() - 1) as f64 * share).round() as usize]
 }
 
-/// Processor time that Linux says all threads of this process have had; 0 elsewhere.
+/// Processor time of all threads of this process, as reported by Linux; 0 elsewhere.
 fn cpu_ms() -> f64 {
     let of_thread = |entry: fs::DirEntry| {
         let times = fs::read_to_string(entry.path().join("schedstat")).ok()?;
@@ -120,7 +120,7 @@ fn cpu_ms() -> f64 {
     threads.filter_map(of_thread).sum::<f64>() / 1e6
 }
 
-/// What Linux says of the memory of this process; empty elsewhere.
+/// Memory of this process, as reported by Linux; empty elsewhere.
 fn memory() -> BTreeMap<String, u64> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kept = ["VmRSS", "RssAnon", "RssFile", "VmHWM"];

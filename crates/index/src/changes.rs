@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::index_directory::Manifest;
 use crate::table::Table;
 
-/// How a tree differs from its index.
+/// The differences between a tree and its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Changes {
     /// Files whose content changed.
@@ -44,38 +44,39 @@ impl fmt::Display for Changes {
     }
 }
 
-/// How long before an index was made a file must have been changed for its time to prove that it is the same: a later
-/// change may have the same time. File systems that count whole seconds, or two of them, need the longer one.
+/// How long before an index was built a file must have been modified for its timestamp to prove that it is unchanged:
+/// a later change may have the same timestamp. File systems with a resolution of one or two seconds need the longer
+/// one.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 const COARSE_CLOCK_STEP_NS: u64 = 2_000_000_000;
 
 /// A listing compared with an index.
 pub(crate) struct Comparison {
-    /// For each listed file the row of the index that has its content.
+    /// For each listed file the row of the index with the same content.
     pub same: Vec<Option<usize>>,
     pub changes: Changes,
-    /// Whether an unchanged file had to be read, which a new manifest saves the next comparison.
+    /// Whether an unchanged file had to be read; writing a new manifest saves that the next time.
     pub has_read: bool,
 }
 
-/// The hash of a file's content, above 0: of all that its units are made from, so that other outputs of a notebook
-/// change it only where they move lines.
+/// The hash of a file's content, nonzero: of everything that its units are made from, so that changed outputs of a
+/// notebook affect it only if they move lines.
 pub(crate) fn content_hash(text: &SourceText) -> u64 {
     let mut hasher = Xxh3::new();
     text.hash(&mut hasher);
     hasher.digest().max(1)
 }
 
-/// Whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`. The time
-/// of modification can be set, and a second change within one tick of the clock is not visible.
+/// Whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`.
+/// Modification times can be set, and a second change within one tick of the clock is not visible.
 fn is_proven(was: &Stamp, is: &Stamp, looked_ns: u64) -> bool {
     let last_ns = if is.changed_ns > 0 { is.changed_ns } else { is.modified_ns };
     let step = if last_ns % 1_000_000_000 == 0 { COARSE_CLOCK_STEP_NS } else { CLOCK_STEP_NS };
     was == is && last_ns.saturating_add(step) < looked_ns
 }
 
-/// Compares metadata, and content if the metadata differs or proves nothing and the length is the same. A
-/// file that could not be read has changed once it can be, and a notebook once `options` include or exclude its text.
+/// Compares metadata, and content if the metadata differs or proves nothing and the size is equal. A file that could
+/// not be read counts as changed once it is readable, and a notebook once `options` include or exclude its text.
 pub(crate) fn compare(
     table: &Table,
     manifest: &Manifest,
@@ -115,7 +116,7 @@ pub(crate) fn compare(
             return (false, false);
         }
         let is_proven = is_proven(&record.stamp(), &file.stamp, looked_ns);
-        // A skipped file has no hash; it is the same as long as it is skipped for the same reason.
+        // A skipped file has no hash; it counts as unchanged as long as it is skipped for the same reason.
         let skipped = if record.hash == 0 { manifest.skip_reason(&file.path) } else { None };
         let same = match skipped {
             Some(SkipReason::Unreadable(_)) => {
@@ -156,7 +157,7 @@ mod tests {
         ] {
             assert!(!is_proven(&was, &is, looked_ns), "{is:?}");
         }
-        // A time of modification can be set to any.
+        // A modification time can be set to any value.
         let set = Stamp { modified_ns: 200 * SECOND, ..was };
         assert!(is_proven(&set, &set, looked_ns));
         for (changed_ns, expected) in [
@@ -169,7 +170,7 @@ mod tests {
             let recent = Stamp { changed_ns, ..was };
             assert_eq!(is_proven(&recent, &recent, looked_ns), expected, "{changed_ns}");
         }
-        // Without either, only the time of modification is left.
+        // Without either, only the modification time is left.
         let plain = |modified_ns| Stamp { modified_ns, changed_ns: 0, inode: 0, ..was };
         assert!(is_proven(&plain(9 * SECOND), &plain(9 * SECOND), looked_ns));
         assert!(!is_proven(&plain(9 * SECOND), &plain(8 * SECOND), looked_ns));

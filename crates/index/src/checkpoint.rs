@@ -1,10 +1,10 @@
-//! What a first index has so far, for the case that it is interrupted.
+//! Checkpoints of a first build, in case it is interrupted.
 //!
-//! No manifest names a part before all parts are there, so that readers see nothing of it. Meanwhile the directory of a
-//! part that is finished holds two things more: the table of its own files, and `finished.json`, which says what the part
-//! was made from and ends as a manifest does. The next writer takes such parts for a generation that lacks the other
-//! files. When the manifest is published, both are removed. Work of less than a second is not kept, as writing this takes
-//! time as well.
+//! No manifest names a part before all parts are complete, so readers do not see it. Meanwhile, the directory of a
+//! finished part contains two additional things: the table of its own files, and `finished.json`, which says what the
+//! part was built from and has a checksum like a manifest. The next writer treats such parts as a generation without
+//! the other files. When the manifest is published, both are removed. Work of less than a second is not stored,
+//! because writing a checkpoint takes time as well.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -22,10 +22,10 @@ use crate::update::Tree;
 
 const FINISHED_FILE: &str = "finished.json";
 
-/// Work that is worth keeping.
+/// Minimum work that is worth storing.
 const MIN_WORK: Duration = Duration::from_secs(1);
 
-/// A part, and what it was made from.
+/// A part, and what it was built from.
 #[derive(Serialize, Deserialize)]
 struct FinishedPart {
     format: u32,
@@ -34,24 +34,24 @@ struct FinishedPart {
     root: String,
     walk: WalkOptions,
     looked_ns: u64,
-    /// Its own table, and the files of that.
+    /// The size of its own table, and the table's files.
     size: TableSize,
     table: Vec<StoredFile>,
     part: PartSize,
     skipped: Vec<Skipped>,
 }
 
-/// Keeps what a writer has finished.
+/// Stores what a writer has finished.
 pub(crate) struct Checkpoints<'a> {
     lock: &'a WriterLock,
     tree: &'a Tree<'a>,
     begun: Instant,
-    /// Names of the parts that are kept.
+    /// Names of the parts that are stored.
     kept: Mutex<HashSet<String>>,
 }
 
 impl<'a> Checkpoints<'a> {
-    /// Of an index that is begun now, or continued with some parts.
+    /// Checkpoints of an index whose build starts now, or resumes with some parts.
     pub fn new(lock: &'a WriterLock, tree: &'a Tree<'a>, parts: &[PartSize]) -> Self {
         let kept = parts.iter().map(|part| part.name.clone()).collect();
         Self { lock, tree, begun: Instant::now(), kept: Mutex::new(kept) }
@@ -65,7 +65,7 @@ impl<'a> Checkpoints<'a> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).contains(&part.name)
     }
 
-    /// Keeps a part that was written, with its files and those of them that could not be indexed.
+    /// Stores a part that was written, with its files and those that could not be indexed.
     ///
     /// # Errors
     /// When its directory cannot be written.
@@ -100,7 +100,7 @@ impl<'a> Checkpoints<'a> {
         Ok(())
     }
 
-    /// Keeps the vectors that the parts of a generation have by now.
+    /// Stores the vectors that the parts of a generation have so far.
     ///
     /// # Errors
     /// When a directory cannot be written.
@@ -141,17 +141,17 @@ impl FinishedPart {
         serde_json::from_slice(lock.unsealed(&bytes)?).ok()
     }
 
-    /// Its table, if all of it still is as it was written.
+    /// Its table, if all of it is intact.
     fn open(&self, index: &Directory) -> Option<Table> {
         let directory = self.part.directory(index).ok()?;
         self.part.files.iter().chain(&self.table).try_for_each(|file| file.check(&directory)).ok()?;
-        // Its directory is that of its table too.
+        // The table is in the same directory.
         Table::open(index, &self.part.name, self.size, std::slice::from_ref(&self.part)).ok()
     }
 }
 
-/// The finished parts of a first index of a tree that was interrupted, as a generation that lacks the other files; none where
-/// there is no such part.
+/// The finished parts of an interrupted first build of a tree, as a generation without the other files; `None` if
+/// there are none.
 pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table)> {
     let mut parts = Vec::new();
     let mut tables = Vec::new();
@@ -195,7 +195,7 @@ pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table
     Some((manifest, table))
 }
 
-/// The tree that a first index was interrupted of, as far as it can be continued. For telling people: it is not verified.
+/// The tree whose first build was interrupted, if it can be resumed. For messages only: it is not verified.
 pub(crate) fn interrupted_root(index: &Directory) -> Option<String> {
     #[derive(Deserialize)]
     struct Header {
@@ -258,7 +258,8 @@ mod tests {
             IndexDirectory::in_cache(&self.options().user.cache.unwrap(), &self.tree())
         }
 
-        /// What is left of a first index that was killed when it had read `n_read` files, and embedded their units if so.
+        /// Simulates a first build that was killed after it had read `n_read` files and, if `is_embedded`, embedded
+        /// their units.
         fn interrupt(&self, n_read: usize, is_embedded: bool) {
             let (root, walk) = (self.tree(), WalkOptions::default());
             let mut listing = walk::list(&root, &walk).unwrap();
@@ -299,7 +300,7 @@ mod tests {
             }
         }
 
-        /// Opens the index, and says how many files were read and units embedded.
+        /// Opens the index, and returns it with the numbers of files read and units embedded.
         fn open(&self) -> (Opened, usize, usize) {
             let n_read = AtomicUsize::new(0);
             let events = |event: Event| {
@@ -319,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Names of all files below a directory.
+    /// Paths of all files below a directory.
     fn files(directory: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
@@ -354,7 +355,7 @@ mod tests {
                     .collect::<Vec<_>>()
             };
             assert_eq!(paths(&opened.index), paths(&fresh.index));
-            // Nothing of it is left.
+            // Nothing is left of it.
             assert_eq!(fixture.states(), [(tree, EntryState::Useful)]);
             let names = files(&fixture.index().path());
             assert!(!names.iter().any(|path| path.ends_with(FINISHED_FILE)), "{names:?}");

@@ -18,20 +18,20 @@ use crate::table::{Numbering, PartSize, Table};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
 use crate::{Error, Event};
 
-/// Units that are embedded in one call: as many as take some time, so that progress can be told and kept however slow
-/// the model is.
+/// Minimum number of units embedded in one call, so that progress can be reported and stored however slow the model
+/// is.
 const MIN_BATCH: usize = 64;
 const MAX_BATCH: usize = 1024;
 const MIN_BATCH_TIME: Duration = Duration::from_millis(250);
 const MAX_BATCH_TIME: Duration = Duration::from_secs(2);
 
-/// How often vectors are kept of a part that is not complete.
+/// Interval at which vectors of an incomplete part are stored.
 const KEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Opens the vectors of a model; a part without vectors has only missing rows.
 ///
 /// # Errors
-/// When a file is not as it was written.
+/// When a file is damaged.
 pub(crate) fn open(
     index: &Directory,
     parts: &[PartSize],
@@ -51,7 +51,7 @@ pub(crate) fn open(
 /// The vectors of a model in a part, if it has any.
 ///
 /// # Errors
-/// When the file is not as it was written.
+/// When the file is damaged.
 fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
     let directory = part.directory(index)?;
@@ -72,7 +72,7 @@ fn write(
 ) -> Result<(), Error> {
     let directory = part.directory(index)?;
     let mut name = format!("{VECTORS}{:016x}-{generation}", xxh3_64(model.as_bytes()));
-    // What counts until then is not written again.
+    // The file that is valid until then is not overwritten.
     if part.vectors.get(model).is_some_and(|file| file.path() == name) {
         name.push_str("-b");
     }
@@ -93,12 +93,12 @@ pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
     (0..vectors.parts.len()).all(|part| missing(vectors, part).next().is_none())
 }
 
-/// Stores new vectors of a part, so that the process after an interruption finds them in the manifest.
+/// Stores new vectors of a part, so that they are found in the manifest after an interruption.
 type Save<'a> = &'a dyn Fn(&Manifest, usize) -> Result<(), Error>;
 
-/// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts come from
-/// the tree at `base`; a file that has changed since it was indexed is left out, and found changed next time. `save` is
-/// called after each part, and within a part that takes long.
+/// Embeds all units without a vector, part by part, and writes their vectors; returns their number. The texts are
+/// read from the tree at `base`; a file that has changed since it was indexed is skipped, and detected as changed
+/// next time. `save` is called after each part, and from time to time within a part.
 ///
 /// # Errors
 /// When the model fails or the directory cannot be written.
@@ -121,9 +121,9 @@ pub(crate) fn complete(
     embed(base, table, vectors, embedder, keep, events)
 }
 
-/// Embeds all units without a vector, part by part, and passes each part to `keep`, which returns its matrix, also from
-/// time to time before it is complete; returns the number of units. The texts come from the tree at `base`; a file that
-/// has changed since it was indexed is left out.
+/// Embeds all units without a vector, part by part, and passes each part to `keep`, which returns its matrix, also
+/// from time to time before it is complete; returns the number of units. The texts are read from the tree at `base`;
+/// a file that has changed since it was indexed is skipped.
 ///
 /// # Errors
 /// When the model fails or `keep` does.
@@ -174,7 +174,7 @@ pub(crate) fn embed(
     Ok(n_embedded)
 }
 
-/// The texts of units of one file that have not changed in it, with the units' rows.
+/// The unchanged texts of units of one file, with the units' rows.
 fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, String)> {
     let Some(&(_, first)) = units.first() else { return Vec::new() };
     let file = table.file_of(&table.units[first]);
@@ -191,7 +191,7 @@ fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usiz
     units.iter().filter_map(text).filter(|(row, text)| is_of(table, units, *row, text)).collect()
 }
 
-/// Whether a text is the one that was indexed; a name that was too long to record changes it.
+/// Whether a text is the one that was indexed; not the case for names that were too long to be recorded.
 fn is_of(table: &Table, units: &[(usize, usize)], row: usize, text: &str) -> bool {
     let unit = units.iter().find(|(of, _)| *of == row).map(|(_, unit)| *unit);
     unit.is_some_and(|unit| table.hash(&table.units[unit]) == hash_of(text))

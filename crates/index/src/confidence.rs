@@ -1,53 +1,53 @@
-//! Whether any result answers the query, or the results are merely the nearest there are.
+//! Estimates whether any result answers the query, or the results are merely the nearest ones.
 
-/// Confidence from which on a search has found something: what `quarry eval tune` chooses where missing something that
-/// is there costs three times as much as showing hints that lead nowhere. `docs/reports/ranking.md` says how often it
-/// is right.
+/// The confidence from which on a search counts as having found something: chosen by `quarry eval tune`, with the
+/// cost of missing an existing answer three times that of showing wrong results. `docs/reports/ranking.md` reports
+/// how often it is right.
 pub const DEFAULT_THRESHOLD: f32 = 0.21;
 
 /// The evidence that the index holds an answer to the query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct Evidence {
-    /// Maximum cosine of a hit, at least 0; none without a model.
+    /// Maximum cosine of a hit, at least 0; `None` without a model.
     pub dense: Option<f32>,
-    /// Maximum share of the query, by weight of its words, that a hit's BM25F covers, 0 to 1
+    /// Maximum share of the query, weighted by the idf of its words, that a hit's BM25F covers, 0 to 1
     /// ([`crate::ScoreParts::coverage`]).
     pub coverage: f32,
-    /// Share of the query, by weight of its words, whose words occur in the index at all, 0 to 1.
+    /// Share of the query, weighted by the idf of its words, that occurs in the index at all, 0 to 1.
     pub known: f32,
-    /// The first result's share of what all candidates score, by the ranking's own softmax
-    /// ([`intent`](crate::intent)), 0 to 1: near 1 where one result stands out, near 0 if many are alike.
+    /// The first result's share in the ranking's own softmax over all candidates ([`intent`](crate::intent)), 0 to 1:
+    /// near 1 if one result stands out, near 0 if many are alike.
     pub share: f32,
 }
 
 /// Weights of a logistic regression.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Weights {
-    /// Of [`Evidence::dense`].
+    /// Weight of [`Evidence::dense`].
     pub dense: f32,
-    /// Of [`Evidence::coverage`].
+    /// Weight of [`Evidence::coverage`].
     pub coverage: f32,
-    /// Of [`Evidence::known`].
+    /// Weight of [`Evidence::known`].
     pub known: f32,
-    /// Of [`Evidence::log_share`].
+    /// Weight of [`Evidence::log_share`].
     pub share: f32,
     /// The log-odds without any evidence.
     pub intercept: f32,
 }
 
-/// What `quarry eval tune` fits, with the model in the binary and without one, to two decimals.
+/// Fitted by `quarry eval tune`, with the built-in model and without a model, rounded to two decimals.
 const HYBRID: Weights = Weights { dense: 7.26, coverage: 2.79, known: 3.84, share: 0.92, intercept: -6.31 };
 const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.84, known: 3.5, share: 0.59, intercept: -3.8 };
 
 impl Weights {
-    /// Those in use with a model, or without one.
+    /// The weights for searches with a model, or without one.
     #[must_use]
     pub fn in_use(with_model: bool) -> Self {
         if with_model { HYBRID } else { LEXICAL }
     }
 
-    /// The probability, 0 to 1, that evidence belongs to a query with an answer rather than to one without, both
-    /// being equally frequent.
+    /// The probability, 0 to 1, that the evidence belongs to a query with an answer, assuming that queries with and
+    /// without an answer are equally frequent.
     #[must_use]
     pub fn confidence(&self, evidence: &Evidence) -> f32 {
         let sum = self.intercept
@@ -60,14 +60,14 @@ impl Weights {
 }
 
 impl Evidence {
-    /// The natural logarithm of the share, which is at least that of a thousandth.
+    /// The natural logarithm of the share, with a share of at least one thousandth.
     #[must_use]
     pub fn log_share(&self) -> f32 {
         self.share.max(1e-3).ln()
     }
 
-    /// [`Weights::confidence`] by the weights in use. They are for the model in the binary: the cosines of another one
-    /// may lie higher or lower.
+    /// [`Weights::confidence`] with the default weights. They were fitted for the built-in model: cosines of another
+    /// one may be higher or lower.
     #[must_use]
     pub fn confidence(&self) -> f32 {
         Weights::in_use(self.dense.is_some()).confidence(self)

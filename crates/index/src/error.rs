@@ -9,14 +9,14 @@ use tantivy::directory::error::OpenWriteError;
 
 use crate::RebuildReason;
 
-/// Languages that an error suggests.
+/// Number of languages that an error suggests.
 const N_SUGGESTIONS: usize = 3;
 
-/// Bytes of an index with the built-in model's vectors over bytes of the files in it: 0.9 to 1.2 for this repository,
-/// tantivy's and some of those of the repository search.
+/// Size of an index with the built-in model's vectors relative to the size of its files: 0.9 to 1.2 for this
+/// repository, tantivy's and some of those of the repository search.
 const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 
-/// Estimates how many bytes on disk an index of the listed files takes.
+/// Estimated size on disk of an index of the listed files, in bytes.
 #[must_use]
 pub fn expected_bytes(listing: &Listing) -> u64 {
     let options = WalkOptions::default();
@@ -36,7 +36,7 @@ pub enum Error {
     /// The inverted index failed.
     #[error("lexical index")]
     Lexical(#[from] TantivyError),
-    /// The inverted index does not have the one segment that this program writes.
+    /// The inverted index does not have exactly one segment, as this program writes it.
     #[error("lexical index: expected 1 segment, found {found}")]
     LexicalSegments {
         /// Number of segments found.
@@ -57,7 +57,7 @@ pub enum Error {
     IndexDirectory {
         /// Path of the index directory.
         path: PathBuf,
-        /// Estimated bytes that the index takes.
+        /// Estimated size of the index, in bytes.
         needed: u64,
         /// What failed.
         source: Box<Error>,
@@ -65,10 +65,10 @@ pub enum Error {
     /// The user has no cache directory, so the index directory must be named.
     #[error("this user has no cache directory; name an index directory with --index")]
     NoCacheDirectory,
-    /// The directory named for the index holds something else.
+    /// The directory given for the index contains something else.
     #[error("{}: not an index directory and not empty; name a new or empty directory", .0.display())]
     ForeignDirectory(PathBuf),
-    /// The directory named for the index is in the tree and holds files that this machine has not written.
+    /// The directory given for the index is in the tree and contains files that this machine has not written.
     #[error(
         "{}: not an index that this user made on this machine, and it lies in the tree, which comes from others; \
          remove it, or name another directory",
@@ -80,7 +80,7 @@ pub enum Error {
         "this user has no state directory, in which an index in a tree must be recorded; set XDG_STATE_HOME or HOME"
     )]
     NoStateDirectory,
-    /// A file of the index is not as it was written.
+    /// A file of the index is damaged.
     #[error("{}: {problem}", path.display())]
     Corrupt {
         /// Path of the file.
@@ -126,7 +126,7 @@ pub enum Error {
         /// What is wrong with it.
         source: ignore::Error,
     },
-    /// No unit covers the position that was named.
+    /// No unit covers the given position.
     #[error(
         "{path}:{line}: no indexed unit covers this line; name a line of code in an indexed file, relative to the root"
     )]

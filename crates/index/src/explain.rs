@@ -17,7 +17,7 @@ pub struct Explanation {
     pub name: &'static str,
     /// Value of the number.
     pub value: f32,
-    /// How it is computed from `parts`; none for a leaf.
+    /// How it is computed from `parts`; `None` for a leaf.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub combination: Option<Combination>,
     /// The numbers that it is computed from, in this order.
@@ -35,7 +35,7 @@ pub enum Combination {
     Product,
     /// The first divided by the second.
     Quotient,
-    /// The exponential of the first one less the second, which is the logarithm of the sum over all candidates.
+    /// The exponential of the first minus the second, which is the logarithm of the sum over all candidates.
     Softmax,
 }
 
@@ -78,8 +78,7 @@ impl Explanation {
 }
 
 impl Index {
-    /// Explains the scores of ranked units, one tree for each hit; a unit that was not ranked has a
-    /// score of 0.
+    /// Explains the scores of ranked units, one tree for each hit; a unit that was not ranked has a score of 0.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -100,13 +99,13 @@ impl Index {
                 return Ok(rules);
             }
             let mixture = explain_mixture(rules, best, &of_query, of_unit, &hit.parts);
-            // Exactly the score of the ranking, to the last digit.
+            // Exactly the score of the ranking, without rounding differences.
             Ok(Explanation { value: hit.score, ..mixture })
         };
         hits.iter().map(explain).collect()
     }
 
-    /// The words and the meaning of a unit and of its file.
+    /// The scores for words and meaning of a unit and of its file.
     fn explain_words(
         &self,
         signals: &Signals,
@@ -153,7 +152,7 @@ impl Index {
     }
 }
 
-/// The rules, added to the words and multiplied.
+/// The rules, which are added to the words' score and multiplied.
 fn explain_rules(words: Explanation, ranking: &RankingWeights, is_symbol: bool, hit: &Hit) -> Explanation {
     let rule = |name, weight: f32, found: f32| {
         let found = Explanation::leaf("match", found.powf(ranking.name_power));
@@ -178,7 +177,7 @@ fn explain_rules(words: Explanation, ranking: &RankingWeights, is_symbol: bool, 
     )
 }
 
-/// The rules and what speaks for an answer to a question about behavior, mixed as [`crate::intent`] describes.
+/// The mixture of the score by the rules and that for questions about behavior, as [`crate::intent`] describes.
 fn explain_mixture(
     rules: Explanation,
     best: f32,
@@ -204,7 +203,7 @@ fn explain_mixture(
     odds.push(Explanation::leaf("intercept", model.intercept));
     odds.push(Explanation::leaf("file odds", model.file_odds.ln()));
     let mut file_probability = Explanation::leaf("probability of a file", parts.file_probability);
-    // What the number comes from, for reading: a logistic function of their sum.
+    // The numbers that it is computed from: a logistic function of their sum.
     file_probability.parts = vec![Explanation::sum("log-odds", odds)];
     let sharpened = Explanation::product(
         "rules",
@@ -241,7 +240,7 @@ mod tests {
     use super::*;
     use crate::{Filter, OpenOptions, SearchRequest};
 
-    /// That each number comes from its parts as it says, the first one being `expected`.
+    /// Checks that each number follows from its parts as stated, and that the root is `expected`.
     #[track_caller]
     fn check_combines(explanation: &Explanation, expected: f32) {
         let close = |a: f32, b: f32| (a - b).abs() <= 1e-4 * b.abs().max(1e-3);
@@ -289,7 +288,7 @@ mod tests {
                     check_combines(&lexical.parts[1].parts[0], hit.parts.lexical);
                 }
             }
-            // The next index is in several parts.
+            // The next index has several parts.
             write(9 + n);
         }
     }

@@ -1,31 +1,31 @@
-//! Which files an index holds, and which of them a search finds.
+//! Selecting the files in an index, and those that a search finds.
 //!
-//! `quarry index` remembers its options until it is given others; the options of a search hold for that
-//! search. An index holds all files that were asked for since `quarry index` last built it, so that two searches
-//! for different files do not undo each other's work: each finds what it asks for among the indexed files.
+//! `quarry index` remembers its options until they are changed; the options of a search apply to that search only. An
+//! index contains all files that were requested since `quarry index` last built it, so that two searches for
+//! different files do not undo each other's work: each finds its files among the indexed ones.
 
 use quarry_walk::{WalkChoice, WalkOptions};
 
 use crate::OpenOptions;
 use crate::index_directory::Manifest;
 
-/// Which files of a tree are indexed and searched.
+/// The files of a tree that are indexed and searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileSelection {
-    /// Files that the index holds.
+    /// Files that the index contains.
     pub held: WalkOptions,
-    /// Files of these that a search finds.
+    /// Those of these files that a search finds.
     pub found: WalkOptions,
 }
 
 impl FileSelection {
-    /// For an index with this manifest, if it has one. `is_part`: the index belongs to a tree around the given path,
-    /// and keeps the files that it was built with.
+    /// The selection for an index with this manifest, if it has one. `is_part`: the index belongs to an enclosing
+    /// tree of the given path, and keeps the files that it was built with.
     pub fn of(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
         Self::beside(options, manifest.map(|manifest| (manifest.walk, manifest.remembered)), is_part)
     }
 
-    /// For an index that holds and remembers `known`.
+    /// The selection for an index that contains and remembers `known`.
     fn beside(options: &OpenOptions, known: Option<(WalkOptions, WalkChoice)>, is_part: bool) -> Self {
         let remembered = options.walk.or(known.map(|(_, remembered)| remembered).unwrap_or_default());
         let found = remembered.over(&options.defaults);

@@ -15,28 +15,28 @@ pub struct Filter {
     kinds: Vec<UnitKind>,
     globs: Vec<PathGlob>,
     without: FileFlags,
-    /// Numbers of searched paths; empty for all.
+    /// Indices of searched paths; empty for all.
     roots: Vec<usize>,
-    /// A directory with a `/` at its end; empty for all.
+    /// A directory with a trailing `/`; empty for all.
     directory: String,
 }
 
-/// A glob that lets files through, or with `!` before it excludes them.
+/// A glob that includes files, or with a leading `!` excludes them.
 #[derive(Debug, Clone)]
 struct PathGlob {
     matcher: Gitignore,
     is_exclusion: bool,
-    /// What the path of a file relative to the root may have before it.
+    /// An optional prefix of the path relative to the root.
     prefix: Option<Arc<str>>,
 }
 
 impl Filter {
-    /// Units of any of `languages` and any of `kinds`, in files that `globs` let through; an empty list lets all
-    /// through. Languages go by what people call them ([`language_called`]), and have the files whose extension is of
-    /// several languages, such as headers of C, whatever is in them. Cells of a notebook are of their own language, and
-    /// of `jupyter`. Globs are those of gitignore, relative to the root:
-    /// one that begins with `!` excludes, and where any does not, only what such a one matches is left. The last one
-    /// that matches a file counts.
+    /// Units of any of `languages` and any of `kinds`, in files that `globs` include; an empty list includes all.
+    /// Languages are given by any of their names ([`language_called`]), and include all files whose extension is
+    /// shared by several languages, such as C headers, whatever they contain. Cells of a notebook have their own
+    /// language, and `jupyter`. Globs are those of gitignore, relative to the root: one that begins with `!`
+    /// excludes; if there are others, only files that one of them matches are included. The last glob that matches a
+    /// file counts.
     ///
     /// # Errors
     /// When a language is unknown or a glob is malformed.
@@ -49,8 +49,8 @@ impl Filter {
         all.with_globs(globs, None)
     }
 
-    /// Adds globs after those that are there. With a prefix, the path of the root from somewhere else, they are relative
-    /// to that place as well.
+    /// Appends globs. With a prefix, the path of the root relative to another directory, they are also matched
+    /// relative to that directory.
     ///
     /// # Errors
     /// When one is malformed.
@@ -70,19 +70,19 @@ impl Filter {
         Ok(self)
     }
 
-    /// Narrows it to files that have none of `flags`.
+    /// Excludes files that have any of `flags`.
     #[must_use]
     pub fn without(self, flags: FileFlags) -> Self {
         Self { without: self.without | flags, ..self }
     }
 
-    /// Narrows it to some of the searched paths, by their numbers; no numbers are all of them.
+    /// Restricts it to some of the searched paths, by index; an empty list means all.
     #[must_use]
     pub fn in_roots(self, roots: Vec<usize>) -> Self {
         Self { roots, ..self }
     }
 
-    /// Narrows it to files below a directory, whose path is relative to the root; an empty one is the root.
+    /// Restricts it to files below a directory, whose path is relative to the root; an empty one is the root.
     #[must_use]
     pub fn below(self, directory: &str) -> Self {
         let directory = directory.trim_matches('/');
@@ -90,7 +90,7 @@ impl Filter {
         Self { directory, ..self }
     }
 
-    /// Whether files of a searched path, by its number, pass.
+    /// Whether files of a searched path, by index, pass.
     #[must_use]
     pub fn root(&self, number: usize) -> bool {
         self.roots.is_empty() || self.roots.contains(&number)
@@ -112,7 +112,7 @@ impl Filter {
         self.path(path, flags) && (self.language(language) || self.languages.iter().any(is_shared))
     }
 
-    /// Whether a file passes apart from its language; the cells of a notebook have languages of their own.
+    /// Whether a file passes regardless of its language; the cells of a notebook have languages of their own.
     #[must_use]
     pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)

@@ -1,10 +1,10 @@
 //! Fuses two lists of scores into one.
 
-/// Weighted sum of two scores that are first scaled to 0 to 1, `dense_weight` (0 to 1) being the share of the
-/// dense one. Convex combination as in Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid
-/// Retrieval* (2023), with the minimum score that each side can have in theory: 0 for BM25, and for a cosine 0 as
-/// well, below which nothing is alike. Scales depend on the whole lists, so that these must hold all documents or
-/// at least the best of each side.
+/// Weighted sum of two scores that are first scaled to 0 to 1; `dense_weight` (0 to 1) is the weight of the dense
+/// one. Convex combination as in Bruch, Gai and Ingber, *An Analysis of Fusion Functions for Hybrid Retrieval*
+/// (2023), with the theoretical minimum of each score: 0 for BM25, and also 0 for cosines, because texts with lower
+/// ones are not similar at all. Scales depend on the whole lists, so these must contain all documents or at least the
+/// best of each side.
 ///
 /// # Panics
 /// When the lists have different lengths.
@@ -14,7 +14,7 @@ pub fn convex_combination(lexical: &[f32], dense: &[f32], dense_weight: f32) -> 
     lexical.iter().zip(dense).map(|(&lexical, &dense)| fusion.score(lexical, dense)).collect()
 }
 
-/// What the two scores of a document are multiplied with in a [`convex_combination`].
+/// The factors of the two scores of a document in a [`convex_combination`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fusion {
     lexical: f32,
@@ -22,7 +22,7 @@ pub(crate) struct Fusion {
 }
 
 impl Fusion {
-    /// Scales for lists that hold the scores of all documents.
+    /// Scales for lists with the scores of all documents.
     pub fn of(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Self {
         assert_eq!(lexical.len(), dense.len(), "both score the same documents");
         Self { lexical: (1.0 - dense_weight) / max_or_one(lexical), dense: dense_weight / max_or_one(dense) }
@@ -34,8 +34,9 @@ impl Fusion {
     }
 }
 
-/// Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): the sum over both lists of 1 / (k + rank), ranks
-/// from 1, k usually 60. Documents of equal score share the best of their ranks; a score of 0 or less has none.
+/// Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): the sum over both lists of 1 / (k + rank), with
+/// 1-based ranks, and k usually 60. Documents with equal scores share the best of their ranks; a score of 0 or less
+/// has no rank.
 ///
 /// # Panics
 /// When the lists have different lengths.
@@ -57,9 +58,9 @@ pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
     fused
 }
 
-/// The maximum of the scores, or 1 if none is above 0, so that it can be divided by.
+/// The maximum of the scores, or 1 if none is positive, for use as a divisor.
 pub(crate) fn max_or_one(scores: &[f32]) -> f32 {
-    // In lanes, which the processor compares at once.
+    // In lanes, for SIMD instructions.
     let (chunks, rest) = scores.as_chunks::<16>();
     let mut lanes = [0.0_f32; 16];
     chunks

@@ -8,7 +8,7 @@ use crate::roots::Tree;
 use crate::table::{FileRecord, UnitRecord};
 use crate::{Error, Filter, Hit, Index, ScoreParts};
 
-/// Which units of a file pass a filter, as far as the file decides it.
+/// Which units of a file pass a filter, as far as the file determines it.
 #[derive(Clone, Copy)]
 enum Allowed {
     None,
@@ -18,7 +18,7 @@ enum Allowed {
 }
 
 impl Index {
-    /// Which units of the searched paths pass a filter; none if all of them do.
+    /// For each unit of the searched paths whether it passes a filter; `None` if all of them do.
     pub(crate) fn allowed(&self, filter: &Filter) -> Option<Vec<bool>> {
         let is_whole = |tree: &Tree| {
             tree.roots.iter().any(|root| {
@@ -45,7 +45,7 @@ impl Index {
                 Allowed::None
             }
         };
-        // By the filter of the path that a file is in, and by this one.
+        // By the filter of the path that contains a file, and by this one.
         let files: Vec<Option<[(&Filter, Allowed); 2]>> = (0..self.table.files.len())
             .map(|row| {
                 let (root, path) = self.root_of(row)?;
@@ -69,14 +69,14 @@ impl Index {
         Some(self.table.units.iter().map(unit).collect())
     }
 
-    /// The unit at a line (1-based) of a file (path relative to the first of the searched paths), with a score of 0: of
-    /// several, the one that begins last, which is the innermost. None if no unit covers the line.
+    /// The unit at a line (1-based) of a file (path relative to the first of the searched paths), with a score of 0:
+    /// of several, the one that begins last, which is the innermost. `None` if no unit covers the line.
     #[must_use]
     pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
         self.unit_at_in(0, path, line)
     }
 
-    /// Like [`unit_at`](Self::unit_at), in one of the searched paths, by its number.
+    /// Like [`unit_at`](Self::unit_at), in the searched path with index `root`.
     #[must_use]
     pub fn unit_at_in(&self, root: usize, path: &str, line: u32) -> Option<Hit> {
         let unit = self.units_of_files[self.row_of(root, path)?].clone().rfind(|&unit| {
@@ -86,8 +86,8 @@ impl Index {
         Some(self.unit(unit))
     }
 
-    /// The indexed file at a path relative to one of the searched paths, by its number, with all its units. None for
-    /// what is not indexed, or is not found there.
+    /// The indexed file at a path relative to the searched path with index `root`, with all its units. `None` if it
+    /// is not indexed, or not found there.
     #[must_use]
     pub fn file(&self, root: usize, path: &str) -> Option<IndexedFile<'_>> {
         let row = self.row_of(root, path)?;
@@ -135,7 +135,7 @@ impl Index {
     }
 }
 
-/// A file of an index, with the units of it that pass a filter.
+/// A file of an index, with those of its units that pass a filter.
 pub struct IndexedFile<'a> {
     index: &'a Index,
     row: usize,
@@ -169,7 +169,7 @@ impl IndexedFile<'_> {
         self.units.iter().map(|&unit| self.index.unit(unit))
     }
 
-    /// The numbers of its units, each with its lines in the text, counted from 0, in their order.
+    /// The numbers of its units, each with its 0-based lines in the text, in order.
     pub fn units<'t>(&'t self, text: &'t SourceText) -> impl Iterator<Item = (usize, Range<usize>)> + 't {
         self.units.iter().map(move |&unit| (unit, self.index.lines_of(unit, text)))
     }

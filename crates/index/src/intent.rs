@@ -1,11 +1,11 @@
-//! What a query wants, a file or a function, and the ranking that follows from it.
+//! Estimates whether a query wants a file or a function, and ranks accordingly.
 //!
-//! Questions that a file answers ("JSON decoding", `Router`) name a subject; the [rules](crate::rules) about names and
-//! paths find it. Questions that one function answers describe behavior, and those rules mislead there. So a unit's
-//! score is the probability that it is the one the user wants, as a mixture of two experts (Jacobs et al., *Adaptive
-//! Mixtures of Local Experts*, 1991): with the probability of [`Model::file_probability`] it is drawn by a softmax over
-//! the scores of the rules, else by a softmax over those of [`Model::function_score`]. Both are linear in named
-//! features; their weights are data (`crates/index/ranking.json`), which `quarry eval tune` fits.
+//! Questions that a file answers ("JSON decoding", `Router`) name a subject; the [rules](crate::rules) about names
+//! and paths find it. Questions that a single function answers describe behavior, and those rules are misleading
+//! there. So a unit's score is the probability that it is the one the user wants, as a mixture of two experts (Jacobs
+//! et al., *Adaptive Mixtures of Local Experts*, 1991): with probability [`Model::file_probability`] it is drawn from
+//! a softmax over the scores of the rules, otherwise from a softmax over those of [`Model::function_score`]. Both are
+//! linear in named features; their weights are data (`crates/index/ranking.json`), fitted by `quarry eval tune`.
 
 use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ pub const QUERY_FEATURES: [&str; 17] = [
     "max_type_name_squared",
 ];
 
-/// What a query looks like and how well names match it, each about 0 to 1 except the logarithm.
+/// The wording of a query and how well names match it; each value is about 0 to 1 except the logarithm.
 pub type QueryFeatures = [f32; QUERY_FEATURES.len()];
 
 /// Names of the features of a unit, in the order of [`UnitFeatures`].
@@ -61,21 +61,21 @@ pub const UNIT_FEATURES: [&str; 17] = [
 /// The features of a unit as an answer to a question about behavior.
 pub type UnitFeatures = [f32; UNIT_FEATURES.len()];
 
-/// How well names among the candidates match a query; each is the maximum of a
+/// How well names among the candidates match a query; each value is the maximum of a
 /// [`name_match`](crate::rules::name_match), 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NameMatches {
-    /// Of the stems of files.
+    /// Match of the stems of files.
     pub stem: f32,
-    /// Of the names of directories.
+    /// Match of the names of directories.
     pub directory: f32,
-    /// Of the own names of types.
+    /// Match of the own names of types.
     pub type_name: f32,
-    /// Of the own names of all definitions.
+    /// Match of the own names of all definitions.
     pub name: f32,
 }
 
-/// What a search found about a query as a whole; each value is 0 to 1.
+/// Results of a search for a query as a whole; each value is 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QueryMatches {
     /// Share of its terms, by weight, that occur in the index.
@@ -92,7 +92,7 @@ pub struct QueryMatches {
 const QUESTION_WORDS: [&str; 11] =
     ["how", "why", "what", "where", "when", "which", "who", "does", "do", "is", "can"];
 
-/// The features of a query, from its text and from what a search found.
+/// The features of a query, from its text and the results of a search.
 #[must_use]
 pub fn query_features(text: &str, matches: &QueryMatches) -> QueryFeatures {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -122,7 +122,7 @@ pub fn query_features(text: &str, matches: &QueryMatches) -> QueryFeatures {
     ]
 }
 
-/// Whether a word is written as names in code are and prose is not: `camelCase`, `snake_case`, `a::b`, `a.b`, `f()`,
+/// Whether a word is written like a name in code rather than prose: `camelCase`, `snake_case`, `a::b`, `a.b`, `f()`,
 /// `ABC`, or in backticks.
 fn is_written_as_symbol(word: &str) -> bool {
     let pairs = || word.chars().zip(word.chars().skip(1));
@@ -138,20 +138,20 @@ fn is_written_as_symbol(word: &str) -> bool {
         || dotted()
 }
 
-/// What a search found about a unit.
+/// Results of a search for a unit.
 #[derive(Debug, Clone, Copy)]
 pub struct UnitMatches {
-    /// BM25F over that of the best unit.
+    /// BM25F relative to the best unit.
     pub lexical_share: f32,
     /// How well its words cover those of the query by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarity`].
     pub token_similarity: f32,
-    /// Cosine over that of the best unit, at least 0.
+    /// Cosine relative to the best unit, at least 0.
     pub dense_share: f32,
-    /// BM25F of its file over that of the best file.
+    /// BM25F of its file relative to the best file.
     pub file_lexical_share: f32,
-    /// Best cosine of its file over that of the best file, at least 0.
+    /// Best cosine of its file relative to the best file, at least 0.
     pub file_dense_share: f32,
-    /// BM25F over the maximum that the query's terms can reach.
+    /// BM25F relative to the maximum possible for the query's terms.
     pub coverage: f32,
     /// Share of the query's terms, by weight, that occur in it, its name or its path.
     pub matched: f32,
@@ -161,11 +161,11 @@ pub struct UnitMatches {
     pub is_test: bool,
     /// Whether it defines a symbol of the query.
     pub defines: bool,
-    /// Its lines, at least 1.
+    /// Number of its lines, at least 1.
     pub lines: u32,
-    /// Candidates of its file with a better score of words and meaning.
+    /// Number of candidates in its file with a better score for words and meaning.
     pub rank_in_file: usize,
-    /// Candidates of its file, itself included.
+    /// Number of candidates in its file, including itself.
     pub in_file: usize,
 }
 
@@ -190,7 +190,7 @@ impl UnitMatches {
             flag(self.is_test),
             flag(self.defines),
             log_lines,
-            // A question about behavior rarely means three lines, or three hundred.
+            // Answers to questions about behavior are rarely three lines long, or three hundred.
             log_lines.powi(2),
             self.rank_in_file as f32,
             (self.in_file.max(1) as f32).ln(),
@@ -202,12 +202,12 @@ impl UnitMatches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Factor for the odds of a file, above 1 because missing a file costs more: such questions
-    /// have several right answers.
+    /// Factor for the odds of a file, above 1 because missing a file costs more: such questions have several correct
+    /// answers.
     pub file_odds: f32,
-    /// What the scores of the rules, over the best one's, are multiplied with before the softmax.
+    /// Factor of the scores of the rules, relative to the best one, in the softmax.
     pub sharpness: f32,
-    /// Log-odds of a file where every feature is 0.
+    /// Log-odds of a file if every feature is 0.
     pub intercept: f32,
     /// Weights of [`QUERY_FEATURES`], by name.
     #[serde(with = "query_by_name")]
@@ -222,7 +222,7 @@ impl Model {
     #[must_use]
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Model> = LazyLock::new(|| {
-            // A test reads the file, so that it cannot be wrong in a release.
+            // A test parses the file, so it cannot be invalid in a release.
             serde_json::from_str(include_str!("../ranking.json"))
                 .unwrap_or_else(|error| unreachable!("crates/index/ranking.json: {error}"))
         });
@@ -236,7 +236,7 @@ impl Model {
         1.0 / (1.0 + (-log_odds).exp())
     }
 
-    /// The score of a unit as the answer to a question about behavior: a log-probability up to a constant of the
+    /// The score of a unit as the answer to a question about behavior: a log-probability up to a constant for the
     /// query.
     #[must_use]
     pub fn function_score(&self, features: &UnitFeatures) -> f32 {
@@ -258,16 +258,16 @@ impl Model {
     }
 }
 
-/// The share of each candidate, in their order, each kind adding up to 1.
+/// The share of each candidate, in order; both lists sum to 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shares {
-    /// If a file is wanted.
+    /// Shares if a file is wanted.
     pub file: Vec<f32>,
-    /// If a function is wanted.
+    /// Shares if a function is wanted.
     pub function: Vec<f32>,
 }
 
-/// The score of a unit by its two shares, the probability being that of a file.
+/// The score of a unit from its two shares and the probability that a file is wanted.
 #[must_use]
 pub fn mixture(file_probability: f32, file_share: f32, function_share: f32) -> f32 {
     file_probability * file_share + (1.0 - file_probability) * function_share
@@ -277,7 +277,7 @@ fn dot(weights: &[f32], features: &[f32]) -> f32 {
     weights.iter().zip(features).map(|(weight, feature)| weight * feature).sum()
 }
 
-/// Makes a module that reads and writes weights as an object whose keys are the names of the features.
+/// Defines a module for (de)serializing weights as an object whose keys are the names of the features.
 macro_rules! by_name {
     ($module:ident, $names:ident) => {
         mod $module {

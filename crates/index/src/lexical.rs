@@ -1,8 +1,8 @@
 //! Lexical search: BM25F over an inverted index.
 //!
-//! The postings are tantivy's; the scores are computed here, a term at a time into one value a text, because
-//! ranking needs three things that a query engine does not provide together: saturation across fields (BM25F), the
-//! score of *every* text, and the same for groups of texts (files).
+//! The postings are tantivy's; the scores are computed here, term by term into one value per text, because ranking
+//! needs three things that a query engine does not provide together: saturation across fields (BM25F), the score of
+//! *every* text, and the same for groups of texts (files).
 
 mod fields;
 mod segment_directory;
@@ -29,16 +29,16 @@ pub(crate) use self::terms::Terms;
 use crate::Error;
 use crate::table::{N_FIELDS, Numbering, PartUnits};
 
-/// Names of the fields, in the order that every array by field follows.
+/// Names of the fields, in the order of every array by field.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
 
-/// Name of the field that does not count in scores: the symbol that a text defines, folded.
+/// Name of the field that is not scored: the symbol that a text defines, folded.
 const SYMBOL_FIELD: &str = "symbol";
 
-/// Memory for the terms of a segment before it must be written.
+/// Memory in bytes for the terms of a segment before it must be written.
 const WRITER_BYTES: usize = 64 << 20;
 
-/// Name under which the index knows the tokenizer.
+/// Name of the tokenizer in the index.
 const TOKENIZER: &str = "terms";
 
 /// A text to be indexed, in its fields.
@@ -54,13 +54,13 @@ pub struct LexicalText<'a> {
     pub doc: &'a str,
     /// The source without `doc`.
     pub body: Cow<'a, str>,
-    /// The symbol that the text defines, as it is written; empty if it defines none. It is looked up, and counts in no
-    /// score.
+    /// The symbol that the text defines, as written; empty if it defines none. It is used for lookups only, not
+    /// scored.
     pub symbol: &'a str,
 }
 
 impl<'a> LexicalText<'a> {
-    /// A text of one field, as a document of a data set is.
+    /// A text with a single field, such as a document of a data set.
     #[must_use]
     pub fn body(text: &'a str) -> Self {
         Self { body: Cow::Borrowed(text), ..Self::default() }
@@ -72,15 +72,15 @@ impl<'a> LexicalText<'a> {
     }
 }
 
-/// The parameters of BM25F; the default is the usual one of BM25, all fields weighing the same, which on the
-/// repository-search development set no other weights beat by more than chance.
+/// The parameters of BM25F; the defaults are the usual ones of BM25 with equal weights for all fields, which no other
+/// weights significantly beat on the repository-search development set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bm25f {
-    /// Weight of an occurrence in each field, in the order of [`FIELDS`]; 0 leaves the field out.
+    /// Weight of an occurrence in each field, in the order of [`FIELDS`]; 0 disables the field.
     pub weights: [f32; N_FIELDS],
-    /// How fast further occurrences of a term stop counting; 1.2 by default.
+    /// Saturation: how quickly further occurrences of a term stop counting; 1.2 by default.
     pub k1: f32,
-    /// How much a field's length counts, 0 (not) to 1 (fully), in the order of [`FIELDS`]; 0.75 by default.
+    /// Length normalization of each field, 0 (none) to 1 (full), in the order of [`FIELDS`]; 0.75 by default.
     pub b: [f32; N_FIELDS],
 }
 
@@ -95,11 +95,11 @@ pub struct LexicalIndex {
     /// In the order of [`FIELDS`].
     mean_lengths: [f32; N_FIELDS],
     parts: Vec<Part>,
-    /// Which text a document of a part is.
+    /// Maps the documents of parts to texts.
     numbering: Arc<Numbering>,
 }
 
-/// A segment of tantivy's.
+/// A tantivy segment.
 pub(crate) struct Part {
     n_documents: usize,
     /// In the order of [`FIELDS`].
@@ -113,22 +113,22 @@ struct FieldReader {
     lengths: FieldNormReader,
 }
 
-/// BM25F of texts and of the groups that they form.
+/// BM25F scores of texts and of groups of texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scores {
     /// One score for each text: 0 if no term occurs, larger is better, unbounded.
     pub texts: Vec<f32>,
-    /// One score for each group, taken as one long text.
+    /// One score for each group, scored as one long text.
     pub groups: Vec<f32>,
-    /// The inverse document frequency of each term among texts, above 0.
+    /// The inverse document frequency of each term among texts, greater than 0.
     pub idf: Vec<f32>,
-    /// Share of the terms, by their inverse document frequencies, that occur in each text, in any field, 0 to 1.
+    /// Share of the terms, weighted by inverse document frequency, that occur in each text, in any field, 0 to 1.
     pub matched: Vec<f32>,
-    /// Share of the terms, by their inverse document frequencies, that occur in any text, 0 to 1.
+    /// Share of the terms, weighted by inverse document frequency, that occur in any text, 0 to 1.
     pub known: f32,
 }
 
-/// How texts form groups, the texts of a group following each other.
+/// Groups of consecutive texts.
 #[derive(Debug, Clone, Copy)]
 pub struct Groups<'a> {
     /// The group of each text.
@@ -138,7 +138,7 @@ pub struct Groups<'a> {
 }
 
 impl LexicalIndex {
-    /// Indexes texts in memory, by the terms of search.
+    /// Indexes texts in memory, with the term rules of search.
     ///
     /// # Errors
     /// When there are more than 2³² texts, or they do not fit in memory.
@@ -166,7 +166,7 @@ impl LexicalIndex {
         Ok(Self::of(vec![part], &numbering, &sizes))
     }
 
-    /// Writes the part of an index that holds some texts into an empty directory.
+    /// Writes the part of an index with the given texts into an empty directory.
     ///
     /// # Errors
     /// When the directory cannot be written.
@@ -178,7 +178,7 @@ impl LexicalIndex {
     /// all texts that are numbered.
     ///
     /// # Errors
-    /// When a directory does not hold a part of the numbering's size.
+    /// When a directory does not contain a part of the size in the numbering.
     pub(crate) fn open(
         directories: Vec<Directory>,
         numbering: &Arc<Numbering>,
@@ -219,10 +219,10 @@ impl LexicalIndex {
         self.len() == 0
     }
 
-    /// Scores every text, and every group, for the terms of a query ([`quarry_text::query_terms`]); a term that
-    /// stands twice counts twice. BM25F as in Robertson and Zaragoza, *The Probabilistic Relevance Framework*
-    /// (2009), section 3.6, with `ln(1 + (N − n + ½) / (n + ½))` for the inverse document frequency; N and n count
-    /// texts for texts and groups for groups. Lengths are exact below 40 tokens and within 1/8 above.
+    /// Scores every text, and every group, for the terms of a query ([`quarry_text::query_terms`]); a repeated term
+    /// counts repeatedly. BM25F as in Robertson and Zaragoza, *The Probabilistic Relevance Framework* (2009), section
+    /// 3.6, with `ln(1 + (N − n + ½) / (n + ½))` as the inverse document frequency; for texts, N and n are numbers of
+    /// texts, for groups, numbers of groups. Lengths are exact below 40 tokens and within 1/8 above.
     ///
     /// # Errors
     /// When the postings cannot be read.
@@ -263,7 +263,7 @@ impl LexicalIndex {
 }
 
 impl Part {
-    /// Some texts, indexed in memory.
+    /// Indexes some texts in memory.
     ///
     /// # Errors
     /// When they do not fit in memory.
@@ -275,7 +275,7 @@ impl Part {
 
     fn open(directory: impl tantivy::Directory) -> Result<Self, Error> {
         let index = tantivy::Index::open(directory)?;
-        // Not through a reader: it takes a lock, which needs a writable directory.
+        // Not through a reader, because that takes a lock, which needs a writable directory.
         let segments = index.searchable_segments()?;
         let segment = match segments.as_slice() {
             [segment] => SegmentReader::open(segment)?,
@@ -304,7 +304,7 @@ struct Matches {
     groups: Vec<(u32, f32)>,
 }
 
-/// Documents that are scored together: few enough for their sums to stay in the processor's L1 cache.
+/// Documents that are scored together: few enough for their sums to stay in the L1 cache.
 const WINDOW: usize = 2048;
 
 /// Weighted frequencies of a term in consecutive documents; 0 outside `found`.
@@ -391,7 +391,7 @@ struct Scorer<'a> {
 }
 
 impl Scorer<'_> {
-    /// Finds a term in a part. The documents of a group are in one part and follow each other.
+    /// The matches of a term in a part. The documents of a group are consecutive and in one part.
     fn matches(
         &self,
         part: &Part,
@@ -423,7 +423,7 @@ impl Scorer<'_> {
         Ok(matches)
     }
 
-    /// Where a term is in a part, field by field, without the fields that do not count.
+    /// The postings of a term in a part by field, without unscored fields.
     fn postings<'p>(&'p self, part: &'p Part, term: &str) -> Result<Vec<FieldPostings<'p>>, Error> {
         let fields = part.fields.iter().zip(&self.norms).zip(self.parameters.weights);
         let open = |((reader, norms), weight): ((&'p FieldReader, &'p _), f32)| {
@@ -456,26 +456,26 @@ fn weigh<'m>(scores: &mut [f32], matches: impl Iterator<Item = &'m Vec<(u32, f32
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FieldSizes {
     n_terms: [u64; N_FIELDS],
-    /// Texts that have any term in the field.
+    /// Number of texts with any term in the field.
     n_texts: [u64; N_FIELDS],
 }
 
 impl FieldSizes {
-    /// Adds texts: their terms, and how many of them have any, by field.
+    /// Adds texts: the number of their terms, and the number of texts with any, by field.
     pub fn add(&mut self, n_terms: &[u32; N_FIELDS], n_texts: &[u32; N_FIELDS]) {
         for (sums, counts) in [(&mut self.n_terms, n_terms), (&mut self.n_texts, n_texts)] {
             sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += u64::from(count));
         }
     }
 
-    /// The mean length of each field among the texts that have it, at least 1: a field that few texts have is not
-    /// long where it has any length at all.
+    /// The mean length of each field over the texts that have it, at least 1: in a field that few texts have, a
+    /// normal length should not count as long.
     fn mean_lengths(&self) -> [f32; N_FIELDS] {
         std::array::from_fn(|field| self.n_terms[field].max(1) as f32 / self.n_texts[field].max(1) as f32)
     }
 }
 
-/// 1 for each field of a text that has terms, else 0.
+/// 1 for each field of a text that has terms, otherwise 0.
 pub(crate) fn has_terms(n_terms: &[u32; N_FIELDS]) -> [u32; N_FIELDS] {
     n_terms.map(|n| u32::from(n > 0))
 }

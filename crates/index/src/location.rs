@@ -1,9 +1,9 @@
-//! Finds the index that a search of a path uses, and the part of it that the path names.
+//! Finding the index that a search of a path uses, and the part of it that corresponds to the path.
 //!
-//! An index that is named (`--index`) is one of the path itself. Otherwise the nearest index is used: that of the path,
-//! else of its parent directory, and so on upwards. In each of them the index in the tree (`.quarry/`), if this machine
-//! wrote it, comes before the one in the user's cache. An index of an enclosing directory is used only if it holds a
-//! file of the path, which may be ignored there; if none does, the path gets an index of its own.
+//! An index given by name (`--index`) belongs to the path itself. Otherwise the nearest index is used: that of the
+//! path, of its parent directory, and so on upwards. In each directory, the index in the tree (`.quarry/`), if this
+//! machine wrote it, takes precedence over the one in the user's cache. An index of an enclosing directory is used
+//! only if it contains a file of the path, which may be ignored there; if none does, the path gets its own index.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::records::Records;
 use crate::table::Table;
 use crate::{Error, OpenOptions};
 
-/// Name of the directory in a tree that holds the tree's index, if it is kept there. It is hidden, so it is not
+/// Name of the directory in a tree that contains the tree's index, if it is stored there. It is hidden, so it is not
 /// indexed itself.
 pub const LOCAL_DIRECTORY: &str = ".quarry";
 
 /// Where an index is stored, the tree that it covers, and the part of the tree that a path names.
 pub(crate) struct IndexLocation {
-    /// The tree, as the user named it.
+    /// The tree, as given by the user.
     pub root: PathBuf,
     /// Canonical path of the tree.
     pub canonical: PathBuf,
@@ -39,7 +39,7 @@ pub(crate) struct IndexLocations {
     pub ignored: Vec<PathBuf>,
 }
 
-/// The part of a tree that a path names: by default all of it.
+/// The part of a tree that corresponds to a path: by default all of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Scope {
     /// Relative to the root of the tree; empty for all of it.
@@ -52,7 +52,7 @@ impl IndexLocations {
     /// Finds the indexes for `root`.
     ///
     /// # Errors
-    /// When `root` is missing, or the user names a directory with a foreign index.
+    /// When `root` is missing, or the user gives a directory with an untrusted index.
     pub fn of(root: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
         let records = Records::new(options.user.state.as_deref());
@@ -98,7 +98,8 @@ impl IndexLocations {
     }
 }
 
-/// The untrusted directory that a path (canonical) belongs to: the repository around it, or else the directory itself.
+/// The untrusted directory that a canonical path belongs to: the repository that contains it, otherwise the directory
+/// itself.
 fn strangers(path: &Path) -> &Path {
     let is_repository = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
     let repository = path.ancestors().find(is_repository);
@@ -106,7 +107,7 @@ fn strangers(path: &Path) -> &Path {
 }
 
 impl Scope {
-    /// The part of the tree at `root` that `path` names, both canonical; none if its name is not UTF-8.
+    /// The part of the tree at `root` that corresponds to `path`, both canonical; `None` if its name is not UTF-8.
     fn of(path: &Path, root: &Path) -> Option<Self> {
         let parts: Option<Vec<&str>> =
             path.strip_prefix(root).ok()?.iter().map(|part| part.to_str()).collect();
@@ -123,7 +124,7 @@ impl Scope {
         self.path.is_empty()
     }
 
-    /// The path of a file relative to the part; none if it is outside.
+    /// The path of a file relative to the part; `None` if it is outside.
     pub fn relative<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(&self.path)?;
         (self.is_all() || rest.is_empty() || rest.starts_with('/')).then(|| &path[self.start..])

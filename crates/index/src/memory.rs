@@ -1,4 +1,4 @@
-//! An index in memory, for when none can be written.
+//! An index in memory, for cases in which none can be written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::update::{Tree, left_out};
 use crate::vectors::{Rows, UnitVectors};
 use crate::{Error, Event, Index};
 
-/// What an index in memory was built from; an index on disk has a manifest.
+/// What an index in memory was built from, like the manifest of an index on disk.
 pub(crate) struct Origin {
     root: PathBuf,
     manifest: Manifest,
@@ -29,9 +29,9 @@ pub(crate) struct InMemory {
     pub lexical: LexicalIndex,
     pub dense: Option<Dense>,
     pub origin: Origin,
-    /// Files of the tree that were left out, ascending by path.
+    /// Files of the tree that were skipped, ascending by path.
     pub skipped: Vec<Skipped>,
-    /// Units that were embedded.
+    /// Number of units that were embedded.
     pub n_embedded: usize,
 }
 

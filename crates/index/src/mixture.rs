@@ -15,7 +15,7 @@ use crate::search::{Candidate, RankedUnits, Signals};
 use crate::{Error, Hit, Index, RankingWeights, SearchRequest};
 
 impl Index {
-    /// Mixes the scores of the rules with those of questions about behavior, and sorts by the mixture.
+    /// Mixes the scores of the rules with those for questions about behavior, and sorts by the mixture.
     pub(crate) fn mix(
         &self,
         candidates: &mut [Candidate],
@@ -44,8 +44,8 @@ impl Index {
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
     }
 
-    /// The share of the first candidate: in the mixture, or in the softmax of the rules if they alone rank; 0 without
-    /// candidates.
+    /// The share of the first candidate: in the mixture, or in the softmax of the rules if only they are used; 0
+    /// without candidates.
     pub(crate) fn share_of_first(candidates: &[Candidate]) -> f32 {
         let Some(first) = candidates.first() else { return 0.0 };
         let is_mixed = first.parts.file_share > 0.0;
@@ -129,7 +129,7 @@ impl Index {
         }
     }
 
-    /// The features of a query and its candidates with theirs, in the order of the scores of the rules, for
+    /// The features of a query, and its candidates with their features, in the order of the scores of the rules, for
     /// fitting a [`Model`].
     ///
     /// # Errors

@@ -31,14 +31,14 @@ pub use options::{Event, OpenOptions, Update, UserDirectories};
 
 /// An index that is open for search. Its files are mapped; a later generation does not affect it.
 pub struct Index {
-    /// The indexed trees and the parts of them that are searched, ascending by the paths of the trees.
+    /// The indexed trees and the searched parts of them, ascending by the paths of the trees.
     pub(crate) trees: Vec<roots::Tree>,
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
     /// What it was built from, if it is only in memory.
     pub(crate) in_memory: Option<Origin>,
-    /// The file of each unit, the units of each file and its bytes, for scoring files.
+    /// The file of each unit, the units of each file and its size in bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
     pub(crate) units_of_files: Vec<Range<usize>>,
     pub(crate) file_lengths: Vec<f32>,
@@ -53,11 +53,11 @@ pub(crate) struct Dense {
 pub struct Opened {
     /// The index, ready for search.
     pub index: Index,
-    /// What the build did; none if the index was fresh.
+    /// The result of the build; `None` if the index was fresh.
     pub built: Option<BuildReport>,
-    /// Why it is out of date; none if it is up to date or was opened with [`Update::Never`].
+    /// Why it is out of date; `None` if it is up to date or was opened with [`Update::Never`].
     pub outdated: Option<Outdated>,
-    /// Why it could not be saved and is only in memory, for this process.
+    /// Why it could not be stored and is only in memory, for this process.
     pub unsaved: Option<Error>,
 }
 
@@ -75,22 +75,22 @@ pub struct Outdated {
 pub struct BuildReport {
     /// Why the index was built.
     pub reason: RebuildReason,
-    /// Files of the tree that were left out, ascending by path.
+    /// Files of the tree that were skipped, ascending by path.
     pub skipped: Vec<Skipped>,
     /// Number of units that were embedded; the vectors of all others were known.
     pub n_embedded: usize,
 }
 
 impl Index {
-    /// Opens the index of the tree at `root`, which may also be a single file, or the index of a tree around it, as
-    /// [`OpenOptions`] say; paths are relative to `root` in both cases. Builds the index first if there is none,
-    /// if the content of any file is not as recorded, or if the index is of another version; a build that
-    /// fails leaves the previous index as it was. Files that are unchanged are not read, and a unit whose text is known
-    /// is not embedded again. Without `embedder` the search is lexical.
-    /// `events` is called from several threads.
+    /// Opens the index of the tree at `root`, which may also be a single file, or the index of an enclosing tree, as
+    /// specified by [`OpenOptions`]; paths are relative to `root` in both cases. Builds the index first if there is
+    /// none, if the content of any file differs from that recorded, or if the index is of another version; a build
+    /// that fails leaves the previous index unchanged. Unchanged files are not read, and units with known texts are
+    /// not embedded again. Without `embedder` the search is lexical. `events` is called from several threads.
     ///
     /// # Errors
-    /// When the tree cannot be read or has nothing to index, the model fails, or the index directory cannot be written.
+    /// When the tree cannot be read or has nothing to index, the model fails, or the index directory cannot be
+    /// written.
     pub fn open_or_build(
         root: &Path,
         options: &OpenOptions,
@@ -120,11 +120,12 @@ impl Index {
             for location in enclosing.iter().chain([&own]) {
                 let is_part = !location.scope.is_all();
                 let (at, found) = match open_tree(&mut trees, location, options, &embedder, events) {
-                    // The path needs only its part of the enclosing tree, which an index of its own has.
+                    // The path needs only its part of the enclosing tree, which an index of its own contains.
                     Err(Error::IndexDirectory { .. }) if options.update == Update::IfPossible && is_part => {
                         continue;
                     }
-                    // The path itself may still have something, as what is named is searched even if it is ignored.
+                    // The path itself may still have files, because a path given by the user is searched even if it
+                    // is ignored.
                     Err(Error::NothingToIndex { .. }) if is_part => continue,
                     opened => opened?,
                 };
@@ -139,7 +140,7 @@ impl Index {
             }
         }
         let opened = trees.into_iter().map(|tree| tree.opened);
-        // Drop indexes that hold no file of any path.
+        // Drop indexes that contain no file of any path.
         Ok(opened.filter(|opened| !opened.index.trees[0].roots.is_empty()).collect())
     }
 
@@ -160,12 +161,13 @@ impl Index {
 struct OpenTree {
     canonical: PathBuf,
     directory: PathBuf,
-    /// Which files it was opened to hold.
+    /// The files that it was opened to contain.
     held: WalkOptions,
     opened: Opened,
 }
 
-/// Opens the index at a location, unless it is open; returns its number in `trees` and which of its files are found.
+/// Opens the index at a location, unless it is open; returns its position in `trees` and which of its files are
+/// found.
 fn open_tree(
     trees: &mut Vec<OpenTree>,
     location: &IndexLocation,
@@ -223,21 +225,21 @@ enum Reusable {
     Vectors(Box<Manifest>),
     /// Everything except changed files.
     Files(Box<CurrentGeneration>, Comparison),
-    /// The same of a generation that is none of this index: the parts that an interrupted writer finished, or copies of
-    /// those of another checkout.
+    /// Everything except changed files of a generation that does not belong to this index: finished parts of an
+    /// interrupted writer, or copies of those of another checkout.
     Parts(Box<Parts>),
 }
 
-/// Parts that no manifest names.
+/// Parts that are not in any manifest.
 struct Parts {
     manifest: Manifest,
     table: Table,
     comparison: Comparison,
-    /// As of [`PreviousFiles`].
+    /// See [`PreviousFiles`].
     are_joined: bool,
 }
 
-/// A build to do: why, and what it can reuse.
+/// A build to do: its reason, and what it can reuse.
 struct Rebuild {
     reason: RebuildReason,
     reusable: Reusable,
@@ -257,7 +259,7 @@ impl Reusable {
         }
     }
 
-    /// Parts that no manifest names.
+    /// Parts that are not in any manifest.
     fn unnamed_parts(&self) -> &[PartSize] {
         match self {
             Self::Parts(parts) => &parts.manifest.parts,
@@ -265,7 +267,7 @@ impl Reusable {
         }
     }
 
-    /// Whether the directory still holds the generation that this comes from.
+    /// Whether the directory still contains the generation that this comes from.
     fn is_of(&self, directory: &IndexDirectory) -> bool {
         let Self::Files(current, _) = self else { return false };
         directory.manifest().is_ok_and(|manifest| manifest == current.manifest)
@@ -317,7 +319,7 @@ impl Opener<'_> {
         let rebuild = match self.look(&tree, is_anew) {
             Ok((current, comparison)) => {
                 if comparison.has_read {
-                    // Recording the new times saves reading next time, but the index is as good without.
+                    // Recording the new timestamps saves reading next time, but the index works without.
                     let _ = self.note(&tree, &current, &comparison);
                 }
                 return Ok(current.opened());
@@ -373,8 +375,8 @@ impl Opener<'_> {
         }
     }
 
-    /// Writes the next generation, with vectors of the opener's model, and publishes it. Returns the index, the
-    /// files that were left out, and the number of units that were embedded.
+    /// Writes the next generation, with vectors of the opener's model, and publishes it. Returns the index, the files
+    /// that were skipped, and the number of units that were embedded.
     fn build(
         &self,
         tree: &Tree,
@@ -396,7 +398,7 @@ impl Opener<'_> {
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
         }
-        // Vectors take long to compute: they are stored part by part if only they are added, and in a first index.
+        // Vectors take long to compute: they are stored part by part if only they are added, and in a first build.
         let is_addition = matches!(rebuild.reason, RebuildReason::Model(_));
         let table = &index.table;
         let save = |manifest: &Manifest, part: usize| match checkpoints {
@@ -420,8 +422,8 @@ impl Opener<'_> {
         Ok((index, left_out(tree.listing, &manifest.skipped), n_embedded))
     }
 
-    /// What a first index can begin with: what is left of one that was interrupted, or the index of another checkout of the
-    /// same repository. A copy of that lies where the user alone can read.
+    /// The parts that a first build can start with: those of an interrupted build, or copies of those of another
+    /// checkout of the same repository. Such a copy is stored where only the user can read it.
     fn unnamed_parts(&self, tree: &Tree, options: &OpenOptions, lock: &WriterLock) -> Reusable {
         let parts = |manifest, table, comparison, are_joined| {
             Reusable::Parts(Box::new(Parts { manifest, table, comparison, are_joined }))
@@ -439,13 +441,14 @@ impl Opener<'_> {
         }
     }
 
-    /// Whether an index has what is asked for, whatever has changed since.
+    /// Whether an index contains the requested files, whatever has changed since.
     fn holds(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
         let held = &current.manifest.walk;
         held.union(walk) == *held && self.missing_model(current).is_none()
     }
 
-    /// Whether the index may be in memory alone: it is of all that is searched, and nobody has said where it is to be.
+    /// Whether the index may be only in memory: it covers exactly the searched path, and no location was given for
+    /// it.
     fn may_be_in_memory(&self, options: &OpenOptions) -> bool {
         options.may_be_in_memory() && self.location.scope.is_all()
     }
@@ -454,8 +457,8 @@ impl Opener<'_> {
         self.embedder.as_ref().map(|embedder| embedder.id())
     }
 
-    /// The current generation if it is fresh, else what has to be rebuilt; with `is_anew` that is everything. Takes no
-    /// lock.
+    /// The current generation if it is fresh, otherwise what has to be rebuilt; with `is_anew` that is everything.
+    /// Takes no lock.
     fn look(&self, tree: &Tree, is_anew: bool) -> Result<(CurrentGeneration, Comparison), Rebuild> {
         let current = self.open_current().map_err(|reason| {
             let reusable = self.location.directory.manifest_or_copy();
@@ -506,7 +509,7 @@ impl Opener<'_> {
         }
     }
 
-    /// Records the new times of unchanged files.
+    /// Records the new timestamps of unchanged files.
     fn note(&self, tree: &Tree, current: &CurrentGeneration, comparison: &Comparison) -> Result<(), Error> {
         let directory = &self.location.directory;
         let Some(lock) = directory.try_lock()? else { return Ok(()) };

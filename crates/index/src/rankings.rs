@@ -1,18 +1,18 @@
-//! Rankings by name: the default and departures from it, which `quarry eval repo` compares on a repository and users
-//! choose by name.
+//! Named rankings: the default and variants of it, which `quarry eval repo` compares on a repository and users choose
+//! by name.
 
 use crate::RankingWeights;
 
-/// A ranking that has a name.
+/// A ranking with a name.
 pub struct NamedRanking {
-    /// Its name: lower case, with hyphens.
+    /// The name: lower case, with hyphens.
     pub name: &'static str,
-    /// How it departs from the default, in a few words.
+    /// How it differs from the default, in a few words.
     pub about: &'static str,
     depart: fn(&mut RankingWeights),
 }
 
-/// All rankings that have a name; the default is first.
+/// All named rankings; the default is first.
 pub const RANKINGS: [NamedRanking; 11] = [
     NamedRanking { name: "default", about: "words and meaning of code and file, with rules", depart: |_| {} },
     NamedRanking { name: "no-rules", about: "words and meaning, without rules", depart: switch_rules_off },
@@ -70,7 +70,7 @@ pub const RANKINGS: [NamedRanking; 11] = [
 ];
 
 impl NamedRanking {
-    /// The ranking of this name; `None` if there is none.
+    /// The ranking with a name; `None` if there is none.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         RANKINGS.iter().find(|ranking| ranking.name == name)
@@ -85,7 +85,7 @@ impl NamedRanking {
     }
 }
 
-/// No rule about names, paths, tests, private and repeated code, and none for questions about behavior.
+/// Disables the rules about names, paths, tests, private and repeated code, and those for questions about behavior.
 fn switch_rules_off(ranking: &mut RankingWeights) {
     let RankingWeights { bm25f, dense_weight, file_weight, .. } = ranking;
     *ranking = RankingWeights {

@@ -14,7 +14,7 @@ pub enum RebuildReason {
     Requested,
     /// Files were changed, added or removed.
     Files(Changes),
-    /// Other files or remembered settings were asked for than those of the index.
+    /// Other files or remembered settings were requested than those of the index.
     Choice,
     /// The index covers another directory, with this path.
     Root(String),

@@ -1,7 +1,7 @@
-//! Records which indexes in trees this machine wrote.
+//! Records of the indexes in trees that this machine wrote.
 //!
-//! A tree may come from somebody else, and so may an index in it. For each index that is built in a tree, the user's
-//! state directory holds a record, by the canonical path of the index, with a random key that is stored nowhere else.
+//! A tree may be untrusted, and so may an index in it. For each index that is built in a tree, the user's state
+//! directory contains a record, by the canonical path of the index, with a random key that is stored nowhere else.
 //! The manifest of such an index is sealed with that key: one that came with the tree, or replaced ours, is not.
 
 use std::ffi::OsString;
@@ -17,10 +17,10 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::Error;
 use crate::storage::replace_file;
 
-/// Maximum bytes of a record.
+/// Maximum size of a record, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Bytes of a key: a block of the hash.
+/// Length of a key in bytes: a block of the hash.
 const KEY_BYTES: usize = 64;
 
 const ENDING: &str = ".json";
@@ -28,7 +28,7 @@ const ENDING: &str = ".json";
 /// The records of a user.
 #[derive(Debug, Clone)]
 pub(crate) struct Records {
-    /// Their directory; none if the user has no state directory.
+    /// Their directory; `None` if the user has no state directory.
     directory: Option<PathBuf>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct Key([u8; KEY_BYTES]);
 struct Record {
     /// Canonical path of the index.
     index: String,
-    /// In hexadecimal digits.
+    /// The key in hexadecimal.
     key: String,
 }
 
 impl Records {
-    /// The records in the user's state directory, `state`.
+    /// The records in the user's state directory `state`.
     pub fn new(state: Option<&Path>) -> Self {
         Self { directory: state.map(|state| state.join("indexes")) }
     }
@@ -77,7 +77,7 @@ impl Records {
         Ok(key)
     }
 
-    /// The directories of all indexes that are recorded, ascending.
+    /// The directories of all recorded indexes, ascending.
     pub fn indexes(&self) -> Vec<PathBuf> {
         let Some(Ok(names)) = self.directory.as_ref().map(|directory| Directory::open(directory)?.names())
         else {
@@ -105,7 +105,7 @@ fn file_name(index: &Path) -> String {
 }
 
 impl Key {
-    /// The seal of some bytes, which only the key can produce.
+    /// The seal of some bytes, which can be computed only with the key.
     pub fn seal(&self, written: &[u8]) -> String {
         digits(&self.mac(written).finalize().into_bytes())
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_seal_is_that_of_the_standard() {
-        // RFC 4231, test case 2, its key filled up with zeros, which changes nothing.
+        // RFC 4231, test case 2, with its key padded with zeros, which does not change the result.
         let mut key = [0; KEY_BYTES];
         key[..4].copy_from_slice(b"Jefe");
         let seal = Key(key).seal(b"what do ya want for nothing?");

@@ -1,5 +1,5 @@
-//! Interprets a query whose symbols are written differently from the code: in another case, without underscores, or
-//! with a letter missing.
+//! Interprets a query whose symbols are written differently than in the code: in another case, without underscores,
+//! or with a misspelled letter.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,12 +10,12 @@ use quarry_text::{folded, is_stop_word, lexical_terms, parts};
 use crate::rules::{Query, last_part, symbol_words};
 use crate::{Error, Index};
 
-/// Weight of the definition of a symbol that is typed in another case or without its underscores, relative to one that
-/// is typed exactly; and of one whose spelling is close.
+/// Weight of the definition of a symbol that is typed in another case or without its underscores, relative to one
+/// that is typed exactly; and of one with a similar spelling.
 const FOLDED: f32 = 0.9;
 const NEAR: f32 = 0.7;
 
-/// Minimum letters of a word in a longer query that may be a symbol in another case.
+/// Minimum length of a word in a longer query that may be a symbol in another case.
 const MIN_LETTERS: usize = 5;
 
 /// Maximum number of symbols that a misspelled one may stand for.
@@ -24,13 +24,14 @@ const MAX_NEAR: usize = 5;
 /// A query as the search interprets it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryReading {
-    /// What was typed, with its symbols as they are written in the code.
+    /// The typed text, with its symbols as they are written in the code.
     pub text: String,
-    /// The units that define the symbol that the query is, and how exactly it is spelled as their name, above 0 to 1.
+    /// The units that define the symbol that the query is, with the exactness of its spelling, greater than 0 and at
+    /// most 1.
     pub definitions: HashMap<usize, f32>,
 }
 
-/// What a word that was typed may stand for.
+/// The interpretation of a typed word.
 struct WordReading {
     /// Its spelling in the code, if that differs.
     written: Option<String>,
@@ -62,8 +63,8 @@ impl Index {
         Ok(QueryReading { text, definitions })
     }
 
-    /// What the symbol may stand for that a query is: itself, or the same in another case where anything defines that,
-    /// else what is spelled almost so. A single word with a capital is taken as it is written.
+    /// The interpretation of a query that is a symbol: itself, or the same in another case if that is defined,
+    /// otherwise a similar spelling. A single word with a capital letter is taken as it is written.
     fn symbol(&self, typed: &str, allowed: Option<&[bool]>) -> Result<WordReading, Error> {
         let folded = folded(typed);
         let mut units = self.defining(&folded, allowed)?;
@@ -84,7 +85,7 @@ impl Index {
         Ok(WordReading { written, definitions })
     }
 
-    /// What a word may stand for among others: itself unless it occurs nowhere.
+    /// The interpretation of a word among others: itself unless it occurs nowhere.
     fn word(&self, typed: &str, allowed: Option<&[bool]>) -> Result<WordReading, Error> {
         let folded = folded(typed);
         let mut reading = WordReading { written: None, definitions: HashMap::new() };
@@ -104,8 +105,8 @@ impl Index {
         Ok(reading)
     }
 
-    /// The symbols that are spelled almost like one that nothing defines, the likeliest first, with the units that
-    /// define them; none for a word that occurs in the code, which is not misspelled.
+    /// The symbols with a similar spelling to one that is not defined, the most likely first, with the units that
+    /// define them; empty for a word that occurs in the code, which is not misspelled.
     fn near(
         &self,
         typed: &str,
@@ -120,7 +121,7 @@ impl Index {
             .map(|(symbol, units)| (symbol, self.only_allowed(units, allowed)))
             .filter(|(_, units)| !units.is_empty())
             .collect();
-        // A missing letter is the most common slip, a wrong first letter a rare one.
+        // A missing letter is the most common error, a wrong first letter a rare one.
         near.sort_by_key(|(symbol, units)| {
             let same_start = symbol.chars().next() == folded.chars().next();
             (Reverse(symbol.len() > folded.len()), Reverse(same_start), Reverse(units.len()), symbol.clone())
@@ -150,7 +151,7 @@ impl Index {
         units
     }
 
-    /// The most common name of some units; the first of several.
+    /// The most common name of some units; the first one in case of a tie.
     fn commonest_name(&self, units: &[usize]) -> Option<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         units.iter().for_each(|&unit| *counts.entry(self.own_name(unit)).or_default() += 1);

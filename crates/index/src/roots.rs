@@ -14,13 +14,13 @@ use crate::table::Table;
 use crate::vectors::UnitVectors;
 use crate::{Error, Filter, Index};
 
-/// A path that is searched.
+/// A searched path.
 pub(crate) struct Root {
     /// Its index among the paths that are searched together.
     pub number: usize,
     /// The directory that the paths of its results are relative to.
     pub base: PathBuf,
-    /// The part of its tree that it names.
+    /// The part of its tree that it corresponds to.
     pub scope: Scope,
     /// Which of the indexed files are found.
     pub found: WalkOptions,
@@ -36,7 +36,7 @@ pub(crate) struct Tree {
     pub files: Range<usize>,
     /// Its files whose content could not be read or is binary, and directories that could not be listed.
     pub unread: Vec<Skipped>,
-    /// The searched paths in it, in their order.
+    /// The searched paths in it, in order.
     pub roots: Vec<Root>,
 }
 
@@ -61,12 +61,12 @@ impl Index {
         }
     }
 
-    /// Several indexes, with the same model, as one: what a word weighs, how long a text is and which score is the best
-    /// is then computed over all of them. A file that several of them hold is found once. A search of the parts of a
-    /// tree ranks like a search of the tree, unless the names of these parts match the query.
+    /// Combines several indexes with the same model: term weights, mean text lengths and best scores are then
+    /// computed over all of them. A file that several of them contain is found once. A search of the parts of a tree
+    /// ranks like a search of the tree, unless the names of these parts match the query.
     ///
     /// # Errors
-    /// When they are too many, or hold too much for one table.
+    /// When there are too many, or they are too large for one table.
     pub fn together(mut indexes: Vec<Self>) -> Result<Self, Error> {
         if indexes.len() == 1 {
             return Ok(indexes.remove(0));
@@ -96,13 +96,13 @@ impl Index {
         Ok(Self::of(trees, table, lexical, dense, None))
     }
 
-    /// Sets the filter of one of the searched paths, by its number.
+    /// Sets the filter of the searched path with an index.
     pub fn narrow(&mut self, root: usize, filter: Filter) {
         let roots = self.trees.iter_mut().flat_map(|tree| &mut tree.roots);
         roots.filter(|found| found.number == root).for_each(|found| found.filter = filter.clone());
     }
 
-    /// A searched path, by its number.
+    /// The searched path with an index.
     pub(crate) fn root(&self, number: usize) -> Option<&Root> {
         self.roots().find(|root| root.number == number)
     }
@@ -112,8 +112,8 @@ impl Index {
         self.trees.iter().flat_map(|tree| &tree.roots)
     }
 
-    /// The first of the searched paths that a file (by its row) is found in, as far as its path tells, and its path
-    /// relative to that.
+    /// The first of the searched paths in which a file (given by its row) is found, as far as its path determines
+    /// that, and its path relative to it.
     pub(crate) fn root_of(&self, row: usize) -> Option<(&Root, &str)> {
         let file = &self.table.files[row];
         self.roots_around(row).find(|(root, path)| {
@@ -121,7 +121,7 @@ impl Index {
         })
     }
 
-    /// The searched paths that a file (by its row) is in, found or not, and its paths relative to them.
+    /// The searched paths that contain a file (given by its row), found or not, and its paths relative to them.
     pub(crate) fn roots_around(&self, row: usize) -> impl Iterator<Item = (&Root, &str)> {
         let tree = &self.trees[self.trees.partition_point(|tree| tree.files.end <= row)];
         let path = self.table.text(self.table.files[row].path);
@@ -129,7 +129,7 @@ impl Index {
     }
 }
 
-/// Which files of an index do not belong to a nested tree that has an index too.
+/// For each file of an index, whether it is kept because it does not belong to a nested tree with its own index.
 fn kept_files(indexes: &[Index], at: usize) -> Vec<bool> {
     let index = &indexes[at];
     let mut kept = vec![true; index.table.files.len()];
@@ -149,7 +149,7 @@ fn kept_files(indexes: &[Index], at: usize) -> Vec<bool> {
     kept
 }
 
-/// The prefix of paths relative to `outer` that are in `inner`; none if `inner` is not in `outer`.
+/// The prefix of paths relative to `outer` that are in `inner`; `None` if `inner` is not in `outer`.
 fn prefix(outer: &Path, inner: &Path) -> Option<String> {
     let mut prefix = String::new();
     for part in inner.strip_prefix(outer).ok()? {

@@ -1,7 +1,7 @@
 //! Ranking rules: signals other than the words of a unit.
 //!
-//! Each rule is a pure function of a query and of a unit's name, kind or path, and gives a value from 0 to 1;
-//! [`RankingWeights`] holds their weights.
+//! Each rule is a pure function of a query and of a unit's name, kind or path, with a value from 0 to 1;
+//! [`RankingWeights`] contains their weights.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use quarry_walk::FileFlags;
 
 use crate::RankingWeights;
 
-/// A query with what the rules need to know of it.
+/// A query with the data that the rules need.
 #[derive(Debug, Clone)]
 pub struct Query<'a> {
     /// The text as typed.
@@ -30,7 +30,7 @@ impl<'a> Query<'a> {
         if text.contains(char::is_whitespace) { None } else { symbol_words(text).last() }
     }
 
-    /// The words of a longer query that are written as only symbols are: in several parts (`read_csv`, `GsonBuilder`).
+    /// The words of a longer query that are written like symbols: with several parts (`read_csv`, `GsonBuilder`).
     pub fn mentions(&self) -> impl Iterator<Item = &'a str> {
         let is_longer = self.symbol().is_none();
         symbol_words(self.text).filter(move |word| is_longer && parts(word).count() > 1)
@@ -42,9 +42,9 @@ pub(crate) fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).filter(|word| !word.is_empty())
 }
 
-/// How well a name matches the query, from 0 to 1: the geometric mean of the share of the query (by weight) that the
-/// name has and the share of the name's words that the query has. An identifier of several words also matches as a
-/// whole (`WebSocket` and `websocket`). 0 for a name without words.
+/// How well a name matches the query, from 0 to 1: the geometric mean of the (weighted) share of the query's terms in
+/// the name and the share of the name's words in the query. An identifier of several words also matches as a whole
+/// (`WebSocket` and `websocket`). 0 for a name without words.
 #[must_use]
 pub fn name_match(query: &Query, name: &str) -> f32 {
     let mut matched = vec![false; query.terms.len()];
@@ -56,7 +56,7 @@ pub fn name_match(query: &Query, name: &str) -> f32 {
             n_terms += 1;
             if let Some(position) = query.terms.iter().position(|wanted| wanted == term) {
                 matched[position] = true;
-                // What comes after the parts is the whole.
+                // The term after the parts is the whole identifier.
                 n_found = if n_terms > n_parts { n_parts } else { n_found + 1 };
             }
         });
@@ -72,7 +72,7 @@ pub fn name_match(query: &Query, name: &str) -> f32 {
     (found / total * n_matched as f32 / n_words as f32).sqrt()
 }
 
-/// [`name_match`] of the last part of the qualified name of a definition; 0 for what has no name of its own.
+/// [`name_match`] of the last part of a definition's qualified name; 0 for units without a name of their own.
 #[must_use]
 pub fn own_name_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
     if is_definition(kind) { name_match(query, last_part(name)) } else { 0.0 }
@@ -95,14 +95,14 @@ pub struct PathMatch {
 }
 
 impl PathMatch {
-    /// Both in one: the stem counts four times as much as the directory.
+    /// Both combined: the stem has four times the weight of the directory.
     #[must_use]
     pub fn whole(self) -> f32 {
         0.8 * self.stem + 0.2 * self.directory
     }
 }
 
-/// How well the path of a file matches the query; [`path_parts`] says what its stem and its directory are.
+/// How well the path of a file matches the query; [`path_parts`] defines its stem and its directory.
 #[must_use]
 pub fn path_match(query: &Query, path: &str) -> PathMatch {
     let PathParts { stem, directory } = path_parts(path);
@@ -110,20 +110,20 @@ pub fn path_match(query: &Query, path: &str) -> PathMatch {
     PathMatch { stem: name_match(query, stem), directory: name_match(query, parent) }
 }
 
-/// Whether a longer query mentions a symbol by a word that only symbols are.
+/// Whether a longer query mentions a symbol by a word that is written like one.
 #[must_use]
 pub fn mentions(query: &Query, symbol: &str) -> bool {
     query.mentions().any(|word| word == symbol)
 }
 
-/// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name but no
-/// signature.
+/// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name but
+/// no signature.
 #[must_use]
 pub fn symbol<'a>(kind: UnitKind, name: &'a str, signature: &str) -> &'a str {
     if is_definition(kind) && !signature.is_empty() { last_part(name) } else { "" }
 }
 
-/// Whether a unit defines something, rather than being prose or what lies between definitions.
+/// Whether a unit defines something, rather than being prose or code between definitions.
 #[must_use]
 pub fn is_definition(kind: UnitKind) -> bool {
     matches!(kind, UnitKind::Type | UnitKind::Function | UnitKind::Method)
@@ -158,9 +158,8 @@ pub fn path_parts(path: &str) -> PathParts<'_> {
     PathParts { stem, directory }
 }
 
-/// The factor for the score of a unit by its kind of code: the smallest of
-/// the factors of `ranking` that apply to it as part of a test, or of an example, generated code and the like, times
-/// that for a private helper of what is public.
+/// The factor for the score of a unit by its kind of code: the smallest of the factors of `ranking` that apply to it
+/// as part of a test, or of an example, generated code and the like, times that for a private helper.
 #[must_use]
 pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &RankingWeights) -> f32 {
     let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
@@ -169,11 +168,12 @@ pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &RankingWeights) -> 
     test.min(others) * if is_helper { ranking.private } else { 1.0 }
 }
 
-/// Words of a declaration that keep it from the outside.
+/// Keywords that make a declaration inaccessible from outside.
 const PRIVATE_WORDS: [&str; 3] = ["private", "fileprivate", "protected"];
 
-/// Whether a definition is a helper of its type or file rather than what it offers, by its declaration (`private`,
-/// `protected`) or its name (`_helper`, `#field`; not Python's `__init__`). Languages that say neither have none.
+/// Whether a definition is a helper of its type or file rather than part of its interface, by its declaration
+/// (`private`, `protected`) or its name (`_helper`, `#field`; not Python's `__init__`). Languages that mark neither
+/// have none.
 #[must_use]
 pub fn is_private(name: &str, signature: &str) -> bool {
     let name = last_part(name);
@@ -183,8 +183,8 @@ pub fn is_private(name: &str, signature: &str) -> bool {
         || signature.split(|c: char| !c.is_alphanumeric()).any(|word| PRIVATE_WORDS.contains(&word))
 }
 
-/// Multiplies the scores of units that are `alike` to a better one with `factor` (0 to 1), looking at the `depth` best.
-/// `units` holds (file, unit, score); equal scores count in ascending order of units.
+/// Multiplies the scores of units that are `alike` to a better one by `factor` (0 to 1), among the `depth` best.
+/// `units` contains (file, unit, score); ties are in ascending order of units.
 pub fn fold(
     units: &mut [(u32, usize, f32)],
     factor: f32,
@@ -200,8 +200,8 @@ pub fn fold(
     }
 }
 
-/// Whether a file only passes on what others define: one that stands for its directory, without any definition. Rust's
-/// `mod.rs` is none, as it documents its module where it defines nothing.
+/// Whether a file only re-exports what others define: one that stands for its directory, without any definition.
+/// Rust's `mod.rs` is not one, because it documents its module even if it defines nothing.
 #[must_use]
 pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
@@ -209,9 +209,9 @@ pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> boo
     DIRECTORY_STEMS.contains(&stem) && stem != "mod" && !kinds.into_iter().any(is_definition)
 }
 
-/// Ranks units so that each file's best comes before the seconds of others: the scores of a file's units, best
-/// first, are multiplied with 1, `factor`, `factor`², ... (0 to 1). `units` holds (file, unit, score); the result is
-/// in descending order of the new scores, equal ones in ascending order of units.
+/// Ranks units so that each file's best comes before the second ones of others: the scores of a file's units, best
+/// first, are multiplied by 1, `factor`, `factor`², ... (0 to 1). `units` contains (file, unit, score); the result is
+/// in descending order of the new scores, ties in ascending order of units.
 #[must_use]
 pub fn diversify(mut units: Vec<(u32, usize, f32)>, factor: f32) -> Vec<(u32, usize, f32)> {
     let best_first = |a: &(u32, usize, f32), b: &(u32, usize, f32)| b.2.total_cmp(&a.2).then(a.1.cmp(&b.1));
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls `check` with a query whose terms all weigh the same.
+    /// Calls `check` with a query whose terms have equal weights.
     fn with_query<T>(text: &str, check: impl Fn(&Query) -> T) -> T {
         let terms = query_terms(text);
         check(&Query { text, terms: &terms, weights: &vec![1.0; terms.len()] })

@@ -1,4 +1,4 @@
-//! From a query to ranked units.
+//! Ranking units for a query.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,16 +17,16 @@ use crate::selection::{best, better_first, hide};
 use crate::table::UnitRecord;
 use crate::{Error, Evidence, Filter, Index};
 
-/// Units that the rules look at: those with the best scores before them.
+/// Number of units to which the rules are applied: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
 
-/// Of them, those among which near-duplicates are looked for.
+/// Number of these among which near-duplicates are searched.
 const N_FOLDED: usize = 50;
 
-/// Files that one thread looks at: enough to pay for handing them out.
+/// Files per task: enough to outweigh the cost of distributing them.
 const FILES_PER_TASK: usize = 1 << 12;
 
-/// Cosine from which on two units of one name say the same.
+/// Minimum cosine at which two units with the same name are near-duplicates.
 const ALIKE: f32 = 0.95;
 
 /// A search of an index.
@@ -44,23 +44,24 @@ pub struct SearchRequest<'a> {
 
 /// The weights of a ranking. A unit's score is the sum of
 ///
-/// - its own words' score: BM25F and cosine, each over the best one of this query, fused ([`convex_combination`]);
-/// - `file_weight` times the same of its file, whose BM25F is that of all its units taken together and whose cosine
-///   is that of its best unit; both sums are over the best unit's, so that they are at most 1;
+/// - its own words' score: BM25F and cosine, each relative to the best one of this query, fused
+///   ([`convex_combination`]);
+/// - `file_weight` times the same for its file, whose BM25F is that of all its units taken together and whose cosine
+///   is that of its best unit; both sums are relative to the best unit's, so they are at most 1;
 /// - the [rules](crate::rules), each times its weight;
 ///
-/// and is multiplied with what [`rules::demotion`] says, which the weight of a definition is added to, and then with
-/// what [`rules::fold`] and [`rules::diversify`] say. That is the score of the rules; with `function_share` above 0 it
-/// is mixed with that of questions about behavior, as [`intent`](crate::intent) describes. The defaults are what
+/// and is multiplied by [`rules::demotion`], after which the weight of a definition is added, and then by the factors
+/// of [`rules::fold`] and [`rules::diversify`]. That is the score by the rules; with `function_share` above 0 it is
+/// mixed with that for questions about behavior, as [`intent`](crate::intent) describes. The defaults are those that
 /// `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
-/// what hardly differs from it; `docs/reports/ranking.md` has the figures.
+/// hardly differ from these; `docs/reports/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RankingWeights {
     /// Parameters of the lexical score.
     pub bm25f: Bm25f,
-    /// Share of the cosine in a score, 0 to 1; without a model it is 0.
+    /// Weight of the cosine in a score, 0 to 1; ignored without a model.
     pub dense_weight: f32,
-    /// Weight of the file's words beside the unit's own.
+    /// Weight of the file's score relative to the unit's own.
     pub file_weight: f32,
     /// Weight of [`rules::path_match`].
     pub path_weight: f32,
@@ -68,7 +69,8 @@ pub struct RankingWeights {
     pub name_weight: f32,
     /// Exponent of both matches, at least 1: the larger, the less partial matches count.
     pub name_power: f32,
-    /// Bonus for the definition of the symbol that the query consists of: by default more than all else together.
+    /// Bonus for the definition of the symbol that the query consists of: by default more than everything else
+    /// together.
     pub definition: f32,
     /// Bonus for the definition of a symbol that a longer query mentions.
     pub mention: f32,
@@ -83,8 +85,8 @@ pub struct RankingWeights {
     pub repetition: f32,
     /// Factor for a near-duplicate of a better unit, 0 to 1.
     pub duplicate: f32,
-    /// How strongly a query that reads like a question about behavior is treated as one, 0 (never: the rules alone
-    /// rank) to 1 (as likely as [`file_probability`](crate::intent::Model::file_probability) says).
+    /// How strongly a query that reads like a question about behavior is treated as one, from 0 (never: only the
+    /// rules are used) to 1 (with the probability of [`file_probability`](crate::intent::Model::file_probability)).
     pub function_share: f32,
 }
 
@@ -112,7 +114,7 @@ impl Default for RankingWeights {
 /// Ranked units.
 #[derive(Debug, Clone, Default)]
 pub struct SearchResponse {
-    /// The hits, best first; equal scores in the order of paths and lines.
+    /// The hits, best first; ties in the order of paths and lines.
     pub hits: Vec<Hit>,
     /// Confidence that any hit answers the query, 0 to 1, computed from `evidence`; for
     /// [`Index::similar`] the cosine of the first hit. 0 without hits.
@@ -129,7 +131,7 @@ pub struct SearchResponse {
 pub struct Hit {
     /// Number of the unit in the index.
     pub unit: usize,
-    /// Number of the searched path that it was found in; 0 if there is one.
+    /// Index of the searched path in which it was found; 0 if there is only one.
     pub root: usize,
     /// Path relative to that path, `/` between its parts.
     pub path: String,
@@ -158,9 +160,9 @@ pub struct ScoreParts {
     pub lexical: f32,
     /// Cosine of the unit, -1 to 1; 0 without a model.
     pub dense: f32,
-    /// BM25F over the maximum that these terms can reach in a text of mean length or more: 0 to 1.
+    /// BM25F relative to the maximum that these terms can reach in a text of mean length or more: 0 to 1.
     pub coverage: f32,
-    /// Fused score of the unit's and the file's words, over the best unit's: 0 to 1.
+    /// Fused score of the unit's and the file's words, relative to the best unit: 0 to 1.
     pub words: f32,
     /// [`rules::path_match`].
     #[serde(rename = "place")]
@@ -169,27 +171,27 @@ pub struct ScoreParts {
     pub name: f32,
     /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::mentions`]).
     pub defines: bool,
-    /// How exactly that symbol is spelled as its name: 1, or less in another case or with a letter missing.
+    /// How exactly that symbol is spelled like its name: 1, or less in another case or with a misspelled letter.
     pub exactness: f32,
     /// Factor for the kind of code: [`rules::demotion`].
     pub demotion: f32,
     /// Factor for better units of the same file and for being a near-duplicate.
     pub repetition: f32,
-    /// The score by the rules, all of the above.
+    /// The score by the rules, computed from all of the above.
     pub rules: f32,
-    /// The probability that the query wants a file, 0 to 1; 1 where the rules alone rank.
+    /// The probability that the query wants a file, 0 to 1; 1 if only the rules are used.
     pub file_probability: f32,
-    /// The unit's share if a file is wanted: of a softmax over the scores by the rules, 0 to 1.
+    /// The unit's share if a file is wanted: in a softmax over the scores by the rules, 0 to 1.
     pub file_share: f32,
     /// [`function_score`](crate::intent::Model::function_score).
     pub function: f32,
-    /// The unit's share if a function is wanted: of a softmax over `function`, 0 to 1.
+    /// The unit's share if a function is wanted: in a softmax over `function`, 0 to 1.
     pub function_share: f32,
     /// Factor for that share, for generated code and the like and for near-duplicates.
     pub function_factor: f32,
 }
 
-/// Units in the order of a search, with the signals behind it.
+/// Units ranked by a search, with their signals.
 pub struct RankedUnits {
     /// Best first.
     pub(crate) candidates: Vec<Candidate>,
@@ -225,9 +227,9 @@ pub(crate) struct Signals {
     pub dense: Vec<f32>,
     /// The best cosine of each file.
     pub dense_of_files: Vec<f32>,
-    /// Share of the cosine in a score.
+    /// Weight of the cosine in a score.
     pub dense_weight: f32,
-    /// The units with the best `words`, in no order.
+    /// The units with the best `words`, unordered.
     pub candidates: Vec<usize>,
     /// The words' score of each candidate and its file.
     pub words: Vec<f32>,
@@ -236,7 +238,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// The query as it was read, with the weights of its terms.
+    /// The query as it was interpreted, with the weights of its terms.
     pub fn query(&self) -> Query<'_> {
         Query { text: &self.reading.text, terms: &self.terms, weights: &self.lexical.idf }
     }
@@ -287,11 +289,11 @@ impl Index {
         ranked.candidates.get(position).map(|candidate| self.hit_of(candidate))
     }
 
-    /// Ranks units as [`search`](Self::search) does, to show more of them later or explain them
+    /// Ranks units as [`search`](Self::search) does, for showing more of them later or explaining them
     /// ([`explain`](Self::explain)).
     ///
     /// # Errors
-    /// As those of [`search`](Self::search).
+    /// Like [`search`](Self::search).
     pub fn rank(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
@@ -313,7 +315,7 @@ impl Index {
             .into_iter()
             .map(|(_, unit, score)| {
                 let alone = ranking.score(&parts[&unit], is_symbol);
-                // For questions about behavior, tests are one of the features.
+                // For questions about behavior, being a test is one of the features.
                 let flags = self.flags(&self.table.units[unit]).difference(FileFlags::TEST);
                 let demotion = if flags.is_empty() { 1.0 } else { ranking.demotion };
                 let parts = ScoreParts {
@@ -422,7 +424,7 @@ impl Index {
             if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
         };
         let mut found = best(self.n_units(), N_CANDIDATES.max(request.limit), words);
-        // By its words, the definition of a commonly used symbol may not be among the best.
+        // By its words' score, the definition of a commonly used symbol may not be among the best.
         if !found.iter().any(|(unit, _)| reading.definitions.contains_key(unit)) {
             let mut others: Vec<(usize, f32)> =
                 reading.definitions.keys().map(|&unit| (unit, words(unit))).collect();
@@ -434,9 +436,9 @@ impl Index {
         Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
     }
 
-    /// Ranks units by similarity to the one at a line (1-based) of a file (path relative to the root), which
-    /// is left out: by the cosine of their vectors; without a model, by BM25F for the words of its name and
-    /// signature. The confidence is the cosine of the first one.
+    /// Ranks units by similarity to the one at a line (1-based) of a file (path relative to the root), which is
+    /// omitted: by the cosine of their vectors; without a model, by BM25F for the words of its name and signature.
+    /// The confidence is the cosine of the first one.
     ///
     /// # Errors
     /// When no unit covers the line, it has no word, or the index cannot be read.
@@ -481,8 +483,8 @@ impl Index {
         Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
     }
 
-    /// Whether two units are near-duplicates: of the same kind and name, whose vectors, or without a model whose
-    /// embedding texts, are nearly the same.
+    /// Whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without a
+    /// model, embedding texts.
     fn are_alike(&self, a: usize, b: usize) -> bool {
         let (first, second) = (&self.table.units[a], &self.table.units[b]);
         let own = |name| rules::last_part(self.table.text(name));
@@ -521,7 +523,7 @@ impl Index {
         let record = &self.table.units[unit];
         let file = self.table.file_of(record);
         let row = record.file as usize;
-        // A unit that is asked for by its line may be excluded from searches.
+        // A unit that is given by its line may be excluded from searches.
         let found = self.root_of(row).or_else(|| self.roots_around(row).next());
         let (root, path) = found.map_or((0, self.table.text(file.path)), |(root, path)| (root.number, path));
         Hit {

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use rayon::prelude::*;
 
-/// Units per task: enough to outweigh the cost of handing it out.
+/// Units per task: enough to outweigh the cost of distributing them.
 const UNITS_PER_TASK: usize = 1 << 15;
 
-/// Sets the scores to 0 that belong to units that are not allowed.
+/// Sets the scores of units that are not allowed to 0.
 pub(crate) fn hide(scores: &mut [f32], allowed: Option<&[bool]>) {
     let hidden = scores.iter_mut().zip(allowed.into_iter().flatten()).filter(|(_, allowed)| !**allowed);
     hidden.for_each(|(score, _)| *score = 0.0);
@@ -18,8 +18,8 @@ pub(crate) fn better_first(a: &(usize, f32), b: &(usize, f32)) -> Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
-/// Of the first `n_units` units the `n` with the largest scores above 0, with these, in no order; of equal ones at the
-/// border the first.
+/// Of the first `n_units` units, the `n` with the largest scores above 0, with their scores, unordered; ties at the
+/// border are resolved in favor of lower numbers.
 pub(crate) fn best(n_units: usize, n: usize, score: impl Fn(usize) -> f32 + Sync) -> Vec<(usize, f32)> {
     let cut = |mut units: Vec<(usize, f32)>| {
         if n < units.len() {
@@ -30,7 +30,7 @@ pub(crate) fn best(n_units: usize, n: usize, score: impl Fn(usize) -> f32 + Sync
     };
     let best_of = |task: usize| {
         let mut best: Vec<(usize, f32)> = Vec::new();
-        // Once twice as many are found as are wanted, the worst of the wanted becomes the threshold.
+        // Once twice as many are found as requested, the worst of the best `n` becomes the threshold.
         let mut bar = 0.0;
         for unit in task * UNITS_PER_TASK..n_units.min((task + 1) * UNITS_PER_TASK) {
             let score = score(unit);
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(sorted(&[0.5, 0.5, 0.5], 2), [0, 1]);
         assert_eq!(sorted(&[0.5], 0), [0; 0]);
         assert_eq!(sorted(&[0.5], usize::MAX), [0]);
-        // Over several tasks, with scores that many share.
+        // Over several tasks, with many ties.
         let scores: Vec<f32> = (0..2 * UNITS_PER_TASK + 5).map(|unit| (unit * 37 % 101) as f32).collect();
         let mut expected: Vec<usize> = (0..scores.len()).collect();
         expected.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));

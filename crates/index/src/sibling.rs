@@ -1,10 +1,10 @@
-//! Starts a first index from that of another checkout of the same repository.
+//! Starts a first index with that of another checkout of the same repository.
 //!
-//! A second working tree, or a second clone, has nearly the same files. The parts of the first index are copied, and then
+//! A second working tree, or a second clone, has nearly the same files. The parts of its index are copied, and then
 //! refreshed as after any change: files are compared by content, and unchanged ones are neither split into units nor
-//! embedded again. Which trees are checkouts of one repository is read from git's small files, which are untrusted. So
-//! only indexes that this machine made are used, as everywhere, and copies are written only to directories that are
-//! private to the user, never into a tree.
+//! embedded again. Which trees are checkouts of one repository is read from git's small files, which are untrusted.
+//! So only indexes that this machine made are used, as everywhere, and copies are written only to directories that
+//! are private to the user, never into a tree.
 
 use quarry_files::Directory;
 use quarry_walk::Checkout;
@@ -25,8 +25,8 @@ struct Candidate {
     manifest: Manifest,
 }
 
-/// Copies the parts of the index of another checkout as a generation of `tree`, and returns how the tree differs from it;
-/// `None` if there is no such index, or it has little in common with the tree.
+/// Copies the parts of the index of another checkout as a generation of `tree`, and returns how the tree differs from
+/// it; `None` if there is no such index, or it has little in common with the tree.
 pub(crate) fn copy(
     lock: &WriterLock,
     tree: &Tree,
@@ -76,7 +76,7 @@ impl Candidate {
         let from = self.directory.open_checked(&self.manifest)?;
         let Manifest { generation, size, parts, .. } = &self.manifest;
         let table = Table::open(&from, generation, *size, parts)?;
-        // The metadata of the other checkout's files prove nothing about these.
+        // The metadata of the other checkout's files prove nothing about these files.
         let mut manifest =
             Manifest { root: tree.canonical.to_owned(), looked_ns: 0, ..self.manifest.clone() };
         let comparison = compare(&table, &manifest, tree.base, tree.listing, tree.walk);

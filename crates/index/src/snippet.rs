@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use quarry_text::lexical_terms;
 
-/// Byte ranges of `text` that were read as one of `terms` ([`quarry_text::query_terms`]), ascending; where an
-/// identifier and a part of it both match, both are listed.
+/// Byte ranges of `text` that match one of `terms` ([`quarry_text::query_terms`]), ascending; if an identifier and a
+/// part of it both match, both are listed.
 #[must_use]
 pub fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
@@ -19,16 +19,16 @@ pub fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The run of at most `max_lines` lines of `text` that holds most of `terms`, as a range of line numbers from 0; a
-/// term counts once, and the less the more lines it is in. The earliest and shortest run of equal ones, so that
-/// it starts and ends with a match; the first lines where nothing matches.
+/// The range of at most `max_lines` consecutive lines of `text` that contains most of `terms`, as 0-based line
+/// numbers; a term counts once, and less the more lines contain it. The earliest and shortest of equal ranges, so
+/// that it starts and ends with a match; the first lines if nothing matches.
 #[must_use]
 pub fn best_lines(text: &str, terms: &[String], max_lines: usize) -> Range<usize> {
     best_lines_beside(text, &(0..0), terms, max_lines)
 }
 
 /// [`best_lines`] among those before and after the lines `shown`, which are shown anyway; without blank lines at its
-/// ends. Empty only where no other line has anything on it.
+/// ends. Empty only if all other lines are blank.
 #[must_use]
 pub fn best_lines_beside(
     text: &str,
@@ -74,13 +74,13 @@ pub fn best_lines_beside(
     best
 }
 
-/// The lines of a unit's source, from 0, that its signature is made of and that hold nothing else but white space,
-/// commas and what opens the body; empty if these cannot be told from others.
+/// The 0-based lines of a unit's source that its signature consists of and that contain nothing else but white space,
+/// commas and what opens the body; empty if these cannot be identified.
 #[must_use]
 pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
     let compact = |text: &str| text.replace(|c: char| c.is_whitespace() || c == ',', "");
     let signature = compact(signature);
-    // Around headings of Markdown.
+    // Around Markdown headings.
     let lines: Vec<String> = text.lines().map(|line| compact(line.trim_matches(['#', ' ']))).collect();
     let end_from = |start: usize| {
         let mut rest = signature.as_str();
@@ -101,7 +101,7 @@ pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
     starts.filter_map(|start| Some(start..end_from(start)?)).next().unwrap_or(0..0)
 }
 
-/// Positions in `terms` of those that a line holds, each once.
+/// Indices in `terms` of those that a line contains, without repetition.
 fn matched_terms(line: &str, terms: &[String]) -> Vec<usize> {
     let mut found = Vec::new();
     lexical_terms(line, |term, _| {

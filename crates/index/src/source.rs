@@ -13,12 +13,12 @@ use crate::{Error, Hit, Index};
 pub struct UnitSource {
     /// Its text.
     pub text: String,
-    /// Line of the file for each line of the text, 1-based; in a notebook several may share one.
+    /// The 1-based line of the file for each line of the text; in a notebook several lines may share one.
     pub line_numbers: Vec<u32>,
 }
 
 impl Index {
-    /// Reads the source of a hit from the tree; bytes that are not UTF-8 are replaced.
+    /// Reads the source of a hit from the tree; invalid UTF-8 is replaced.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -29,15 +29,15 @@ impl Index {
         let is_cell = record.language != self.table.file_of(record).language;
         let limit = if is_cell { walk::MAX_FILE_BYTES } else { 2 * u64::from(record.end_byte) + 2 };
         let text = self.read_start(hit.root, &hit.path, limit)?;
-        // Shorter than recorded if it changed since.
+        // Shorter than recorded if it has changed since.
         let unit = text.bytes().get(bytes).unwrap_or_default();
         let source = String::from_utf8_lossy(unit).into_owned();
         let line_numbers = self.lines(hit, &text).map(|index| text.line_number(index)).collect();
         Ok(UnitSource { text: source, line_numbers })
     }
 
-    /// Reads the text of the file of a hit from the tree, without following links out of it. Text beyond the
-    /// maximum size of an indexed file is left out.
+    /// Reads the text of the file of a hit from the tree, without following links out of it. Text beyond the maximum
+    /// size of an indexed file is omitted.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -45,18 +45,18 @@ impl Index {
         self.text_in(hit.root, &hit.path)
     }
 
-    /// The text of a file in one of the searched paths, by its number.
+    /// The text of a file in the searched path with index `root`.
     pub(crate) fn text_in(&self, root: usize, path: &str) -> Result<SourceText, Error> {
         self.read_start(root, path, walk::MAX_FILE_BYTES)
     }
 
-    /// The lines of a unit that was found in the [`text`](Self::text) of its file, counted from 0.
+    /// The 0-based lines of a unit in the [`text`](Self::text) of its file.
     #[must_use]
     pub fn lines(&self, hit: &Hit, text: &SourceText) -> Range<usize> {
         self.lines_of(hit.unit, text)
     }
 
-    /// The lines of a unit, by its number, in the text of its file, counted from 0.
+    /// The 0-based lines of the unit with a number in the text of its file.
     pub(crate) fn lines_of(&self, unit: usize, text: &SourceText) -> Range<usize> {
         let record = &self.table.units[unit];
         text.line_indexes(

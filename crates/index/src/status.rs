@@ -19,7 +19,7 @@ use crate::{Error, Index, OpenOptions, RebuildReason};
 /// The state of the index of a tree.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Canonical path of the indexed tree: the given path or one around it.
+    /// Canonical path of the indexed tree: the given path or an enclosing directory.
     pub root: PathBuf,
     /// The given path, relative to `root`; empty if it is the same.
     pub part: String,
@@ -27,55 +27,54 @@ pub struct Status {
     pub directory: PathBuf,
     /// Format that this program reads and writes; an index of another format is rebuilt.
     pub format: u32,
-    /// Contents of the index; none if it is missing or cannot be read.
+    /// Contents of the index; `None` if it is missing or cannot be read.
     pub index: Option<IndexStatus>,
-    /// Index directories in the tree, or in one around it, that are ignored: this user did not write them on
-    /// this machine.
+    /// Index directories in the tree, or in an enclosing one, that are ignored: this user did not write them on this
+    /// machine.
     pub ignored: Vec<PathBuf>,
-    /// Why the next search would build or refresh it; none when it is fresh. A search with a model that the index does
-    /// not have ([`IndexStatus::models`]) embeds the units for it.
+    /// Why the next search would build or refresh it; `None` if it is fresh. A search with a model that the index
+    /// does not have ([`IndexStatus::models`]) embeds the units for it.
     pub stale: Option<RebuildReason>,
 }
 
-/// What an index holds.
+/// The contents of an index.
 #[derive(Debug, Clone)]
 pub struct IndexStatus {
-    /// What it was told.
+    /// The settings that it remembers.
     pub remembered: Remembered,
-    /// Ids of the models that it has vectors of; none for a lexical index.
+    /// Ids of the models for which it has vectors; empty for a lexical index.
     pub models: Vec<String>,
-    /// Bytes on disk.
+    /// Size on disk, in bytes.
     pub bytes: u64,
     /// When it was last built or refreshed.
     pub made: SystemTime,
-    /// Number of files, those without units included.
+    /// Number of files, including those without units.
     pub files: usize,
     /// Number of these files in [`Status::part`].
     pub files_in_part: usize,
     /// Number of units.
     pub units: usize,
-    /// Units of each language, by its name.
+    /// Number of units of each language, by its name.
     pub units_by_language: BTreeMap<String, usize>,
-    /// Units of each kind.
+    /// Number of units of each kind.
     pub units_by_kind: Vec<(UnitKind, usize)>,
-    /// Files of the tree that were left out, ascending by path.
+    /// Files of the tree that were skipped, ascending by path.
     pub skipped: Vec<Skipped>,
 }
 
-/// What `quarry index` was told by name of an index, which holds for all searches that do not say it.
+/// The settings given to `quarry index` for an index, which apply to all searches that do not override them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
     /// Directory of the index.
     pub index: PathBuf,
-    /// What the model is called.
+    /// Name of the model.
     pub model: Option<String>,
     /// Which files are found.
     pub walk: WalkChoice,
 }
 
 impl Index {
-    /// The status of the index that a search of `root` would use. Builds and changes nothing,
-    /// and takes no lock.
+    /// The status of the index that a search of `root` would use. Builds and changes nothing, and takes no lock.
     ///
     /// # Errors
     /// When the tree cannot be read.
@@ -92,8 +91,8 @@ impl Index {
         Ok(Status { ignored, ..Self::status_at(&own, options)? })
     }
 
-    /// Index directories in the tree at `root`, or in one around it, that are ignored because this user did
-    /// not write them on this machine. Reads nothing else.
+    /// Index directories in the tree at `root`, or in an enclosing one, that are ignored because this user did not
+    /// write them on this machine. Reads nothing else.
     ///
     /// # Errors
     /// Like [`status`](Self::status).
@@ -112,7 +111,7 @@ impl Index {
             .found)
     }
 
-    /// What the index for a search of `root` remembers, if anything.
+    /// The settings that the index for a search of `root` remembers, if any.
     ///
     /// # Errors
     /// Like [`status`](Self::status).
@@ -121,12 +120,12 @@ impl Index {
         let locations = enclosing.iter().chain([&own]);
         let known: Vec<(&IndexLocation, Manifest)> =
             locations.filter_map(|location| Some((location, location.directory.manifest().ok()?))).collect();
-        // Nearly always, and then no index needs to be opened.
+        // Nearly always the case, and then no index needs to be opened.
         if known.iter().all(|(_, manifest)| RememberedSettings::of(manifest) == RememberedSettings::default())
         {
             return Ok(None);
         }
-        // An index around the path answers only if it holds files of it.
+        // An index of an enclosing directory is used only if it contains files of the path.
         let holds_files = |location: &IndexLocation, manifest: &Manifest| {
             let Manifest { generation, size, parts, .. } = manifest;
             let opened = location.directory.open_checked(manifest);

@@ -30,7 +30,7 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
     /// Maps a file of records.
     ///
     /// # Errors
-    /// When the file cannot be read or does not hold `expected` records.
+    /// When the file cannot be read or does not contain `expected` records.
     pub fn open(directory: &Directory, name: &str, expected: usize) -> Result<Self, Error> {
         let path = directory.path().join(name);
         let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", &path, source))?;
@@ -43,7 +43,7 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
         Self::part_of(&file, &path, 0, expected)
     }
 
-    /// Maps `expected` records from byte `start` of a file that is known to hold them.
+    /// Maps `expected` records starting at byte `start` of a file that is known to contain them.
     ///
     /// # Errors
     /// When the file cannot be mapped.
@@ -78,7 +78,7 @@ impl<T: AnyBitPattern> Deref for Column<T> {
     fn deref(&self) -> &[T] {
         match &self.0 {
             Backing::Owned(records) => records,
-            // `open` has seen this cast succeed; the map does not move.
+            // `open` has checked this cast; the map does not move.
             Backing::Mapped(map, _) => bytemuck::try_cast_slice(map).unwrap_or_default(),
         }
     }
@@ -90,11 +90,11 @@ pub(crate) const ASIDE: &str = ".new";
 /// Metadata and hash of a written file, to detect damage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
-    /// Path relative to the directory that it is recorded for, `/` between its parts.
+    /// Path relative to the directory for which it is recorded, `/` between its parts.
     path: String,
     bytes: u64,
     modified_ns: u64,
-    /// Random, so that nobody can construct another file of the same hash without reading the manifest.
+    /// Random, so that nobody can construct another file with the same hash without reading the manifest.
     seed: u64,
     hash: u64,
 }
@@ -136,7 +136,7 @@ impl StoredFile {
         Ok(files)
     }
 
-    /// Copies it into another directory, if it still is as it was written.
+    /// Copies it into another directory, if it is intact.
     ///
     /// # Errors
     /// When it is not, or the copy cannot be written.
@@ -164,8 +164,7 @@ impl StoredFile {
         &self.path
     }
 
-    /// Checks that it is as it was written. Its content is read only if its time of modification differs,
-    /// as that of a copy does.
+    /// Checks that it is intact. Its content is read only if its modification time differs, as that of a copy does.
     ///
     /// # Errors
     /// When it is not.
@@ -211,7 +210,7 @@ pub(crate) fn write_file(directory: &Directory, name: &str, pieces: &[&[u8]]) ->
     write().map_err(|source| Error::io("write", &directory.path().join(name), source))
 }
 
-/// Replaces a file by one rename, so that a reader sees the old content or the new, never a mixture.
+/// Replaces a file by renaming, so that a reader sees the old content or the new, never a mixture.
 ///
 /// # Errors
 /// When the directory cannot be written.

@@ -1,4 +1,4 @@
-//! The tokens of units, in the vocabulary of the built-in model: what compares their words with those of a query
+//! The tokens of units, in the vocabulary of the built-in model, for comparing their words with those of a query
 //! ([`quarry_embed::QueryTokens`]).
 
 use quarry_files::Directory;
@@ -12,7 +12,7 @@ const ENDS_FILE: &str = "token-ends";
 /// The distinct tokens of each row of a part, ascending.
 pub(crate) struct PartTokens {
     ids: Column<u16>,
-    /// Where the tokens of each row end.
+    /// The end offset of each row's tokens.
     ends: Column<u32>,
 }
 
@@ -27,13 +27,13 @@ impl PartTokens {
     /// Maps what [`PartTokensBuilder::write`] wrote.
     ///
     /// # Errors
-    /// When the files do not hold this many tokens and rows.
+    /// When the files do not contain this many tokens and rows.
     pub fn open(directory: &Directory, n_tokens: usize, n_rows: usize) -> Result<Self, Error> {
         let ids = Column::open(directory, IDS_FILE, n_tokens)?;
         Ok(Self { ids, ends: Column::open(directory, ENDS_FILE, n_rows)? })
     }
 
-    /// The tokens of a row; none if there is no such row.
+    /// The tokens of a row; empty if there is no such row.
     pub fn of_row(&self, row: usize) -> &[u16] {
         let start = row.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
         let range = start.zip(self.ends.get(row).copied());

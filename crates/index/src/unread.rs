@@ -1,4 +1,4 @@
-//! Files that are not found because they could not be read.
+//! Files that cannot be found because they could not be read.
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,9 +18,9 @@ pub(crate) fn unread(skipped: &[Skipped]) -> Vec<Skipped> {
 }
 
 impl Index {
-    /// Files of the tree, or of the part of it that is searched, whose content could not be read or is binary, and
-    /// directories that could not be listed; with the number of the path that each is in, and paths as results have
-    /// them.
+    /// Files of the tree, or of the searched part of it, whose content could not be read or is binary, and
+    /// directories that could not be listed; each with the index of the searched path that contains it, and its path
+    /// as in results.
     #[must_use]
     pub fn unread(&self) -> Vec<(usize, Skipped)> {
         let of_tree = |tree: &Tree| {
@@ -42,8 +42,8 @@ impl Index {
         }
     }
 
-    /// Checks that the part of the tree that `path` names has units, unless it is the whole tree; of a file, units that are
-    /// found.
+    /// Checks that the part of the tree at `path` has units, unless it is the whole tree; if it is a file, that it
+    /// has units that can be found.
     ///
     /// # Errors
     /// When it has none, because files could not be read, or because the file is not one that can be indexed.
@@ -86,7 +86,7 @@ impl Index {
     }
 }
 
-/// Why a file that is named is left out; none if it is not.
+/// Why a given file is skipped; `None` if it is not.
 fn why_left_out(path: &Path, options: &WalkOptions) -> Result<Option<Skipped>, Error> {
     let listing = walk::list(path, options)?;
     let Some(file) = listing.files.first() else { return Ok(listing.skipped.into_iter().next()) };
@@ -94,7 +94,7 @@ fn why_left_out(path: &Path, options: &WalkOptions) -> Result<Option<Skipped>, E
     Ok(read.err().map(|reason| Skipped { path: file.path.clone(), reason }))
 }
 
-/// A file that was left out, by its path in a part of the tree; none if it is outside.
+/// A skipped file, with its path in a part of the tree; `None` if it is outside.
 fn part_of(file: &Skipped, scope: &Scope) -> Option<Skipped> {
     Some(Skipped { path: scope.relative(&file.path)?.to_owned(), reason: file.reason.clone() })
 }

@@ -1,9 +1,9 @@
 //! Writes the next generation of an index: keeps parts and reads changed files.
 //!
-//! A generation is a list of parts and the table of the files that count. Parts are shared by generations, so that a
-//! change costs in proportion to its size, and a changed file leaves rows behind that no table names. A small part is
-//! read again with a change at least half its size, a mostly unused part with any change:
-//! so the number of parts grows with the logarithm of the tree, and at most half of an index is waste.
+//! A generation is a list of parts and the table of its files. Parts are shared by generations, so the cost of a
+//! change is proportional to its size, and a changed file leaves rows behind that no table refers to. A small part is
+//! rewritten with a change at least half its size, a mostly unused part with any change: so the number of parts grows
+//! with the logarithm of the tree, and at most half of an index is unused.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ use crate::{Error, Event, OpenOptions};
 #[derive(Clone, Copy)]
 pub(crate) struct PreviousGeneration<'a> {
     pub manifest: &'a Manifest,
-    /// Its files, and how the tree differs from them; none if only vectors can be reused.
+    /// Its files, and how the tree differs from them; `None` if only vectors can be reused.
     pub files: Option<PreviousFiles<'a>>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct PreviousGeneration<'a> {
 pub(crate) struct PreviousFiles<'a> {
     pub table: &'a Table,
     pub comparison: &'a Comparison,
-    /// Whether parts are to be joined where many are small or mostly gone, as they are not while an index is first made.
+    /// Whether parts are merged if many are small or mostly unused; not done during a first build.
     pub are_joined: bool,
 }
 
@@ -64,7 +64,7 @@ impl RememberedSettings {
 /// The current state of a tree.
 pub(crate) struct Tree<'a> {
     pub root: &'a Path,
-    /// What listed paths are relative to.
+    /// The directory that listed paths are relative to.
     pub base: &'a Directory,
     pub canonical: &'a str,
     /// Options of the listing.
@@ -77,7 +77,7 @@ pub(crate) struct Tree<'a> {
 }
 
 /// Writes the next generation and the parts that it needs, without publishing it. Vectors of `carried` models are
-/// taken over where a unit's text is known. `checkpoints` keep the parts for the case that the writer is interrupted.
+/// taken over for units with known texts. `checkpoints` store the parts in case the writer is interrupted.
 ///
 /// # Errors
 /// When no file has a unit, or the directory cannot be written.
@@ -172,8 +172,8 @@ pub(crate) fn write_generation(
     })
 }
 
-/// The files of a tree that are not indexed, ascending by path: those that the listing leaves out, and of the listed
-/// ones those that could not be indexed.
+/// The files of a tree that are not indexed, ascending by path: those that the listing skips, and the listed ones
+/// that could not be indexed.
 pub(crate) fn left_out(listing: &Listing, read: &[Skipped]) -> Vec<Skipped> {
     let is_listed =
         |file: &&Skipped| listing.files.binary_search_by(|listed| listed.path.cmp(&file.path)).is_ok();
@@ -187,7 +187,7 @@ fn part_number(number: usize) -> Result<u16, Error> {
     u16::try_from(number).map_err(|_| Error::TooLarge)
 }
 
-/// For each listed file the row of the previous table that is kept; none for a file that is to be read.
+/// For each listed file the row of the previous table that is kept; `None` for a file to be read.
 fn kept_files(tree: &Tree, parts: &[PartSize], previous: PreviousFiles) -> Vec<Option<usize>> {
     let PreviousFiles { table, comparison, are_joined } = previous;
     let mut same = comparison.same.clone();

@@ -11,11 +11,11 @@ use crate::Error;
 use crate::storage::{Column, replace_file};
 use crate::table::{Numbering, PartUnits};
 
-/// Rows per task: enough work to outweigh the cost of handing it out.
+/// Rows per task: enough work to outweigh the cost of distributing it.
 const ROWS_PER_TASK: usize = 8192;
 
-/// Row vectors with 8 bits per value. Each row has its own scale, its maximum being 127, and a factor
-/// that undoes it, so that a dot product of L2-normalized rows comes out within about 0.01.
+/// Row vectors with 8 bits per value. Each row is scaled so that its maximum is 127, and has a factor that undoes the
+/// scaling, so a dot product of L2-normalized rows is accurate to about 0.01.
 pub struct VectorMatrix {
     dimension: usize,
     /// Row-major, `dimension` values per row.
@@ -74,7 +74,7 @@ impl VectorMatrix {
     /// Maps the matrix that [`Rows::write`] wrote.
     ///
     /// # Errors
-    /// When the file does not hold `n_rows` rows.
+    /// When the file does not contain `n_rows` rows.
     pub(crate) fn open(directory: &Directory, name: &str, n_rows: usize) -> Result<Self, Error> {
         let path = &directory.path().join(name);
         let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", path, source))?;
@@ -113,8 +113,8 @@ impl VectorMatrix {
         self.factors.is_empty()
     }
 
-    /// Dot product of every row with `query`, in row order: for L2-normalized vectors their cosine (-1 to 1,
-    /// larger is closer), 0 for a row of zeros.
+    /// Dot product of every row with `query`, in row order: for L2-normalized vectors their cosine (-1 to 1, larger
+    /// is closer), 0 for a row of zeros.
     ///
     /// # Panics
     /// When `query` has another dimension.
@@ -143,7 +143,7 @@ impl VectorMatrix {
         });
     }
 
-    /// A row as it was before its values were cut to 8 bits, within the width of a step.
+    /// A row before quantization to 8 bits, within the width of a step.
     ///
     /// # Panics
     /// When there is no such row.
@@ -197,7 +197,7 @@ impl Rows {
         &mut self.values[row * self.dimension..(row + 1) * self.dimension]
     }
 
-    /// Writes the matrix to a file, replacing one that is there: the factors, then the values.
+    /// Writes the matrix to a file, replacing an existing one: the factors, then the values.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn eight_bits_are_close_to_the_exact_product() {
-        // More rows than a task takes, a dimension that no SIMD register divides.
+        // More rows than a task has, and a dimension that is not a multiple of any SIMD width.
         let vectors = random(2 * ROWS_PER_TASK + 3, 67);
         let query = random(1, 67).values;
         let similarities = VectorMatrix::in_memory(&vectors).similarities(&query);

@@ -1,4 +1,4 @@
-//! How a first index begins: from the index of another checkout, and beside another process that begins it too.
+//! How a first index is started: from the index of another checkout, and concurrently with another process.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -44,7 +44,7 @@ impl Fixture {
         }
     }
 
-    /// A repository with a further working tree and a clone, as git leaves them; and a tree that is none of it.
+    /// A repository with a second working tree and a clone, as git creates them; and an unrelated tree.
     fn repository(&self) {
         for tree in ["main", "worktree", "clone", "unrelated"] {
             self.tree(tree);
@@ -66,7 +66,7 @@ impl Fixture {
         OpenOptions { update: Update::Required, user, ..OpenOptions::default() }
     }
 
-    /// Opens an index with the built-in model, and says how many files were read into units.
+    /// Opens an index with the built-in model, and returns it with the number of files that were read.
     fn open(&self, tree: &str, options: &OpenOptions) -> (Opened, usize) {
         let n_read = AtomicUsize::new(0);
         let events = |event: Event| {
@@ -84,7 +84,7 @@ fn n_embedded(opened: &Opened) -> usize {
     opened.built.as_ref().map_or(0, |report| report.n_embedded)
 }
 
-/// What a search finds: paths, lines and scores.
+/// The results of a search: paths, lines and scores.
 fn found(index: &Index) -> Vec<(String, u32, String)> {
     let filter = Filter::default();
     let request = SearchRequest {
@@ -108,7 +108,7 @@ fn another_checkout_starts_from_the_index_of_the_first() {
     for (tree, expected) in [("worktree", (0, 0)), ("clone", (1, 1)), ("worktree/src", (N_FILES, N_FILES))] {
         let options = OpenOptions { enclosing: false, ..fixture.options() };
         let (opened, n_read) = fixture.open(tree, &options);
-        // Of the clone the changed file alone may be read together with what else is in its part.
+        // In the clone, other files in the same part may be read together with the changed one.
         let (read, embedded) = expected;
         assert_eq!(n_embedded(&opened), embedded, "{tree}");
         assert!(if embedded == 1 { n_read >= 1 } else { n_read == read }, "{tree}: {n_read}");
@@ -117,7 +117,7 @@ fn another_checkout_starts_from_the_index_of_the_first() {
         assert_eq!(found(&opened.index), found(&fixture.open(tree, &cold).0.index), "{tree}");
         assert!(fixture.open(tree, &fixture.options()).0.built.is_none(), "{tree} is fresh");
     }
-    // Both can go on without each other.
+    // Both work without each other.
     fs::remove_dir_all(fixture.path("main")).unwrap();
     let cache = fixture.options().user.cache.unwrap().join("index");
     let of_main = fs::read_dir(&cache)
@@ -134,10 +134,10 @@ fn only_what_this_machine_indexed_of_the_same_repository_is_copied_and_only_wher
     fixture.repository();
     fixture.open("main", &fixture.options());
     assert_eq!(n_embedded(&fixture.open("unrelated", &fixture.options()).0), N_FILES);
-    // Into a tree, which others may read, nothing of another tree goes.
+    // Nothing of another tree is copied into a tree, which others may read.
     let local = OpenOptions { local: true, ..fixture.options() };
     assert_eq!(n_embedded(&fixture.open("clone", &local).0), N_FILES);
-    // From a tree only what this machine made.
+    // From a tree, only what this machine made is used.
     let other_user = OpenOptions { user: Fixture::new().options().user, ..fixture.options() };
     assert_eq!(n_embedded(&fixture.open("worktree", &other_user).0), N_FILES);
     let user = fixture.options().user;
@@ -168,12 +168,12 @@ fn what_is_damaged_is_not_copied() {
     damage("strings");
     let (opened, n_read) =
         fixture.open("clone", &OpenOptions { user: fixture.options().user, ..fixture.options() });
-    // The index of the worktree is whole.
+    // The index of the worktree is complete.
     assert_eq!((n_read, n_embedded(&opened)), (0, 0));
     assert_eq!(found(&opened.index).len(), N_FILES);
 }
 
-/// A model that waits until somebody else waits for its index.
+/// A model that waits until another process waits for its index.
 struct SlowModel {
     model: StaticModel,
     others_wait: Mutex<mpsc::Receiver<()>>,

@@ -1,5 +1,4 @@
-//! Indexes in foreign trees: whatever replaces a file of theirs, nothing outside is written, read or
-//! waited for.
+//! Indexes in untrusted trees: whatever replaces a file of theirs, nothing outside is written, read or waited for.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
@@ -14,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{Error, Index, LOCAL_DIRECTORY, OpenOptions, Opened, Update, UserDirectories};
 
-/// A stranger's tree, a user's own files beside it, and the user's directories.
+/// An untrusted tree, a user's own files beside it, and the user's directories.
 struct Fixture {
     directory: tempfile::TempDir,
 }
@@ -56,12 +55,12 @@ impl Fixture {
         self.open_as(&self.options())
     }
 
-    /// Makes the index in the tree, as its user asks for it.
+    /// Builds the index in the tree, as requested by its user.
     fn index_in_tree(&self) -> Result<Opened, Error> {
         self.open_as(&OpenOptions { local: true, update: Update::Required, ..self.options() })
     }
 
-    /// Something for a writer of the index to do.
+    /// Changes the tree, so that the index has to be written.
     fn change(&self) {
         let path = self.tree().join("a.py");
         let text = fs::read_to_string(&path).unwrap();
@@ -69,7 +68,7 @@ impl Fixture {
     }
 }
 
-/// Everything below a directory: files with what is in them, directories, and where links lead.
+/// Everything below a directory: files with their content, directories, and targets of links.
 fn contents(directory: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap().flatten() {
@@ -106,7 +105,7 @@ fn pipe(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
 }
 
-/// What a stranger can put anywhere in a tree.
+/// What an attacker can put anywhere in a tree.
 const PLANTED: [&str; 9] =
     ["rc", "empty", "full", "full/notes", "nowhere", "/dev/zero", "pipe", "sparse", "directory"];
 
@@ -169,7 +168,7 @@ fn whatever_takes_the_place_of_a_file_of_ours_leads_nowhere() {
     for what in ["rc", "empty", "nowhere", "pipe"] {
         for member in members(&fixture.local()) {
             plant(what, &fixture.local().join(&member), &fixture.home());
-            // What is damaged is made again, or else the cache is used.
+            // A damaged index is rebuilt, or the cache is used.
             assert_eq!(fixture.open().unwrap().index.n_files(), 1, "{what} {member:?}");
             fixture.change();
             let made = fixture.index_in_tree();
@@ -180,7 +179,7 @@ fn whatever_takes_the_place_of_a_file_of_ours_leads_nowhere() {
             }
         }
     }
-    // The next names that a writer would take.
+    // The next names that a writer would use.
     for what in PLANTED {
         for name in [
             "manifest.json.new",
@@ -236,7 +235,7 @@ fn a_directory_that_is_swapped_for_a_link_again_and_again_is_not_left() {
                 let _ = fs::remove_file(&local);
                 let _ = fs::rename(&aside, &local);
                 let _ = fs::remove_file(&link);
-                // A writer may have begun a new one meanwhile.
+                // A writer may have started a new one meanwhile.
                 let _ = fs::remove_dir_all(&aside);
             }
         });
@@ -255,7 +254,7 @@ fn a_path_into_the_tree_does_not_go_through_its_links() {
     let fixture = Fixture::new();
     let mine = contents(&fixture.home());
     symlink(fixture.home().join("empty"), fixture.tree().join("out")).unwrap();
-    // By whichever way the tree is named.
+    // Whichever way the path of the tree is given.
     symlink("tree", fixture.directory.path().join("alias")).unwrap();
     for tree in ["tree", "alias", "home/../tree", "tree/../alias"] {
         for index in ["out", "out/index", "out/../out/index"] {
@@ -273,7 +272,7 @@ fn nobody_else_reads_an_index() {
     let fixture = Fixture::new();
     fixture.open().unwrap();
     fixture.index_in_tree().unwrap();
-    // One of before, when others could read it.
+    // An index of an earlier version, which others could read.
     fs::set_permissions(fixture.local(), fs::Permissions::from_mode(0o755)).unwrap();
     fixture.change();
     fixture.open().unwrap();

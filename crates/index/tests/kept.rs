@@ -1,4 +1,4 @@
-//! What is known of the indexes of a user, and which of them are removed.
+//! Listing the indexes of a user, and pruning them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -13,13 +13,13 @@ use quarry_index::{
     UserDirectories, UserIndexes,
 };
 
-/// Trees, and directories of its own for whatever else a user has.
+/// Trees, and separate directories for everything else a user has.
 struct Fixture {
     directory: tempfile::TempDir,
 }
 
 impl Fixture {
-    /// With trees of these names, that are indexed in the cache.
+    /// Creates trees with these names, which are indexed in the cache.
     fn new(trees: &[&str]) -> Self {
         let fixture = Self { directory: tempfile::tempdir().unwrap() };
         for tree in trees {
@@ -44,13 +44,13 @@ impl Fixture {
         Index::open_or_build(&self.tree(tree), &options, None, &|_| {}).unwrap()
     }
 
-    /// Where the index of a tree is.
+    /// The directory of a tree's index.
     fn index_directory(&self, tree: &str) -> PathBuf {
         let options = OpenOptions { user: self.user(), ..OpenOptions::default() };
         Index::status(&self.tree(tree), &options).unwrap().directory
     }
 
-    /// Where all indexes are.
+    /// The directory of all indexes.
     fn indexes(&self) -> PathBuf {
         self.user().cache.unwrap().join("index")
     }
@@ -212,7 +212,7 @@ fn a_process_that_has_an_index_open_continues() {
     finds_something(&again.index);
 }
 
-/// Indexes are made while they are removed all the time: each writer either has the lock of the index that is there, or
+/// Indexes are built while they are constantly removed: each writer either has the lock of the existing index, or
 /// takes it again.
 #[test]
 fn indexes_are_made_while_they_are_removed() {
@@ -254,7 +254,7 @@ fn an_index_in_a_tree_is_listed_and_left_alone() {
     assert!(
         local.join("manifest.json").exists() && fs::read_dir(fixture.indexes()).unwrap().next().is_none()
     );
-    // One that came with the tree is none of ours.
+    // An index that came with the tree does not count as ours.
     fs::write(local.join("manifest.json"), "{}").unwrap();
     fs::write(local.join("manifest.copy.json"), "{}").unwrap();
     assert!(fixture.states().is_empty());

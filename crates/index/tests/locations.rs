@@ -1,4 +1,4 @@
-//! Which index answers for a path, and what happens where it cannot be written.
+//! Which index is used for a path, and what happens if it cannot be written.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -15,13 +15,13 @@ use quarry_index::{
 const CONNECT: &str = "def connect(host):\n    return dial(host)\n";
 const PARSE: &str = "def parse_header(line):\n    return line.split(':')\n";
 
-/// A tree with an index in `.quarry`, and directories of its own for whatever else a user has.
+/// A tree with an index in `.quarry`, and separate directories for everything else a user has.
 struct Fixture {
     directory: tempfile::TempDir,
 }
 
 impl Fixture {
-    /// Without an index.
+    /// A fixture without an index.
     fn bare() -> Self {
         let fixture = Self { directory: tempfile::tempdir().unwrap() };
         write(&fixture.path(), "net.py", CONNECT);
@@ -44,7 +44,7 @@ impl Fixture {
         OpenOptions { user: UserDirectories::below(self.directory.path()), ..OpenOptions::default() }
     }
 
-    /// Makes an index in a tree.
+    /// Builds an index in a tree.
     fn index_in(&self, path: &Path) -> Result<Opened, Error> {
         let options = OpenOptions { local: true, update: Update::Required, ..self.options() };
         Index::open_or_build(path, &options, None, &|_| {})
@@ -58,7 +58,7 @@ impl Fixture {
         self.open_as(path, Update::IfPossible).unwrap()
     }
 
-    /// The directory that the index of a path is in.
+    /// The directory of the index of a path.
     fn index_directory(&self, path: &Path) -> PathBuf {
         Index::status(path, &self.options()).unwrap().directory
     }
@@ -107,7 +107,7 @@ fn a_path_in_an_indexed_tree_uses_its_index_and_finds_what_is_below() {
     let filter = Filter::new(&[], &[], &["/client/**".to_owned()]).unwrap();
     assert_eq!(paths_with(&index, "connect", &filter), ["client/net.py"]);
     assert_eq!(paths(&fixture.open(&sub.join("client/net.py")).index, "connect host"), ["net.py"]);
-    // What is new in the path is new in the tree.
+    // A new file in the path is new in the tree.
     write(&sub, "proxy.py", CONNECT);
     let built = fixture.open(&sub).built.unwrap();
     assert_eq!(built.reason, RebuildReason::Files(Changes { new: 1, ..Changes::default() }));
@@ -125,14 +125,14 @@ fn the_nearest_index_counts() {
     assert_eq!((whole.root, whole.part.as_str()), (tree.clone(), "http/client"));
     assert_eq!(whole.index.unwrap().files_in_part, 1);
 
-    // A directory with the name of one for an index is none.
+    // A directory with the name of an index directory is not necessarily one.
     fs::create_dir(sub.join(LOCAL_DIRECTORY)).unwrap();
     assert_eq!(fixture.index_directory(&sub.join("client")), tree.join(LOCAL_DIRECTORY));
     assert_eq!(fixture.index_in(&sub).unwrap().index.n_files(), 2);
     assert_eq!(fixture.index_directory(&sub.join("client")), tree.join("http").join(LOCAL_DIRECTORY));
     assert_eq!(fixture.index_directory(&tree), tree.join(LOCAL_DIRECTORY));
 
-    // An index that is named is one of the very path.
+    // An index that is given explicitly belongs to exactly this path.
     let named = tempfile::tempdir().unwrap();
     let options = OpenOptions { directory: Some(named.path().join("index")), ..fixture.options() };
     let client = Index::open_or_build(&sub.join("client"), &options, None, &|_| {}).unwrap();
@@ -197,32 +197,32 @@ fn only_what_this_machine_made_is_an_index_of_a_tree() {
     fs::create_dir(&local).unwrap();
     assert_eq!(fixture.ignored(&tree), std::slice::from_ref(&local));
     assert!(fixture.index_directory(&tree).starts_with(fixture.directory.path().join("cache")));
-    // An index that is asked for replaces it, and is found again.
+    // An index that is requested replaces it, and is found again.
     fixture.index_in(&tree).unwrap();
     assert!(fixture.open(&tree).built.is_none());
     assert_eq!((fixture.index_directory(&tree), fixture.ignored(&tree)), (local.clone(), Vec::new()));
 
-    // Another user, or another machine, has not made it.
+    // For another user, or on another machine, it does not count as ours.
     let other = OpenOptions {
         user: UserDirectories::below(&fixture.directory.path().join("other")),
         ..fixture.options()
     };
     assert_eq!(Index::ignored(&tree, &other).unwrap(), std::slice::from_ref(&local));
     assert_ne!(Index::status(&tree, &other).unwrap().directory, local);
-    // Not even one that is named, but a new one is.
+    // Not even if it is given explicitly, but a new one can be built.
     let named = |path: &Path| OpenOptions { directory: Some(path.to_owned()), ..other.clone() };
     let opened = Index::open_or_build(&tree, &named(&local), None, &|_| {});
     assert!(matches!(opened, Err(Error::ForeignIndex(_))));
     for _ in 0..2 {
         Index::open_or_build(&tree, &named(&tree.join("new/index")), None, &|_| {}).unwrap();
     }
-    // Where nothing can be recorded none is made in a tree.
+    // If it cannot be recorded, no index is built in a tree.
     let nobody = UserDirectories { state: None, ..fixture.options().user };
     let options = OpenOptions { user: nobody, ..named(&tree.join("newer")) };
     let error = Index::open_or_build(&tree, &options, None, &|_| {}).err().unwrap();
     assert!(format!("{:?}", error).contains("NoStateDirectory"), "{error:?}");
 
-    // What has been moved is of no tree that this machine knows.
+    // An index that was moved does not belong to any tree that this machine knows.
     let moved = fixture.directory.path().canonicalize().unwrap().join("moved");
     fs::rename(&tree, &moved).unwrap();
     assert_eq!(fixture.ignored(&moved), [moved.join(LOCAL_DIRECTORY)]);
@@ -231,7 +231,7 @@ fn only_what_this_machine_made_is_an_index_of_a_tree() {
         fixture.index_in(&moved).unwrap().built.unwrap().reason,
         RebuildReason::Broken("manifest.json: its content differs from what was written".to_owned())
     );
-    // But not where something else is in it.
+    // But not if the directory contains something else.
     write(&moved.join("http"), ".quarry/notes.txt", "mine");
     assert!(matches!(
         fixture.index_in(&moved.join("http")),
@@ -245,11 +245,11 @@ fn another_manifest_in_its_place_is_not_ours() {
     let tree = fixture.path();
     let local = tree.join(LOCAL_DIRECTORY);
     let manifest = local.join("manifest.json");
-    // A damaged one is made again from the copy.
+    // A damaged one is rebuilt from the copy.
     let ours = fs::read(&manifest).unwrap();
     fs::write(&manifest, "{}").unwrap();
     assert!(matches!(fixture.open(&tree).built.unwrap().reason, RebuildReason::Broken(_)));
-    // The same as somebody else would write it: of the same tree, whole, with a checksum, and of any format.
+    // The same as an attacker would write it: for the same tree, complete, with a checksum, and in any format.
     let strangers = Fixture::bare();
     let user = UserDirectories::below(strangers.directory.path());
     let options = OpenOptions {
@@ -268,7 +268,7 @@ fn another_manifest_in_its_place_is_not_ours() {
         assert!(fixture.open(&tree).index.n_files() == 3);
         assert_eq!(fs::read(&manifest).unwrap(), content);
     }
-    // Our own of before is as good as it was.
+    // Our own earlier index is as good as before.
     fs::write(&manifest, &ours).unwrap();
     assert!(fixture.ignored(&tree).is_empty());
     assert_eq!(fixture.open(&tree).index.n_files(), 3);
@@ -292,13 +292,13 @@ fn an_index_that_cannot_be_written_still_answers() {
     let message = outdated.error.to_string();
     assert!(message.contains("cannot write the index directory") && message.contains("--index"), "{message}");
     assert!(message.contains(".quarry"), "{message}");
-    // Who asks for it to be brought up to date is told that it is not.
+    // If an update is required, it is an error.
     assert!(matches!(fixture.open_as(&tree, Update::Required), Err(Error::IndexDirectory { .. })));
     fs::remove_dir(&lock).unwrap();
     assert_eq!(paths(&fixture.open(&tree).index, "connect").len(), 3);
 }
 
-/// Options of a user whose cache is where something else is.
+/// Options of a user whose cache path is a file.
 fn without_cache(fixture: &Fixture) -> OpenOptions {
     let blocked = fixture.directory.path().join("blocked");
     fs::write(&blocked, "").unwrap();
@@ -337,7 +337,7 @@ fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
         let part = Index::open_or_build(&tree.join("http/header.py"), &options, None, &|_| {}).unwrap();
         assert!(part.unsaved.is_some());
         assert_eq!(paths(&part.index, "header"), ["header.py"]);
-        // An index on disk that is asked for is an error.
+        // If an index on disk is required, it is an error.
         for update in [Update::Required, Update::Anew, Update::Never] {
             let options = OpenOptions { update, ..options.clone() };
             assert!(Index::open_or_build(&tree, &options, None, &|_| {}).is_err(), "{update:?}");
@@ -361,7 +361,7 @@ fn a_directory_that_was_named_and_cannot_be_written_is_an_error() {
 fn an_index_around_a_path_that_cannot_be_made_again_leaves_the_path_to_its_own() {
     let fixture = Fixture::new();
     let tree = fixture.path();
-    // Of another program, and nobody can write to it.
+    // An index of another program version that cannot be written.
     let local = tree.join(LOCAL_DIRECTORY);
     for name in ["manifest.json", "manifest.copy.json"] {
         fs::write(local.join(name), "{").unwrap();

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{Error, Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, UserDirectories};
 
-/// The names of two directories that have a meaning, if a vague one, for the words of a query.
+/// The names of two directories that have some meaning, though a vague one, for the words of a query.
 const WITH_MEANING: [&str; 2] = ["q", "z"];
 
-/// The names of two directories that have none: no token of the built-in model.
+/// The names of two directories without a meaning: not tokens of the built-in model.
 const WITHOUT_MEANING: [&str; 2] = ["ä", "ü"];
 
-/// A tree of two parts, and users, each with an own cache.
+/// A tree of two parts, and users, each with a separate cache.
 struct Fixture {
     directory: tempfile::TempDir,
     model: Option<Arc<dyn Embedder>>,
@@ -27,7 +27,7 @@ impl Fixture {
         let fixture = Self { directory: tempfile::tempdir().unwrap(), model };
         let verbs = ["open", "close", "read", "parse", "retry", "encode"];
         let things = ["socket", "header", "file", "token", "connection"];
-        // Unevenly, so that neither part has the numbers of the whole.
+        // Distributed unevenly, so that neither part has the statistics of the whole.
         for (number, (verb, thing)) in
             verbs.iter().flat_map(|verb| things.iter().map(move |thing| (verb, thing))).enumerate()
         {
@@ -60,7 +60,7 @@ impl Fixture {
         }
     }
 
-    /// The index of some paths, and of how many indexes it is made.
+    /// The index of some paths, and the number of indexes that it combines.
     fn open(&self, user: &str, paths: &[&str]) -> (Index, usize) {
         let options = self.options(user);
         let paths: Vec<PathBuf> = paths.iter().map(|path| self.path(path)).collect();
@@ -89,7 +89,7 @@ const QUERIES: [&str; 6] = [
     "read the file until the socket is closed",
 ];
 
-/// The hits of a query in the whole tree, and in its parts, with where they are.
+/// The hits of a query in the whole tree, and in its parts, with their positions.
 fn compare(
     fixture: &Fixture,
     query: &str,
@@ -128,7 +128,7 @@ fn the_parts_of_a_directory_rank_nearly_as_the_directory_whatever_its_name_means
         compare(&fixture, query, WITH_MEANING, |found, expected| {
             let scores: HashMap<&str, f32> =
                 expected.iter().map(|(position, score)| (position.as_str(), *score)).collect();
-            // Many of the last ones are alike, so that they may be in one of the lists only.
+            // Many of the last ones have equal scores, so they may be in only one of the lists.
             for (position, score) in found.iter().take(20) {
                 let expected = scores.get(position.as_str());
                 assert!(
@@ -136,7 +136,7 @@ fn the_parts_of_a_directory_rank_nearly_as_the_directory_whatever_its_name_means
                     "{query}: {position} {score} {expected:?}"
                 );
             }
-            // Of equal ones any may come first.
+            // Of ties, any may come first.
             let (best, expected) = (scores[found[0].0.as_str()], expected[0].1);
             assert!((best - expected).abs() < 0.1, "{query}: {best} {expected}");
         });
@@ -152,7 +152,7 @@ fn paths_in_an_indexed_tree_share_its_index() {
     assert_eq!(n, 1);
     let found: HashSet<String> =
         search(&parts, "backoff", 100).iter().map(|hit| format!("{} {}", hit.root, hit.path)).collect();
-    // Each file once, in the first path that it is in.
+    // Each file once, in the first path that contains it.
     assert!(found.contains("1 backoff.py") && found.contains("3 open_socket.py"), "{found:?}");
     assert_eq!(found.len(), 22, "{found:?}");
     let hits = search(&parts, "open_socket", 1);
@@ -163,7 +163,7 @@ fn paths_in_an_indexed_tree_share_its_index() {
 fn a_file_is_found_once_however_many_paths_it_is_in() {
     let fixture = Fixture::new(None, WITH_MEANING);
     let count = |paths: &[&str]| {
-        // A user each, who has no index yet.
+        // A separate user each, who has no index yet.
         let (index, n) = fixture.open(&format!("user {}", paths.join("+").replace('/', "-")), paths);
         let hits = search(&index, "backoff", 100);
         let absolute = |hit: &Hit| (index.text(hit).unwrap().to_str().into_owned(), hit.start_line);
@@ -175,7 +175,7 @@ fn a_file_is_found_once_however_many_paths_it_is_in() {
     assert_eq!(all, 60);
     assert_eq!(count(&["", "", "."]), (1, all));
     assert_eq!(count(&["", "q", "q/open_socket.py"]), (1, all));
-    // The inner ones have indexes of their own, as they come first.
+    // The inner ones have their own indexes, because they come first.
     assert_eq!(count(&["q/open_socket.py", "q", ""]), (3, all));
     assert_eq!(count(&["q/open_socket.py", "q/close_header.py", "q/open_socket.py"]), (2, 4));
 }

@@ -24,9 +24,9 @@ const MAX_DEPTH: usize = 8;
 pub struct UserIndexes;
 
 impl UserIndexes {
-    /// Lists those in the user's cache, ascending by path, and then those in the trees that they are of, which this
-    /// user made on this machine. What else is among the indexes of the cache is left out. Takes no lock, and follows
-    /// no link below the cache.
+    /// Lists those in the user's cache, ascending by path, and then those in trees that this user made on this
+    /// machine. Other files among the indexes of the cache are ignored. Takes no lock, and follows no link below the
+    /// cache.
     ///
     /// # Errors
     /// When the directory of the indexes cannot be read.
@@ -42,9 +42,9 @@ impl UserIndexes {
         Ok(entries)
     }
 
-    /// Removes indexes from the user's cache, and from those that stay what writers left that died; with `dry_run` it
-    /// only says what it would remove. An index that a process is writing is left alone; a process that searches one
-    /// continues with the files that it has open, and rebuilds the index next time.
+    /// Removes indexes from the user's cache, and leftovers of killed writers from those that stay; with `dry_run` it
+    /// only returns what it would remove. An index that a process is writing is left alone; a process that is
+    /// searching one continues with the files that it has open, and rebuilds the index next time.
     ///
     /// # Errors
     /// When the directory of the indexes cannot be read.
@@ -55,7 +55,7 @@ impl UserIndexes {
     }
 }
 
-/// Removes an index or its leftovers; none if there was nothing to remove.
+/// Removes an index or its leftovers; `None` if there was nothing to remove.
 fn prune_one(
     cache: &Path,
     indexes: &Directory,
@@ -91,7 +91,7 @@ fn prune_one(
 }
 
 impl IndexDirectory {
-    /// Records that the index was used, for clearing the cache.
+    /// Records that the index was used, for pruning the cache.
     pub fn mark_used(&self) {
         if let Ok(lock) = self.open().and_then(|directory| directory.file(LOCK_FILE.as_ref())) {
             mark_used(&lock);
@@ -103,7 +103,7 @@ impl IndexDirectory {
 struct CachedIndex {
     directory: Directory,
     entry: CacheEntry,
-    /// Files that interrupted writers left in it, and their total bytes.
+    /// Files that interrupted writers left in it, and their total size in bytes.
     leftovers: Vec<PathBuf>,
     leftover_bytes: u64,
 }
@@ -158,7 +158,7 @@ impl CachedIndex {
         selection.includes(self.entry.state, self.entry.used) || !self.leftovers.is_empty()
     }
 
-    /// Takes the writer's lock, if the directory has one; none if another process holds it.
+    /// Takes the writer's lock, if the directory has one; `None` if another process holds it.
     fn lock(&self, directory: &IndexDirectory) -> io::Result<Option<Option<File>>> {
         if self.directory.entry(LOCK_FILE.as_ref()).is_err() {
             return Ok(Some(None));
@@ -188,20 +188,20 @@ impl CachedIndex {
             self.leftovers.iter().try_for_each(|path| remove_below(&self.directory, path))?;
             return Ok(bytes);
         }
-        // The manifest first, so that nobody opens half an index, and the lock last.
-        // Without a lock there was nothing in it, and what is there now is a writer's.
+        // The manifest first, so that no process opens half an index, and the lock last. Without a lock, there was
+        // nothing in it, and any files in it now belong to a writer.
         let mut names = if is_locked { self.directory.names()? } else { Vec::new() };
         names.sort_by_key(|name| (name == LOCK_FILE, name != MANIFEST_FILE && name != COPY_FILE));
         names.iter().try_for_each(|name| self.directory.remove_all(name))?;
         match indexes.remove_directory(Path::new(name)) {
-            // Another process has begun a new index since.
+            // Another process has started a new index since.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(bytes),
             removed => removed.map(|()| bytes),
         }
     }
 }
 
-/// The user's cache and the directory of the indexes in it; none if it does not exist yet.
+/// The user's cache and the directory of the indexes in it; `None` if it does not exist yet.
 fn open_indexes(user: &UserDirectories) -> io::Result<Option<(&Path, Directory)>> {
     let Some(cache) = user.cache.as_deref() else { return Ok(None) };
     match Directory::open(cache).and_then(|opened| opened.directory(CACHED_INDEXES.as_ref())) {
@@ -225,7 +225,7 @@ fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// The tree that the manifest of an index of any version names.
+/// The tree named in the manifest of an index of any version.
 fn root(directory: &Directory) -> Option<String> {
     let of = |name: &str| {
         let bytes = directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?;
@@ -237,13 +237,14 @@ fn root(directory: &Directory) -> Option<String> {
 fn entry(directory: &Directory, what: String, state: EntryState) -> io::Result<CacheEntry> {
     let bytes = bytes_below(directory, 0)?;
     let modified = |name: &str| directory.file(name.as_ref())?.metadata()?.modified();
-    // The lock tells the last use. An index that was made before uses were noted, or refreshed since, was used then.
+    // The lock's timestamp is that of the last use. If the index was built by a version that did not record uses, or
+    // refreshed since, it was used then.
     let times = [LOCK_FILE, MANIFEST_FILE].iter().filter_map(|name| modified(name).ok());
     let used = times.max().unwrap_or(SystemTime::UNIX_EPOCH);
     Ok(CacheEntry { what, path: directory.path().to_owned(), bytes, used, state })
 }
 
-/// The entry for an index in a tree that this machine wrote; none if it is gone or was replaced.
+/// The entry for an index in a tree that this machine wrote; `None` if it is gone or was replaced.
 fn entry_in_tree(path: &Path, records: &Records) -> Option<CacheEntry> {
     let index = IndexDirectory::in_tree(path.parent()?, path.file_name()?.into(), records.clone());
     if !index.is_trusted() {
@@ -256,13 +257,13 @@ fn entry_in_tree(path: &Path, records: &Records) -> Option<CacheEntry> {
     Some(CacheEntry { path: path.to_owned(), ..entry })
 }
 
-/// Files that the manifest does not name: generations, parts, vectors and files that interrupted writers left. While an
+/// Files that are not in the manifest: generations, parts, vectors and files that interrupted writers left. While an
 /// index is being written, these are the new files.
 fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
     let mut found = Vec::new();
     let bytes = directory.read(MANIFEST_FILE.as_ref(), MAX_MANIFEST_BYTES).unwrap_or_default();
     let Ok(header) = header(&bytes) else { return (found, 0) };
-    // Of another version, only the names of the directories are known.
+    // For another version, only the names of the directories are known.
     let manifest = IndexDirectory::of_user(directory.path().to_owned()).manifest().ok();
     let names = directory.names().unwrap_or_default();
     for name in &names {
@@ -293,7 +294,7 @@ fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
     (found, bytes)
 }
 
-/// Bytes of all files below a directory. Files that a writer removes meanwhile are left out.
+/// Total size of all files below a directory, in bytes. Files that a writer removes meanwhile are ignored.
 pub(super) fn bytes_below(directory: &Directory, depth: usize) -> io::Result<u64> {
     let mut bytes = 0;
     for name in directory.names()? {

@@ -1,4 +1,4 @@
-//! The manifest of an index, and how one is told from a damaged or foreign one.
+//! The manifest of an index, and detecting damaged or untrusted ones.
 
 use quarry_files::Directory;
 use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
@@ -17,7 +17,7 @@ pub(crate) struct Manifest {
     pub generation: String,
     /// Canonical path of the tree.
     pub root: String,
-    /// Version of the program: another one may cut files into other units.
+    /// Version of the program: another one may split files into different units.
     pub program: String,
     /// Which files were indexed.
     pub walk: WalkOptions,
@@ -26,7 +26,7 @@ pub(crate) struct Manifest {
     /// The model that it is searched with by default, as set with `quarry index`.
     #[serde(default)]
     pub remembered_model: Option<String>,
-    /// Ids of the models that units have vectors of.
+    /// Ids of the models for which units have vectors.
     pub models: Vec<String>,
     pub size: TableSize,
     /// The files of the generation.
@@ -39,7 +39,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Checks that the files that it names, except vectors, are as they were written.
+    /// Checks that the files that it names, except vectors, are intact.
     ///
     /// # Errors
     /// When one is not.
@@ -59,7 +59,7 @@ impl Manifest {
     }
 }
 
-/// The part of a [`Manifest`] that every version has.
+/// The fields of a [`Manifest`] that every version has.
 #[derive(Deserialize)]
 pub(super) struct ManifestHeader {
     pub format: u32,
@@ -75,7 +75,7 @@ pub(super) struct PartName {
     pub name: String,
 }
 
-/// What a manifest file begins with, if it ends with the checksum of that.
+/// The content of a manifest file before its checksum, if that is correct.
 pub(super) fn verified<'a>(file: &'a [u8], key: Option<&Key>) -> Option<&'a [u8]> {
     let rest = file.strip_suffix(b"\n")?;
     let end = rest.iter().rposition(|&byte| byte == b'\n')?;
@@ -87,12 +87,12 @@ pub(super) fn verified<'a>(file: &'a [u8], key: Option<&Key>) -> Option<&'a [u8]
     is_whole.then_some(json)
 }
 
-/// The checksum of what was written; with a key, a seal that also proves who wrote it.
+/// The checksum of the content; with a key, a seal that also proves who wrote it.
 pub(super) fn checksum(written: &[u8], key: Option<&Key>) -> String {
     key.map_or_else(|| format!("{:032x}", xxh3_128(written)), |key| key.seal(written))
 }
 
-/// The part of a manifest that all versions share.
+/// The fields of a manifest that all versions have.
 pub(super) fn header(file: &[u8]) -> Result<ManifestHeader, serde_json::Error> {
     ManifestHeader::deserialize(&mut serde_json::Deserializer::from_slice(file))
 }

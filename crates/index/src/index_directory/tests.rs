@@ -50,6 +50,6 @@ fn a_manifest_is_whole_or_none() {
 
 #[test]
 fn another_vocabulary_needs_another_format() {
-    // Parts hold tokens in the vocabulary of the built-in model: raise `FORMAT` with it.
+    // Parts contain tokens in the vocabulary of the built-in model: increment `FORMAT` when it changes.
     assert_eq!((FORMAT, quarry_embed::StaticModel::builtin().id()), (11, "static-1933f0e918071be5"));
 }

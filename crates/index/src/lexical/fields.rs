@@ -8,8 +8,9 @@ use super::{Bm25f, LexicalIndex, N_FIELDS, Part, norms};
 use crate::Error;
 
 impl LexicalIndex {
-    /// What each field adds to the score of a text, in the order of [`FIELDS`](super::FIELDS): the score of each term
-    /// is dealt out by what the fields add to its frequency. `idf` is that of [`Scores`](super::Scores).
+    /// The contribution of each field to the score of a text, in the order of [`FIELDS`](super::FIELDS): the score of
+    /// each term is divided in proportion to the fields' contributions to its frequency. `idf` is that of
+    /// [`Scores`](super::Scores).
     ///
     /// # Errors
     /// When the postings cannot be read.
@@ -43,7 +44,7 @@ impl LexicalIndex {
         Ok(scores)
     }
 
-    /// The part that a text is in, and its number there.
+    /// The part that contains a text, and the text's number in it.
     fn part_of(&self, text: usize) -> Option<(&Part, u32)> {
         self.parts.iter().zip(&self.numbering.parts).find_map(|(part, units)| {
             let document = (0..units.len()).find(|&document| units.unit(document) == Some(text))?;

@@ -14,7 +14,7 @@ use tantivy::directory::{
 use crate::Error;
 use crate::storage::{map_all, replace_file};
 
-/// Maximum bytes of a file that is read rather than mapped: segment metadata.
+/// Maximum size in bytes of a file that is read rather than mapped: segment metadata.
 const MAX_READ_BYTES: u64 = 16 << 20;
 
 /// An implementation of tantivy's `Directory`. tantivy's own follows links.

@@ -1,4 +1,4 @@
-//! Finds the texts that define a symbol in any spelling, and symbols that are spelled almost like it.
+//! Finds the texts that define a symbol in any spelling, and symbols with similar spelling.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::{LexicalIndex, Part};
 use crate::Error;
 use crate::table::PartUnits;
 
-/// Letters of a word for which near spellings are searched: shorter words have too many neighbors, longer ones are
+/// Lengths of words for which similar spellings are searched: shorter words have too many neighbors, longer ones are
 /// not words.
 const NEAR_LETTERS: std::ops::RangeInclusive<usize> = 4..=100;
 
 impl LexicalIndex {
-    /// The texts that define a symbol, which is given as [`quarry_text::folded`] does.
+    /// The texts that define a symbol, which is given in the form of [`quarry_text::folded`].
     ///
     /// # Errors
     /// When the postings cannot be read.
@@ -31,8 +31,8 @@ impl LexicalIndex {
         Ok(texts)
     }
 
-    /// The symbols, folded, that become `folded` by adding, leaving out or changing one letter or by swapping two that
-    /// stand beside each other, with the texts that define them. None for a word that is too short to tell.
+    /// The folded symbols at an edit distance of one from `folded` (insertion, deletion, substitution or
+    /// transposition of adjacent letters), with the texts that define them. Empty for words of unsuitable length.
     ///
     /// # Errors
     /// When the postings cannot be read.
@@ -59,7 +59,7 @@ impl LexicalIndex {
         Ok(found)
     }
 
-    /// The texts in which a term occurs, in whatever field, ascending.
+    /// The texts that contain a term in any field, ascending.
     ///
     /// # Errors
     /// When the postings cannot be read.
@@ -96,13 +96,13 @@ impl LexicalIndex {
     }
 }
 
-/// Where the symbols of a part are defined.
+/// The definitions of symbols in a part.
 pub(super) struct SymbolReader {
     pub field: Field,
     pub postings: std::sync::Arc<InvertedIndexReader>,
 }
 
-/// The texts in which a term occurs, without removed ones.
+/// The texts that contain a term, without removed ones.
 fn texts_of(mut postings: impl Postings, units: &PartUnits) -> Vec<usize> {
     let mut texts = Vec::new();
     while postings.doc() != TERMINATED {
@@ -141,7 +141,7 @@ mod tests {
         let expected = [header(), ("parseheaders".to_owned(), vec![1]), ("parserheader".to_owned(), vec![2])];
         assert_eq!(near("parseheader"), expected);
         assert_eq!(near("parsheaer"), []);
-        // Too short and too long to tell.
+        // Too short, and too long.
         assert_eq!(near("rea"), []);
         assert_eq!(near(&"x".repeat(100_000)), []);
     }

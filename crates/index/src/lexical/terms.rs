@@ -1,11 +1,11 @@
-//! The terms of texts, on their way into postings.
+//! The terms of texts, in a form that is quick to write into postings.
 
 use quarry_text::TermRules;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 use super::{LexicalText, N_FIELDS};
 
-/// Ends each term of a field; no identifier contains it.
+/// Terminates each term of a field; no identifier contains it.
 const TERM_END: char = '\n';
 
 /// The terms of a text, field by field.
@@ -14,12 +14,12 @@ pub(crate) struct Terms {
     /// Each term with [`TERM_END`] after it.
     pub fields: [String; N_FIELDS],
     pub n_terms: [u32; N_FIELDS],
-    /// The symbol that it defines, folded, likewise; empty if it defines none.
+    /// The folded symbol that it defines, in the same form; empty if it defines none.
     pub symbol: String,
 }
 
 impl Terms {
-    /// By the rules of search.
+    /// Splits a text by the rules of search.
     pub fn of(text: &LexicalText) -> Self {
         Self::by(TermRules::default(), text)
     }
@@ -40,7 +40,7 @@ impl Terms {
     }
 }
 
-/// Splits [`Terms`]. Many threads make them; tantivy writes in one.
+/// Splits [`Terms`]. They are created in many threads, but tantivy writes in a single one.
 #[derive(Clone, Default)]
 pub(super) struct TermSplitter(Token);
 

@@ -44,7 +44,7 @@ fn a_field_counts_no_less_where_few_texts_have_it() {
         let index = LexicalIndex::in_memory(texts).unwrap();
         index.scores(&terms(doc), &Bm25f::default(), NO_GROUPS).unwrap()
     };
-    // What one occurrence counts depends on the rarity of its word alone.
+    // The score of one occurrence depends only on the rarity of its word.
     let share = |scores: &Scores| scores.texts[0] / scores.idf.iter().sum::<f32>();
     let (one, all) = (score_of_first(1), score_of_first(1000));
     assert!((share(&one) - share(&all)).abs() < 1e-4, "{} {}", share(&one), share(&all));
@@ -71,7 +71,7 @@ fn the_directory_and_memory_agree() {
     let all = texts.map(|text| Terms::of(&LexicalText::body(text)));
     let mut sizes = FieldSizes::default();
     all.iter().for_each(|terms| sizes.add(&terms.n_terms, &has_terms(&terms.n_terms)));
-    // In two parts, of which the second comes first, with a text that is gone.
+    // In two parts, in reverse order, with a removed text.
     let directory = Directory::open(temporary.path()).unwrap();
     let parts = ["a", "b"].map(|name| directory.create_directory(name.as_ref()).unwrap());
     LexicalIndex::create(parts[0].clone(), [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])

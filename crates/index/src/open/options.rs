@@ -1,4 +1,4 @@
-//! What decides which index is opened, and the events of opening it.
+//! Options for opening an index, and the events while it is opened.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use crate::RebuildReason;
 /// Which index to open, when to build it and which files it covers.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// Directory of the index, which then covers exactly the path that is opened. By default the nearest index is used:
-    /// the one in the tree ([`LOCAL_DIRECTORY`](crate::LOCAL_DIRECTORY)), if this user wrote it on this machine, or in
+    /// Directory of the index, which then covers exactly the given path. By default the nearest index is used: the
+    /// one in the tree ([`LOCAL_DIRECTORY`](crate::LOCAL_DIRECTORY)), if this user wrote it on this machine, or in
     /// the user's cache, of the path or of an enclosing directory.
     pub directory: Option<PathBuf>,
-    /// Whether to keep the index in the tree; it then covers exactly the path too.
+    /// Whether to store the index in the tree; it then covers exactly the path too.
     pub local: bool,
-    /// Whether an index of an enclosing directory may be used (the default), which then finds only files in the
-    /// path. It keeps the files that it was built with, and is not used if it lacks files that `walk` asks for.
+    /// Whether an index of an enclosing directory may be used (the default), which then finds only files in the path.
+    /// It keeps the files that it was built with, and is not used if it lacks files that `walk` requests.
     pub enclosing: bool,
     /// When to update the index.
     pub update: Update,
-    /// Which files to find; options that are not set are those that the index remembers.
+    /// Which files to find; unset options are taken from the index.
     pub walk: WalkChoice,
-    /// Which files to find where neither `walk` nor the index sets an option.
+    /// Which files to find if neither `walk` nor the index sets an option.
     pub defaults: WalkOptions,
     /// Name of a model for the index to remember; the index may be opened with another one.
     pub model: Option<String>,
@@ -32,7 +32,7 @@ pub struct OpenOptions {
     pub user: UserDirectories,
 }
 
-/// Directories that only the user writes to; by default those of the operating system.
+/// Directories that only the user can write to; by default those of the operating system.
 #[derive(Debug, Clone)]
 pub struct UserDirectories {
     /// Cache directory: for indexes, which can be built again.
@@ -72,7 +72,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Whether the index may be built in memory, because the caller has not said where to keep it.
+    /// Whether the index may be built in memory, because the caller has not specified its location.
     pub(crate) fn may_be_in_memory(&self) -> bool {
         self.update == Update::IfPossible && self.directory.is_none() && !self.local
     }
@@ -86,7 +86,7 @@ pub enum Update {
     Never,
     /// If files have changed. If the index directory cannot be written, the index is opened as it is
     /// ([`outdated`](crate::Opened::outdated)); if there is none, it is built in memory
-    /// ([`unsaved`](crate::Opened::unsaved)), unless [`OpenOptions`] name its location.
+    /// ([`unsaved`](crate::Opened::unsaved)), unless [`OpenOptions`] specify its location.
     #[default]
     IfPossible,
     /// If files have changed; it is an error if the index directory cannot be written.

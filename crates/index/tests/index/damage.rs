@@ -1,4 +1,4 @@
-//! What becomes of damaged indexes.
+//! Handling of damaged indexes.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Ways to damage a file; false if that leaves it as it is.
+/// Ways to damage a file; each returns false if the file is unchanged.
 const DAMAGES: [fn(&Path) -> bool; 4] = [
     |path| fs::remove_file(path).is_ok(),
     |path| {
@@ -67,7 +67,7 @@ fn damage_to_any_file_is_found_and_costs_no_vectors_but_those_in_it() {
             assert_eq!(all_hits(&index, "open a socket"), expected, "{what}");
             let is_of_b = is_called(&file, "vectors-") && !before.contains(&file);
             let reason = built.as_ref().map(|report| &report.reason);
-            // Nothing is read from these.
+            // These files are not read.
             let is_unused =
                 ["lock", ".gitignore", "manifest.copy.json"].iter().any(|name| is_called(&file, name));
             if is_unused || is_of_b {

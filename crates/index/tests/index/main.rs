@@ -17,7 +17,7 @@ use quarry_index::{
 use quarry_source::UnitKind;
 use quarry_walk::SkipReason;
 
-/// Embeds a text as the sum of a direction for each of its words, and counts the documents.
+/// Embeds a text as the sum of one direction per word, and counts the documents.
 struct WordHashes {
     id: String,
     n_documents: AtomicUsize,
@@ -162,7 +162,7 @@ fn a_changed_new_or_deleted_file_makes_a_new_generation() {
     let index = fixture.open().index;
     assert_eq!(paths(&search(&index, "listen")), ["net.py"]);
     assert!(search(&index, "socket").is_empty());
-    // Who still has the previous generation open is not disturbed.
+    // A process that has the previous generation open is not affected.
     assert_eq!(paths(&search(&first, "socket")), ["net.py"]);
     fixture.write("new.py", CONNECT);
     check_rebuilt(&fixture.open(), &RebuildReason::Files(Changes { new: 1, ..Changes::default() }));
@@ -182,7 +182,7 @@ fn only_changed_units_are_embedded_again() {
     let Opened { index, built, .. } = fixture.open_with(Some(model.clone())).unwrap();
     assert_eq!(built.unwrap().n_embedded, 1);
     assert_eq!(model.n_documents.load(Ordering::Relaxed), 3);
-    // The vector that was copied is still that of its unit.
+    // The copied vector is still that of its unit.
     let hit = &search(&index, "split a header line")[0];
     assert_eq!(hit.path, "header.py");
     assert!(hit.parts.dense > 0.3, "{:?}", hit.parts);
@@ -196,10 +196,10 @@ fn the_vectors_of_each_model_stay() {
     let opened = fixture.open_with(Some(b.clone())).unwrap();
     check_rebuilt(&opened, &RebuildReason::Model("b".to_owned()));
     assert_eq!(opened.built.unwrap().n_embedded, 2);
-    // Neither the other model nor none needs anything.
+    // Neither the other model nor a search without a model needs a rebuild.
     assert!(fixture.open().built.is_none());
     assert!(fixture.open_with(Some(a.clone())).unwrap().built.is_none());
-    // Of a changed file only the new unit is embedded, by each model when it is used next.
+    // Of a changed file, only the new unit is embedded, by each model when it is used next.
     fixture.write("net.py", &format!("{CONNECT}\n\ndef listen(port):\n    return accept(port)\n"));
     for model in [a, b] {
         assert_eq!(fixture.open_with(Some(model.clone())).unwrap().built.unwrap().n_embedded, 1);
@@ -209,7 +209,7 @@ fn the_vectors_of_each_model_stay() {
     }
 }
 
-/// Everything about hits but where they are in the index.
+/// Everything about hits except their position in the index.
 fn all_hits(index: &Index, query: &str) -> Vec<String> {
     let hits = search(index, query);
     hits.iter().map(|hit| format!("{} {} {} {:?}", hit.unit, hit.path, hit.start_line, hit.parts)).collect()
@@ -258,7 +258,7 @@ fn a_touched_file_is_not_indexed_again() {
     let file = fs::File::options().append(true).open(fixture.root().join("net.py")).unwrap();
     file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(60)).unwrap();
     assert!(fixture.open().built.is_none());
-    // But a change that keeps the length is seen, even where the time is the same.
+    // But a change of the same size is detected, even with the same modification time.
     let modified = file.metadata().unwrap().modified().unwrap();
     fixture.write("net.py", &CONNECT.replace("dial", "dyal"));
     let file = fs::File::options().append(true).open(fixture.root().join("net.py")).unwrap();
@@ -277,7 +277,7 @@ fn a_change_that_keeps_length_and_time_is_seen() {
     };
     let (path, aside) = (fixture.root().join("net.py"), fixture.directory.path().join("aside"));
     let settle = || {
-        // Until the time of the last change proves something.
+        // Until the time of the last change is significant.
         std::thread::sleep(std::time::Duration::from_millis(100));
         assert!(fixture.open().built.is_none());
     };
@@ -332,7 +332,7 @@ fn a_failed_build_leaves_the_former_index() {
     fixture.open();
     assert!(matches!(fixture.open_with(Some(Arc::new(Broken))), Err(Error::Embed(_))));
     assert!(fixture.open().built.is_none());
-    // And the next build removes what the failed one left.
+    // The next build removes what the failed one left.
     fixture.write("new.py", PARSE);
     fixture.open();
     assert_eq!(fixture.generations(), 1);

@@ -23,12 +23,12 @@ from pathlib import Path
 
 SECONDS = 30
 SOURCE = 'def connect(host):\n    """Open a socket to a host."""\n    return dial(host)\n'
-# What a terminal obeys, in UTF-8: ESC, BEL, a C1 control and what turns text around.
+# Terminal controls in UTF-8: ESC, BEL, a C1 control and a bidirectional override.
 RAW = [b"\x1b", b"\x07", b"\xc2\x9b", "\u202e".encode()]
 ESCAPES = "\x1b]0;owned\x07\x1b[31m\u202e\u009b"
 HASH = "0123456789abcdef"
 
-# Commands, and what they may write in the tree.
+# Commands, and the paths in the tree that they may write.
 COMMANDS = [
     (["search", "open a socket to a host"], None),
     (["search", "open a socket", "--no-ignore", "--hidden", "--json"], None),
@@ -56,7 +56,7 @@ MESSAGES = [
 
 
 class World:
-    """A tree, files beside it, and a home."""
+    """A tree, files beside it, and a home directory."""
 
     def __init__(self, directory, server):
         self.base, self.server = directory, server
@@ -322,7 +322,7 @@ for pipes in ["HEAD", "config", "packed-refs", "shallow", "commondir", "objects/
 
 
 def snapshot(directory, without=None):
-    """The contents of a directory: kind, mode, length, time and content of each name."""
+    """The contents of a directory: kind, mode, size, time and content of each entry."""
     found = {}
     pending = [directory]
     while pending:
@@ -359,7 +359,7 @@ def run(quarry, world, arguments):
 
 
 def attack(quarry, make, server, calls):
-    """The violations."""
+    """Runs one attack and returns the violations."""
     wrong = []
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory).resolve(), server)
@@ -380,7 +380,7 @@ def attack(quarry, make, server, calls):
                 wrong.append(f"{name}: {err[-300:]!r}")
             if any(raw in out + err for raw in RAW):
                 wrong.append(f"{name}: writes raw control characters: {(out + err)[:300]!r}")
-            # What is hard-linked is a file of the tree; all else lies outside.
+            # A hard link counts as a file of the tree; everything else is outside.
             if make is not hard_links and b"XSECRETX" in out + err:
                 wrong.append(f"{name}: tells what is outside of the tree: {(out + err)[:300]!r}")
             if written:

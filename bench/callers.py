@@ -25,7 +25,7 @@ KEYWORDS = {"and", "catch", "elif", "for", "func", "function", "match", "not", "
 
 
 def names_of(checkout, number):
-    """The names that are followed by a bracket: half of them the most common ones, half drawn from the others."""
+    """The names before brackets: half of them the most frequent ones, half a random sample of the others."""
     counts = Counter()
     for path in sorted(checkout.rglob("*")):
         if path.is_file() and ".git" not in path.parts and path.stat().st_size <= MAX_BYTES:

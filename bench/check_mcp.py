@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE = "crates/index/src/index_directory.rs"
 TOOLS = {"search", "similar", "callers", "callees", "read_unit", "index_status"}
 
-# Tool, arguments, what the answer must hold.
+# Tool, arguments, texts that the answer must contain.
 ANSWERED = [
     ("search", {"query": "wait until another process has finished writing the index", "path": "crates/index"}, FILE),
     ("index_status", {}, "up to date"),
@@ -36,7 +36,7 @@ ANSWERED = [
     ("read_unit", {"path": str(ROOT / FILE), "line": 1, "max_tokens": 200}, FILE),
 ]
 
-# Tool, arguments, what the refusal must hold; whether the schema lets the arguments through.
+# Tool, arguments, texts that the error must contain; whether the schema accepts the arguments.
 REFUSED = [
     ("search", {}, "query", False),
     ("search", {"query": ""}, "no word", False),

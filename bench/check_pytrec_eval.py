@@ -57,7 +57,7 @@ def random_case(rng):
 
     qrels = some(rng.choice([0.7, 1]), lambda: documents(grades))
     for judged in qrels.values():
-        # pytrec_eval 0.5.11 reads outside of its memory for a query whose maximum grade is negative.
+        # pytrec_eval 0.5.11 reads out of bounds for a query whose maximum grade is negative.
         if max(judged.values()) < 0:
             judged[next(iter(judged))] = 0
     run = some(rng.choice([0.7, 1]), lambda: documents(scores))
@@ -79,7 +79,7 @@ def write_case(rng, directory, qrels, run):
 
 
 def expected_values(qrels, run):
-    """Values by query under our names."""
+    """Values of pytrec_eval by query, with Quarry's names."""
     results = pytrec_eval.RelevanceEvaluator(qrels, PYTREC_MEASURES).evaluate(run)
     values = {}
     for query, result in results.items():
@@ -90,7 +90,7 @@ def expected_values(qrels, run):
 
 
 def quarry_values(quarry, directory):
-    """Values by query and their means, or the error."""
+    """Quarry's values by query and their means, or the error."""
     command = [quarry, "eval", "score", "--qrels", directory / "qrels", "--run", directory / "run", "--json"]
     command += ["--per-query", directory / "values", "--resamples", "1", "--metrics", ",".join([*NAMES, "mrr@10"])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -102,7 +102,7 @@ def quarry_values(quarry, directory):
 
 
 def differences(expected, values, report):
-    """The disagreements, as text, and the maximum difference of the rest."""
+    """The disagreements as text, and the maximum difference of all others."""
     if values is None:
         fine = not expected and "expected at least one query" in report
         return ([] if fine else [f"failed: {report}"]), 0.0

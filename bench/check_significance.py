@@ -7,7 +7,7 @@
 The reciprocal rank of a query depends on the rank of its only relevant document, so values are 1 / rank or
 0, with many ties and differences of 0. Where the libraries disagree with each other or with us:
 
-- Wilcoxon's test is exact up to 50 differences here, ties or not. SciPy's exact method knows no ties: with ties it is
+- Wilcoxon's test is exact up to 50 differences here, ties or not. SciPy's exact method does not support ties: with ties it is
   asked for all signs up to 8 differences, and between 9 and 50 all signs are counted here.
 - Randomization is exact while there are no more signs than resamples, as in SciPy; above that signs are drawn at
   random here and there, and p must agree within 4 standard errors.

@@ -66,7 +66,7 @@ def check_calibration(check):
     if strategy == "quantile":
         borders = np.percentile(probabilities, borders * 100)
     inner = borders[1:-1]
-    # Interpolated borders differ in their last bits, which decides where a probability belongs that lies on one.
+    # Interpolated borders differ in their last bits, which decides the bin of a probability on a border.
     on_border = strategy == "quantile" and (np.abs(inner[:, None] - probabilities) < 1e-12).any()
     if not on_border and 0 < outcomes.sum() < n:
         held, mean = calibration_curve(outcomes, probabilities, n_bins=n_bins, strategy=strategy)

@@ -41,7 +41,7 @@ words = [word for word in model.tokenizer.get_vocab() if word.isalpha() and word
 
 
 def of_length(n_tokens):
-    """32 texts of that many tokens, the two special ones included."""
+    """32 texts of that many tokens, including the two special ones."""
     rng = random.Random(n_tokens)
     texts = [" ".join(rng.choices(words, k=n_tokens - 2)) for _ in range(32)]
     assert {len(ids) for ids in model.tokenizer(texts)["input_ids"]} == {n_tokens}

@@ -28,7 +28,7 @@ PYTREC_EVAL = {"mrr": "recip_rank", "map": "map", "ndcg@10": "ndcg_cut_10", "rec
 
 
 def generate(directory, queries, depth, seed):
-    """Distinct scores, since ranx breaks ties in no fixed order; 20 judged a query, half of them relevant."""
+    """Distinct scores, because ranx breaks ties arbitrarily; 20 judged documents per query, half of them relevant."""
     rng = np.random.default_rng(seed)
     qrels, run = directory / "qrels.txt", directory / "run.txt"
     with qrels.open("w") as judged, run.open("w") as found:

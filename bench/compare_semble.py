@@ -28,7 +28,7 @@ RESAMPLES = 10_000
 
 
 class Silent:
-    """A model whose vectors are all the same."""
+    """A model whose vectors are all equal."""
 
     dim = 2
 
@@ -58,7 +58,7 @@ def ndcg(results, wanted):
 
 
 def silence():
-    """Puts the silent model into semble, and keeps it from recording searches."""
+    """Replaces semble's model by the silent one, and stops it from recording searches."""
     import semble.index.index as module
 
     module.load_model = lambda path=None: (Silent(), "silent")
@@ -120,7 +120,7 @@ def main(quarry, table, directory):
             if row["category"] != "unanswerable":
                 repositories[row["repo"]].append(row)
     with tempfile.TemporaryDirectory() as cache:
-        # Nothing that semble kept from an earlier run.
+        # Without semble's caches of earlier runs.
         os.environ["XDG_CACHE_HOME"] = os.environ["SEMBLE_CACHE_LOCATION"] = cache
         theirs, their_index, their_query = run_semble(repositories, directory)
     ours, our_index, our_query = run_quarry(quarry, table, directory)

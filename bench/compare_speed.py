@@ -14,9 +14,9 @@ peers   time of a query in a process of its own, of one in a process that has th
         for any of the query's words; probe has no index; PYTHON has semble==0.7.0 installed, which runs without its
         model (see compare_semble.py).
 ratio   indexing from nothing over only parsing the same files, read before, by the same grammars on as many threads.
-curve   warm queries, whole processes with and without the look for changed files, indexing, sizes, memory. Indexes
+curve   warm queries, whole processes with and without the check for changed files, indexing, sizes, memory. Indexes
         stay in SCRATCH and are created if missing.
-touch   `quarry index` after one file of a copy of TREE has got a further function.
+touch   `quarry index` after a function was added to one file of a copy of TREE.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def words(query):
 
 def peers(quarry, tree_bench, queries, repos, rg=None, probe=None, semble=None):
     semble_here = Path(__file__).resolve().parent.as_posix()
-    figures = defaultdict(list)  # (tool, what) to one figure a repository
+    figures = defaultdict(list)  # (tool, measure) to one number per repository
     for (name, root), texts in queries_of(queries).items():
         root, texts = Path(repos) / name / root, texts[:QUERIES]
         with tempfile.TemporaryDirectory() as scratch:
@@ -121,7 +121,7 @@ def peers(quarry, tree_bench, queries, repos, rg=None, probe=None, semble=None):
                 for query in texts[round_ % len(texts) :][:2]:
                     for tool, command in commands.items():
                         elapsed = run(command(query), env=environment)[0]
-                        if round_ > 0:  # the first reads files and fills caches
+                        if round_ > 0:  # the first run reads files and fills caches
                             times[tool].append(elapsed)
             for tool, elapsed in times.items():
                 figures[tool, "process"].append(statistics.median(elapsed))
@@ -205,7 +205,7 @@ def touch(quarry, tree):
                 file.write(f"\n\ndef touched_in_round_{number_}():\n    return {number_}\n")
             changed.append(run([quarry, "index", copy, "--index", index])[0])
         n_files = sum(path.is_file() for path in copy.rglob("*"))
-    # The first look after a build reads files that are younger than the build.
+    # The first check after a build reads files whose timestamps are too close to that of the build.
     table(
         ["files", "nothing changed, ms", "one file changed, ms"],
         [[n_files, number(statistics.median(unchanged[1:])), number(statistics.median(changed))]],

@@ -43,7 +43,7 @@ def normalized(rng, rows):
 
 
 def numpy_top_k(queries, documents):
-    """Seconds of the product, seconds of the choice, and the positions, best first."""
+    """Seconds of the product, seconds of the selection, and the indices, best first."""
     start = time.perf_counter()
     products = queries @ documents.T
     multiplied = time.perf_counter()
@@ -70,7 +70,7 @@ with tempfile.TemporaryDirectory(dir=args.directory) as directory:
     positions = np.array(found["positions"])
     same = np.mean(positions == expected)
     shared = np.mean([len(set(a) & set(b)) / args.k for a, b in zip(positions, expected)])
-    # What was found beside the expected must be as near, but for rounding.
+    # Documents found in place of the expected ones must be as near, except for rounding.
     similarity = lambda chosen: np.sort(np.einsum("qd,qkd->qk", queries, documents[chosen]), axis=1)
     difference = np.abs(similarity(positions) - similarity(expected)).max()
 

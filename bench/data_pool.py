@@ -110,7 +110,7 @@ def main():
             arguments.near = arguments.near or 0.8
         else:
             for number, source in enumerate(arguments.directories):
-                # Paths of a plan lie below it.
+                # Paths in a plan are relative to its directory.
                 (directory / f"{number}").mkdir()
                 subprocess.run(["cp", "-r", f"{source.resolve()}/.", directory / f"{number}"], check=True)
             all_sources = [("directory", f"{number}") for number in range(len(arguments.directories))]

@@ -79,7 +79,7 @@ def main(description, cases, check_case):
 
 
 class WyRand:
-    """The generator of the crate fastrand, from which quarry draws its resamples."""
+    """The generator of the crate fastrand, which quarry uses for resampling."""
 
     MASK = (1 << 64) - 1
 

@@ -78,13 +78,13 @@ ONCE = [
     ("Latin-1", WORST, lambda honest: response(honest.replace('"content": "', '"content": "\xe9').encode("latin-1"))),
     ("packed", WORST, lambda honest: response(gzip.compress(honest.encode()))),
 ]
-# What takes the client time, and so is rarer.
+# Faults that cost the client time, and are rarer for that reason.
 SLOW = [
     ("no answer", WORST, lambda honest: silent),
     ("a slow drip", WORST, lambda honest: drip(response(honest))),
     ("429 with a second to wait", FREE, lambda honest: response("{}", 429, "retry-after: 1\r\n")),
 ]
-# Answers that can be used as they are.
+# Usable answers.
 ODD = [
     ("the whole response twice", COUNTED, lambda honest: response(honest) + response(honest)),
     ("the text twice", COUNTED, lambda honest: response(twice(honest))),
@@ -122,7 +122,7 @@ class Script:
         if kind == 498:
             return "500 always", WORST, response("oops", 500), False
         if kind in (497, 496) and (kind == 497 or request.body.count(b'"role":"user"') == 1):
-            # One refuses whatever is asked, the other gives in when it is asked again.
+            # One refuses every time, the other answers when it is asked again.
             return "refusal", COUNTED, response(refusal("I cannot help with that.")), True
         if kind == 495:
             return "no usage", WORST, response(NO_USAGE if request.step == "screener" else honest), True

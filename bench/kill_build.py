@@ -1,9 +1,9 @@
-"""Kills `quarry data build` at random moments and looks whether anything was lost.
+"""Kills `quarry data build` at random moments and checks that nothing is lost.
 
 The example in `examples/build` is built once without a kill, and once in another directory with KILLS kills (SIGKILL),
 each after a random part of the time that the first build took. In between, a second process that builds in the same
-directory must be refused or find nothing to wait for. Then the build is ended, and its exports and its card must be
-those of the first one, byte for byte; nothing may be left half-written. Exits with 1 at the first departure.
+directory must be refused or find nothing to wait for. Then the build is completed, and its exports and its card must be
+those of the first one, byte for byte; no incomplete file may be left. Exits with 1 at the first violation.
 
     python kill_build.py QUARRY [KILLS] [SEED]
 """
@@ -41,7 +41,7 @@ def main():
         taken = time.monotonic() - start
         out, ended, longest = directory / "killed", 0, taken
         for number in range(n_kills):
-            # What was done is not lost, so that later runs are shorter: now and then all begins anew.
+            # Finished work is kept, so later runs are shorter: from time to time the build starts from scratch.
             if number % 2 == 0:
                 shutil.rmtree(out, ignore_errors=True)
             process = subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

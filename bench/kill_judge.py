@@ -9,7 +9,7 @@ a process that would outlive it. Exits with 1 at the first violation of:
   there are workers, each of them one that was on its way;
 - the final ledger equals the undisturbed one, pair by pair: the verdict with its reason, and each question, answer and
   program that led to it;
-- what is booked is what the server counted, and for each call that was cut off the most that it can cost.
+- what is booked is what the server counted, and for each interrupted call its worst case.
 
     python kill_judge.py QUARRY [KILLS] [PAIRS] [SEED]
 """
@@ -28,12 +28,12 @@ from pathlib import Path
 from scripted_model import TOKENS, ModelServer, completion, expected, response, says, write_pairs, write_plan
 
 WORKERS = 8
-# Of a model that answers at once, a kill would seldom meet a call on its way.
+# If the model answered at once, a kill would rarely hit a call in flight.
 ANSWER_SECONDS = 0.01
 
 
 def story(path):
-    """Each pair with its verdict and its evidence."""
+    """The verdict and the evidence of each pair."""
     ledger = sqlite3.connect(path)
     verdicts = ledger.execute("SELECT id, outcome, grade, decided_by, reason FROM verdicts JOIN pairs USING (pair)")
     events = ledger.execute(
@@ -48,7 +48,7 @@ def messages(body):
 
 
 def stored(path):
-    """Messages of the answers in a ledger, if there is one yet."""
+    """The messages of the stored answers in a ledger, if it exists."""
     try:
         ledger = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         return {row[0] for row in ledger.execute("SELECT messages FROM answers")}
@@ -72,7 +72,7 @@ def left_over(mark):
 
 def main(quarry, kills=50, n_pairs=600, seed=7):
     kills, n_pairs, draw = int(kills), int(n_pairs), random.Random(int(seed))
-    # A time that no other process sleeps.
+    # A duration that no other process sleeps.
     mark = str(draw.uniform(300, 400) + os.getpid() / 1e6)
     program = f"import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\nassert True\n"
 
@@ -95,7 +95,7 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
         server.asked.clear()
 
         def look():
-            """Reads the ledger after a run, and compares what was asked during it with what was known before."""
+            """Reads the ledger after a run, and compares the questions asked with the answers known before."""
             nonlocal known, repeated
             asked = [messages(request.body) for request in server.asked]
             server.asked.clear()
@@ -118,7 +118,7 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
             )
             before = server.count
             pause = draw.uniform(0, 2.5 * limit)
-            # The time that counts begins with the first question, so that most kills meet a run at work.
+            # Timed from the first question, so that most kills hit a run at work.
             if draw.random() < 0.9:
                 while server.count == before and process.poll() is None:
                     time.sleep(0.001)
@@ -137,7 +137,7 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
                 time.sleep(0.01)
             if left:
                 sys.exit(f"kill {killed} left {left}")
-            # What the run sent may still lie in the server's sockets.
+            # Requests of the run may still be in the server's sockets.
             count = None
             while count != server.count:
                 count = server.count

@@ -51,7 +51,7 @@ def results(quarry, tree, index):
 
 
 def stamps(quarry, tree, index):
-    """The states that one answer holds: the last number of the stamps in it."""
+    """The states in one answer: the last numbers of the stamps in it."""
     found = search(quarry, tree, index, "stamp", "--no-index-update", "-k", str(2 * STAMPS))
     names = [r["name"] for r in found if r["name"].startswith("stamp_")]
     return len(names), sorted({int(name.rsplit("_", 1)[1]) for name in names})

@@ -33,7 +33,7 @@ from workers import Nats, Process, nats_server, worker
 
 WORKERS, QUESTIONS = 3, 4
 ANSWER_SECONDS = 0.05
-# From the end of an answer to when it is stored, on a machine that has other things to do.
+# Maximum time from the end of an answer until it is stored, on a busy machine.
 STORED_SECONDS = 0.5
 KEY = "sk-bench-key-that-no-message-may-hold"
 
@@ -70,7 +70,7 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
         team = [worker(quarry, nats, f"{server.url}=BENCH_KEY", *more, BENCH_KEY=KEY) for _ in range(WORKERS)]
         judge = Process([quarry, "judge", "run", plan, "--nats", nats.url])
         begin = time.monotonic()
-        # After so many kills of workers the server dies, and after so many the judging process.
+        # Numbers of killed workers after which the server, and the judging process, are killed.
         server_dies, judge_dies = kills // 3, 2 * kills // 3
         killed = 0
         while judge.process.poll() is None and killed < kills:
@@ -107,7 +107,7 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
             sys.exit("a label is not what the model said")
         repeated = 0
         for times in asked.values():
-            # All but the last attempt of a question were under way when a worker died.
+            # All attempts of a question except the last were in flight when a worker died.
             for began, ended in times[:-1]:
                 repeated += 1
                 if not any(began <= death <= ended + STORED_SECONDS for death in deaths):

@@ -75,7 +75,7 @@ LANGUAGES = [
 
 
 def vocabulary(drawn: random.Random) -> tuple[list[str], list[float]]:
-    """Words, and how often each occurs: the n-th 1/n times as often as the first."""
+    """Words with their frequencies: the n-th is 1/n times as frequent as the first."""
     syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
     made = {"".join(drawn.choices(syllables, k=drawn.randint(2, 4))) for _ in range(30_000)}
     words = NOUNS + sorted(made)

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 TOKENS = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-# What the client adds to the bytes of a request for tokens that it cannot see (HIDDEN_TOKENS in crates/llm/src/wire).
+# The client's allowance for tokens that it cannot see (HIDDEN_TOKENS in crates/llm/src/wire).
 HIDDEN_TOKENS = 512
 
 NUMBER = re.compile(rb"subject(\d+)")
@@ -23,8 +23,8 @@ STEPS = [(b"a package is missing", "fixer"), (b"preliminary_screening", "screene
 
 
 class Request:
-    """What came in. The answer may have `limit` tokens, and `worst` is the most that the client has to reckon with for
-    both directions; `tries` counts from 1 how often the same body came."""
+    """A request. The answer may have `limit` tokens, and `worst` is the worst case that the client has to assume for
+    both directions; `tries` is the number of requests with the same body so far."""
 
     def __init__(self, body, tries):
         self.body, self.tries = body, tries
@@ -51,8 +51,8 @@ def is_clear(number):
 
 
 def says(request, program="def subject(): pass\nassert True\n", clear=is_clear):
-    """Of three pairs the first is a clear yes and the second a clear no. A program is written for the others, of which
-    every second is a yes then."""
+    """Of every three pairs, the first is a clear yes and the second a clear no. A program is written for the third, and
+    every second of those is a yes then."""
     number = request.number
     if request.step == "screener":
         value = ("1", "0")[number % 3 % 2] if clear(number) else "0.5"
@@ -69,8 +69,8 @@ def expected(number):
 
 
 class ModelServer:
-    """Serves on a thread of its own while it is entered. `script(request)` gives what is sent: the bytes of a response,
-    or a function that is called with the transport of the connection and may do what it likes."""
+    """Serves in a separate thread while it is entered. `script(request)` returns the response: its bytes,
+    or a function that is called with the transport of the connection."""
 
     def __init__(self, script, keep=False):
         self.script, self.keep = script, keep
@@ -135,7 +135,7 @@ def write_pairs(directory, numbers, code="def subject{}(): pass"):
 
 
 def write_plan(directory, url, first="", model="", last=""):
-    """A plan with more lines: before and in its table of the model, and tables after it."""
+    """Writes a plan with additional lines: before and in its table of the model, and tables after it."""
     plan = Path(directory) / "plan.toml"
     plan.write_text(
         f"pairs = ['pairs.jsonl']\nlanguage = 'python'\n{first}\n[model]\nprovider = 'openai-compatible'\n"

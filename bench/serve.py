@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures `quarry serve`: what HTTP adds to a search, how many requests it answers, and whether slow clients matter.
+"""Measures `quarry serve`: the overhead of HTTP, requests per second, and the effect of slow clients.
 
     python3 bench/serve.py --quarry target/release/quarry            # a made-up tree of 10,000 functions
     python3 bench/serve.py --quarry target/release/quarry --tree DIR
 
-The load comes from this program, on the same cores. Each number is printed with its limit; the exit code is 1 if one is
-not kept. Python's standard library only."""
+The load comes from this program, on the same cores. Each number is printed with its target; the exit code is 1 if one is
+missed. Needs only Python's standard library."""
 
 import argparse
 import asyncio
@@ -54,7 +54,7 @@ def queries(n: int, seed: int) -> list[str]:
 
 
 class Connection:
-    """Requests one after the other on one connection."""
+    """Sends requests one after the other over one connection."""
 
     def __init__(self, host: str, port: int):
         self.host, self.port = host, port
@@ -137,7 +137,7 @@ async def pages(host: str, port: int) -> int:
 
 
 def resident(pid: int) -> float:
-    """Megabytes of memory that a process has."""
+    """Resident memory of a process, in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024

@@ -1,7 +1,7 @@
-"""Draws a search of this repository in a terminal, as the README shows it.
+"""Draws a search of this repository in a terminal, as shown in the README.
 
 Runs the README's first `cargo run --release -- search …` command with the given binary, in colors, and draws what it
-prints as an SVG with a light and a dark scheme, of which a viewer takes its own. Lines that are too wide are cut.
+prints as an SVG with a light and a dark scheme, of which a viewer chooses one. Lines that are too wide are truncated.
 
     python3 bench/terminal_svg.py QUARRY [OUT]
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = 100
-# Of a monospaced font of 14 pixels; the text is stretched to it, whichever font there is.
+# Size of a character in a 14-pixel monospaced font; the text is stretched to it, whatever the font.
 CELL_WIDTH, LINE_HEIGHT, MARGIN, TITLE_HEIGHT = 8.4, 20, 16, 34
 
 STYLE = """
@@ -85,7 +85,7 @@ def spans(line):
             if width(piece) > left:
                 piece = piece[: left - 1] + "…"
             left -= width(piece)
-            # A color is not dimmed.
+            # Colored text is not dimmed.
             yield piece, sorted(classes - {"dim"} if classes & COLORS else classes)
 
 

@@ -9,7 +9,7 @@ import time
 
 
 def nats_server():
-    """The path of nats-server, if there is one."""
+    """The path of nats-server, if it is installed."""
     return shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
 
 
@@ -33,7 +33,7 @@ class Process:
         """Interrupts it, and returns its output."""
         self.process.terminate()
         errors = self.process.communicate(timeout=60)[1].decode()
-        # One that was started a moment ago has no handler yet, and ends by the signal itself.
+        # A process that was just started has no handler yet, and is killed by the signal.
         if self.process.returncode not in (0, -signal.SIGTERM):
             raise SystemExit(f"{self.command[1]} ended with {self.process.returncode}: {errors}")
         return errors

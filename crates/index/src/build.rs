@@ -12,6 +12,7 @@ use quarry_walk::{self as walk, FileFlags, ListedFile, Skipped, WalkOptions};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::calls;
 use crate::changes::content_hash;
 use crate::lexical::{LexicalIndex, LexicalText, Terms};
 use crate::rules::{self, path_parts};
@@ -69,6 +70,8 @@ struct Prepared<'a> {
     /// Hash of its content; 0 if it was skipped.
     hash: u64,
     text_bytes: usize,
+    /// What it calls, to be stored.
+    calls: Vec<u8>,
     units: Vec<PreparedUnit>,
     skipped: Option<Skipped>,
 }
@@ -169,6 +172,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
         flags: file.flags,
         hash: 0,
         text_bytes: 0,
+        calls: Vec::new(),
         units: Vec::new(),
         skipped: None,
     };
@@ -182,7 +186,9 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
     let (text, bytes) = (&content.text, content.text.bytes());
     // The name alone may fit two languages.
     prepared.language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
-    let mut units = text.extract(prepared.language).units;
+    let (extraction, references) = text.extract_with_references(prepared.language);
+    let mut units = extraction.units;
+    prepared.calls = calls::stored(&references, prepared.language, bytes);
     prepared.hash = content_hash(text);
     prepared.text_bytes = bytes.len();
     prepared.flags = content.flags;
@@ -230,7 +236,8 @@ impl NewPart {
     fn of(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
         let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
         for file in prepared {
-            new.records.push_file(file.file, file.language, file.flags, (file.hash, file.text_bytes))?;
+            let content = (file.hash, file.text_bytes);
+            new.records.push_file(file.file, file.language, file.flags, content, &file.calls)?;
             for PreparedUnit { unit, hash, tokens, terms } in file.units {
                 let record = NewUnit {
                     hash,

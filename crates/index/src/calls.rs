@@ -1,11 +1,17 @@
 //! Who calls a definition, and what it calls.
 //!
-//! Calls are not in the index. They are found when somebody asks, in the files that hold the name, which the postings
-//! tell: so that indexing takes no longer, and what is found is what the files hold now. What a call means is decided by
-//! names, scopes and imports ([`resolve`]); where these leave several definitions, all of them are named.
+//! What each file calls and imports is stored when it is indexed ([`stored`]). When somebody asks, the files that hold the
+//! name are read, which the postings tell, and what is stored of them; of a file that has changed since then, what it
+//! calls now is found instead. What a call means is decided by names, scopes and imports ([`resolve`]); where these leave
+//! several definitions, all of them are named.
 
 mod file;
 mod resolve;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use stored::stored;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +20,7 @@ use quarry_source::{Language, language_named};
 use quarry_text::lexical_terms;
 use rayon::prelude::*;
 
-use self::file::{CalledFile, holds_word};
+use self::file::Asked;
 use self::resolve::{Candidate, Candidates};
 use crate::rules::{is_definition, last_part};
 use crate::{Error, Filter, Hit, Index};
@@ -156,7 +162,8 @@ impl Index {
         };
         let rows: Vec<usize> = rows.into_iter().filter(may_call).collect();
         let of_file = |row: usize| {
-            let Some(file) = self.file_calling(row, &wanted.names) else { return (Vec::new(), None) };
+            let asked = Asked::Names(&wanted.names);
+            let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), None) };
             let mut sites = file.sites(|call| wanted.names.contains(call), &definitions);
             if !targets.is_empty() {
                 sites.retain_mut(|(called, site)| self.calls_one_of(&wanted, called, site));
@@ -175,19 +182,6 @@ impl Index {
             calls.unfinished.extend(unfinished);
         }
         Ok(calls)
-    }
-
-    /// A file with the calls of some names in it, if it may have any.
-    fn file_calling(&self, row: usize, names: &BTreeSet<&str>) -> Option<CalledFile<'_>> {
-        let has_name = |text: &[u8]| names.iter().any(|name| holds_word(text, name));
-        let file = self.called_file(row, |_, text| has_name(text))?;
-        let aliases = file.aliases(names);
-        if aliases.is_empty() {
-            return Some(file);
-        }
-        // It is called by other names, too.
-        let has_alias = |text: &[u8]| aliases.iter().any(|alias| holds_word(text, alias));
-        self.called_file(row, |_, text| has_name(text) || has_alias(text))
     }
 
     /// Whether a call of a name is one of a wanted definition; a type stands for its constructors.
@@ -220,9 +214,7 @@ impl Index {
         self.text(target)?;
         let units = self.parts_of(target.unit);
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
-        let Some(file) = self.called_file(row, |unit, _| units.contains(&unit)) else {
-            return Ok(calls);
-        };
+        let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(calls) };
         let names = file.names_in(&units);
         let definitions = self.definitions_named(&names);
         let callees: &mut Vec<Callee> = &mut calls.found;

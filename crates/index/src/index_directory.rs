@@ -34,7 +34,7 @@ use crate::table::PartSize;
 use crate::{Error, RebuildReason};
 
 /// Version of the files in the directory; an index of another version is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 11;
+pub(crate) const FORMAT: u32 = 12;
 
 /// Version of this program, and of what it can read.
 pub(crate) const PROGRAM: &str = if quarry_source::HAS_MORE_LANGUAGES {

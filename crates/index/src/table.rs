@@ -23,6 +23,7 @@ const UNITS_FILE: &str = "units";
 const FILES_FILE: &str = "files";
 const STRINGS_FILE: &str = "strings";
 const HASHES_FILE: &str = "hashes";
+const CALLS_FILE: &str = "calls";
 
 /// Number of fields of a text; [`FIELDS`](crate::lexical::FIELDS) has their names.
 pub const N_FIELDS: usize = 5;
@@ -34,6 +35,14 @@ pub(crate) struct Text {
     start: u32,
     length: u16,
     part: u16,
+}
+
+/// A range of the calls of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+struct CallBytes {
+    start: u32,
+    length: u32,
 }
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -71,22 +80,30 @@ pub(crate) struct FileRecord {
     /// Length of its text: that of the cells of a notebook, which is less than that of the file; of any other file the
     /// same.
     pub text_bytes: u32,
+    /// What it calls, in the part that `path` is in.
+    calls: CallBytes,
     /// Terms of all its units, by field.
     pub n_terms: [u32; N_FIELDS],
     /// Units that have any, by field.
     pub n_texts: [u32; N_FIELDS],
 }
 
-/// The files of an index, ascending by path, and their units, in the order of their files. The strings lie in parts,
-/// which later tables share.
+/// The files of an index, ascending by path, and their units, in the order of their files. What has no fixed size lies in
+/// parts, which later tables share.
 pub(crate) struct Table {
     pub files: Column<FileRecord>,
     pub units: Column<UnitRecord>,
-    /// Of each part.
-    strings: Vec<Column<u8>>,
-    /// Of each part, by row: the hash of what is embedded.
-    hashes: Vec<Column<u128>>,
-    tokens: Vec<PartTokens>,
+    parts: Vec<TablePart>,
+}
+
+/// What the records of a table name.
+struct TablePart {
+    strings: Column<u8>,
+    /// By row: the hash of what is embedded.
+    hashes: Column<u128>,
+    tokens: PartTokens,
+    /// As [`stored`](crate::calls::stored) writes them, of each file.
+    calls: Column<u8>,
 }
 
 /// Numbers of records, with which a table is opened.
@@ -104,6 +121,7 @@ pub(crate) struct PartSize {
     /// Number of rows, including those of removed files.
     pub units: usize,
     pub string_bytes: usize,
+    pub call_bytes: usize,
     /// Number of tokens of all rows.
     pub tokens: usize,
     /// Bytes of the texts of its files, including removed ones.
@@ -201,30 +219,24 @@ impl Table {
         parts: &[PartSize],
     ) -> Result<Self, Error> {
         let directory = open_directory(index, generation)?;
-        let strings = |part: &PartSize| {
-            let inner = part.directory(index)?;
-            let column = Column::open(&inner, STRINGS_FILE, part.string_bytes)?;
-            match std::str::from_utf8(&column) {
-                Ok(_) => Ok(column),
-                Err(error) => Err(Error::corrupt(&inner.path().join(STRINGS_FILE), error.to_string())),
-            }
-        };
-        let tokens = |part: &PartSize| PartTokens::open(&part.directory(index)?, part.tokens, part.units);
         let directory_path = directory.path();
         let table = Self {
             files: Column::open(&directory, FILES_FILE, size.files)?,
             units: Column::open(&directory, UNITS_FILE, size.units)?,
-            strings: parts.iter().map(strings).collect::<Result<_, Error>>()?,
-            hashes: parts.iter().map(|part| part.hashes(index)).collect::<Result<_, Error>>()?,
-            tokens: parts.iter().map(tokens).collect::<Result<_, Error>>()?,
+            parts: parts.iter().map(|part| TablePart::open(index, part)).collect::<Result<_, Error>>()?,
         };
         let whole = |text: Text| {
-            let strings = table.strings.get(text.part as usize)?.get(text.range())?;
+            let strings = table.parts.get(text.part as usize)?.strings.get(text.range())?;
             // At a border of characters, as the whole is valid.
             strings.first().is_none_or(|byte| (*byte as i8) >= -0x40).then_some(())
         };
-        let bad_file =
-            table.files.iter().position(|file| whole(file.path).and(whole(file.language)).is_none());
+        let has_calls = |file: &FileRecord| {
+            table.parts.get(file.part()).is_some_and(|part| part.calls.get(file.calls.range()).is_some())
+        };
+        let bad_file = table
+            .files
+            .iter()
+            .position(|file| whole(file.path).and(whole(file.language)).is_none() || !has_calls(file));
         if let Some(row) = bad_file {
             return Err(Error::corrupt(
                 &directory_path.join(FILES_FILE),
@@ -256,9 +268,8 @@ impl Table {
             part.files.iter().try_for_each(|(file, units)| builder.push(*file, units, part.part))?;
         }
         builder.check_size()?;
-        let columns = |part: PartBuilder| (part.strings.into(), (part.hashes.into(), part.tokens.into()));
-        let (strings, (hashes, tokens)) = parts.into_iter().map(columns).unzip();
-        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes, tokens })
+        let parts = parts.into_iter().map(TablePart::from).collect();
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), parts })
     }
 
     /// Concatenates tables, keeping the files marked `true`.
@@ -267,20 +278,18 @@ impl Table {
     /// When the result is too large.
     pub fn together(tables: Vec<(Self, Vec<bool>)>) -> Result<Self, Error> {
         let mut builder = TableBuilder::default();
-        let (mut strings, mut hashes, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let mut parts = Vec::new();
         for (table, kept) in tables {
-            let first = hashes.len();
+            let first = parts.len();
             let files = table.files.iter().zip(table.units_of_files()).zip(kept);
             for ((file, units), _) in files.filter(|(_, kept)| *kept) {
                 let part = u16::try_from(first + file.part()).map_err(|_| Error::TooLarge)?;
                 builder.push(*file, &table.units[units], part)?;
             }
-            strings.extend(table.strings);
-            hashes.extend(table.hashes);
-            tokens.extend(table.tokens);
+            parts.extend(table.parts);
         }
         builder.check_size()?;
-        Ok(Self { files: builder.files.into(), units: builder.units.into(), strings, hashes, tokens })
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), parts })
     }
 
     /// Tables of parts as one whose parts are theirs, in their order, and whose files are ascending by path again. A file
@@ -304,19 +313,8 @@ impl Table {
             builder.push(table.files[row], &table.units[units[number][row].clone()], part)?;
         }
         builder.check_size()?;
-        let mut all = Self {
-            files: builder.files.into(),
-            units: builder.units.into(),
-            strings: Vec::new(),
-            hashes: Vec::new(),
-            tokens: Vec::new(),
-        };
-        for table in tables {
-            all.strings.extend(table.strings);
-            all.hashes.extend(table.hashes);
-            all.tokens.extend(table.tokens);
-        }
-        Ok(all)
+        let parts = tables.into_iter().flat_map(|table| table.parts).collect();
+        Ok(Self { files: builder.files.into(), units: builder.units.into(), parts })
     }
 
     /// The files whose units are in a part, with their units.
@@ -327,8 +325,8 @@ impl Table {
 
     /// Where the units are.
     pub fn numbering(&self) -> Numbering {
-        let n_rows = || self.hashes.iter().map(|hashes| hashes.len());
-        let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); self.hashes.len()];
+        let n_rows = || self.parts.iter().map(|part| part.hashes.len());
+        let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); self.parts.len()];
         for (unit, record) in self.units.iter().enumerate() {
             let (part, row) = record.part_and_row();
             let run = &mut runs[part];
@@ -377,18 +375,23 @@ impl Table {
     /// The string that a record names.
     pub fn text(&self, text: Text) -> &str {
         // `open` has checked every record.
-        let strings = self.strings.get(text.part as usize).and_then(|part| part.get(text.range()));
+        let strings = self.parts.get(text.part as usize).and_then(|part| part.strings.get(text.range()));
         strings.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
     /// The hash of what is embedded for a unit.
     pub fn hash(&self, unit: &UnitRecord) -> u128 {
-        self.hashes[unit.part()][unit.row()]
+        self.parts[unit.part()].hashes[unit.row()]
     }
 
     /// The tokens of a unit, as [`quarry_embed::StaticModel::token_ids`] gives them.
     pub fn tokens(&self, unit: &UnitRecord) -> &[u16] {
-        self.tokens[unit.part()].of_row(unit.row())
+        self.parts[unit.part()].tokens.of_row(unit.row())
+    }
+
+    /// What a file calls and imports, as [`stored`](crate::calls::stored) writes it.
+    pub fn calls(&self, file: &FileRecord) -> &[u8] {
+        self.parts.get(file.part()).and_then(|part| part.calls.get(file.calls.range())).unwrap_or_default()
     }
 
     /// The record of a unit's file.
@@ -447,6 +450,39 @@ impl FileRecord {
     /// The part that its path is in, and its units.
     pub fn part(&self) -> usize {
         self.path.part as usize
+    }
+}
+
+impl TablePart {
+    fn open(index: &Directory, part: &PartSize) -> Result<Self, Error> {
+        let directory = part.directory(index)?;
+        let strings = Column::open(&directory, STRINGS_FILE, part.string_bytes)?;
+        if let Err(error) = std::str::from_utf8(&strings) {
+            return Err(Error::corrupt(&directory.path().join(STRINGS_FILE), error.to_string()));
+        }
+        Ok(Self {
+            strings,
+            hashes: part.hashes(index)?,
+            tokens: PartTokens::open(&directory, part.tokens, part.units)?,
+            calls: Column::open(&directory, CALLS_FILE, part.call_bytes)?,
+        })
+    }
+}
+
+impl From<PartBuilder> for TablePart {
+    fn from(part: PartBuilder) -> Self {
+        Self {
+            strings: part.strings.into(),
+            hashes: part.hashes.into(),
+            tokens: part.tokens.into(),
+            calls: part.calls.into(),
+        }
+    }
+}
+
+impl CallBytes {
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length as usize
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Block {
     pub language: Language,
     /// Whether the code has units of its own, rather than being part of the text around it.
     pub has_units: bool,
+    /// What the code calls, in terms of it, as far as that is known before it is cut.
+    pub references: References,
 }
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -37,10 +39,7 @@ pub(crate) fn extract(
     references: Option<&mut References>,
 ) -> Extraction {
     let begun = Instant::now();
-    let mut blocks = blocks(language, source, limits, &begun);
-    if references.is_none() {
-        blocks.retain(|block| block.has_units);
-    }
+    let blocks = blocks(language, source, limits, &begun, references.is_some());
     let mut reader = EmbeddedReader {
         source,
         lines: Lines::new(source),
@@ -58,13 +57,13 @@ pub(crate) fn extract(
         }
     }
     let mut position = 0;
-    for block in &blocks {
+    for block in blocks {
         if !block.has_units {
-            reader.read_references(block);
+            reader.add_references(block);
             continue;
         }
         let marks = reader.read_between(language, &text, position..block.code.start);
-        let found = reader.cut(block.language, block.code.clone(), &code_of(source, block));
+        let found = reader.cut(block.language, block.code.clone(), &code_of(source, &block));
         if let Some(marks) = marks {
             reader.add_marks(language, &text, marks, found);
         } else {
@@ -196,19 +195,23 @@ impl EmbeddedReader<'_> {
         }
     }
 
-    /// Finds the calls of a block whose code is part of the text around it.
-    fn read_references(&mut self, block: &Block) {
-        let code = code_of(self.source, block);
-        let (_, found) = parse::extract_with_references(block.language, &code, &self.limits());
+    /// Adds the calls of a block whose code is part of the text around it.
+    fn add_references(&mut self, block: Block) {
         let rows = self.line(block.code.start) - 1;
         if let Some(all) = self.references.as_mut() {
-            all.append(found, block.code.start, |line| line + rows);
+            all.append(block.references, block.code.start, |line| line + rows);
         }
     }
 }
 
-/// The blocks of a file, ascending and disjoint.
-fn blocks(language: Language, source: &[u8], limits: &Limits, begun: &Instant) -> Vec<Block> {
+/// The blocks of a file, ascending and disjoint, with the references of those without units if these are wanted.
+fn blocks(
+    language: Language,
+    source: &[u8],
+    limits: &Limits,
+    begun: &Instant,
+    with_references: bool,
+) -> Vec<Block> {
     // A mark in the middle would be taken for that of a file at the beginning of a part.
     let is_odd = memchr::memmem::rfind(source, BYTE_ORDER_MARK).is_some_and(|at| at > 0);
     if is_odd || source.len() > limits.parse_bytes {
@@ -220,7 +223,7 @@ fn blocks(language: Language, source: &[u8], limits: &Limits, begun: &Instant) -
             let mut fences = find_fences(source, limits.parse_time);
             for fence in &mut fences {
                 let parse_time = limits.parse_time.saturating_sub(begun.elapsed());
-                fence.has_units = has_definition(source, fence, &Limits { parse_time, ..*limits });
+                look_into(source, fence, &Limits { parse_time, ..*limits }, with_references);
             }
             fences
         }
@@ -228,11 +231,13 @@ fn blocks(language: Language, source: &[u8], limits: &Limits, begun: &Instant) -
     }
 }
 
-/// Whether a block is worth units of its own: a few lines of a program belong to the section that explains them.
-fn has_definition(source: &[u8], block: &Block, limits: &Limits) -> bool {
+/// Finds out whether a block is worth units of its own: a few lines of a program belong to the section that explains them.
+fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references: bool) {
     let is_definition =
         |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type);
-    parse::extract(block.language, &code_of(source, block), limits).units.iter().any(is_definition)
+    let code = code_of(source, block);
+    let references = with_references.then_some(&mut block.references);
+    block.has_units = parse::read_file(block.language, &code, limits, references).units.iter().any(is_definition);
 }
 
 /// Whether a unit may also have lines that are not code.
@@ -273,7 +278,8 @@ fn find_tagged(source: &[u8], embedded: &[Embedded]) -> Vec<Block> {
         position = end;
         if let Some(language) = block_language(&tag, rule) {
             let gutters = Vec::new();
-            blocks.push(Block { bytes: start..end, code, gutters, language, has_units: true });
+            let references = References::default();
+            blocks.push(Block { bytes: start..end, code, gutters, language, has_units: true, references });
         }
     }
     blocks
@@ -367,7 +373,7 @@ mod tests {
     #[track_caller]
     fn check(source: &str, expected: &[(&str, &str)]) {
         let html = language_named("html").unwrap();
-        let found = blocks(html, source.as_bytes(), &Limits::default(), &Instant::now());
+        let found = blocks(html, source.as_bytes(), &Limits::default(), &Instant::now(), false);
         let found: Vec<_> =
             found.iter().map(|block| (block.language.name(), &source[block.code.clone()])).collect();
         assert_eq!(found, expected, "{source}");

@@ -9,7 +9,7 @@ use crate::definition::{Definition, Structure};
 use crate::embedded::Block;
 use crate::language::{Language, language_called};
 use crate::line::Lines;
-use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
+use crate::unit::{MAX_NAME_BYTES, References, UnitKind, truncate};
 
 /// The headings above the current position in a document, outermost first.
 #[derive(Default)]
@@ -125,7 +125,8 @@ pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
             Event::End(TagEnd::CodeBlock) => {
                 if let Some(OpenFence { language, code: Some(code), gutters }) = open.take() {
                     let bytes = bytes.start.min(code.start)..bytes.end.max(code.end);
-                    fences.push(Block { bytes, code, gutters, language, has_units: false });
+                    let references = References::default();
+                    fences.push(Block { bytes, code, gutters, language, has_units: false, references });
                 }
             }
             _ => {}

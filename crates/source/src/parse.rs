@@ -71,8 +71,8 @@ pub(crate) fn extract_with_references(
     (extraction, references)
 }
 
-/// Cuts a file into units, and fills `references`, if any.
-fn read_file(
+/// Cuts a file into units, and fills `references`, if any; no call has its unit.
+pub(crate) fn read_file(
     language: Language,
     source: &[u8],
     limits: &Limits,
@@ -83,79 +83,6 @@ fn read_file(
         _ => read(Part::whole(language, source), limits, references, &mut Headings::default()),
     }
 }
-
-/// The calls and imports in some byte ranges of a file, and some beside them; no call has its unit.
-///
-/// `unneeded` are definitions that are not to be parsed, as that takes most of the time: a file without some of its
-/// functions is a file, too. Where that leads to a syntax error, all of it is parsed.
-pub(crate) fn references_in(
-    language: Language,
-    source: &[u8],
-    ranges: &[Range<usize>],
-    unneeded: &[Range<usize>],
-    limits: &Limits,
-) -> References {
-    let Reader::Syntax(grammar) = language.reader() else {
-        return extract_with_references(language, source, limits).1;
-    };
-    let begun = Instant::now();
-    // Compiling the rules for definitions would take longer than many a file.
-    let tree_grammar = grammar.into();
-    let parse = |code: &[u8]| {
-        let limits = Limits { parse_time: limits.parse_time.saturating_sub(begun.elapsed()), ..*limits };
-        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &tree_grammar, code, &limits))
-    };
-    let n_unneeded: usize = unneeded.iter().map(Range::len).sum();
-    let rest = (n_unneeded >= source.len() / MIN_UNNEEDED_SHARE).then(|| {
-        let mut rest = source.to_vec();
-        unneeded.iter().for_each(|bytes| magic::blank(&mut rest[bytes.clone()], b' '));
-        rest
-    });
-    let tree_of_rest = rest.as_deref().and_then(|rest| {
-        let tree = parse(rest).ok()?;
-        (!has_error_beside(&tree, rest, unneeded)).then_some(tree)
-    });
-    let tree = match tree_of_rest {
-        Some(tree) => Ok(tree),
-        None => parse(source),
-    };
-    match tree {
-        Ok(tree) => {
-            let rules = language.reference_rules(grammar);
-            find_references(&tree, language, rules, &Lines::new(source), ranges, limits.parse_time)
-        }
-        Err(error) => References { missing: Some(missing(&error)), ..References::default() },
-    }
-}
-
-/// Whether a syntax error has something of `removed` (ascending, and blank in `source`) in it or next to it.
-fn has_error_beside(tree: &Tree, source: &[u8], removed: &[Range<usize>]) -> bool {
-    let is_blank = |bytes: Range<usize>| source[bytes].iter().all(u8::is_ascii_whitespace);
-    let mut cursor = tree.walk();
-    loop {
-        let node = cursor.node();
-        if node.is_error() || node.is_missing() {
-            let next = removed.partition_point(|bytes| bytes.end <= node.start_byte());
-            let is_after = removed.get(next).is_some_and(|bytes| {
-                bytes.start <= node.end_byte() || is_blank(node.end_byte()..bytes.start)
-            });
-            let before = next.checked_sub(1).map(|before| &removed[before]);
-            if is_after || before.is_some_and(|bytes| is_blank(bytes.end..node.start_byte())) {
-                return true;
-            }
-        } else if node.has_error() && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return false;
-            }
-        }
-    }
-}
-
-/// The share of a file that is worth leaving out, as a divisor.
-const MIN_UNNEEDED_SHARE: usize = 4;
 
 fn missing(error: &ParseError) -> Diagnostic {
     Diagnostic { line: 1, message: error.to_string() }
@@ -253,16 +180,8 @@ pub(crate) fn read(
                 let tree = parse(&mut workspace.parser, &rules.grammar, code, limits)?;
                 diagnostics.extend(syntax_diagnostics(&tree, &lines));
                 if let Some(references) = references.as_deref_mut() {
-                    let whole = 0..code.len();
                     let rules = language.reference_rules(grammar);
-                    *references = find_references(
-                        &tree,
-                        language,
-                        rules,
-                        &lines,
-                        std::slice::from_ref(&whole),
-                        limits.parse_time,
-                    );
+                    *references = find_references(&tree, language, rules, &lines, limits.parse_time);
                     diagnostics.extend(references.missing.clone());
                 }
                 Ok(find_definitions(&tree, rules, &lines, &mut workspace.query_cursor))

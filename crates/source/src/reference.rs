@@ -15,8 +15,7 @@ use crate::unit::{Call, Diagnostic, Import, ImportedName, MAX_NAME_BYTES, Refere
 /// Nodes that are visited between two looks at the clock.
 const NODES_PER_LOOK: usize = 256;
 
-/// The calls and imports in some byte ranges of `tree` (and some beside them; ascending and disjoint), in ascending order
-/// of bytes, as far as `time` allows.
+/// The calls and imports of `tree`, in ascending order of bytes, as far as `time` allows.
 ///
 /// Patterns are tried at one node at a time: a query over the whole tree would keep every call of a long chain
 /// `a.f().f()` open until the chain ends, and look at all of them at every node.
@@ -25,7 +24,6 @@ pub(crate) fn find_references(
     language: Language,
     rules: &ReferenceRules,
     lines: &Lines,
-    ranges: &[Range<usize>],
     time: Duration,
 ) -> References {
     let start = Instant::now();
@@ -42,27 +40,23 @@ pub(crate) fn find_references(
     let mut query_cursor = QueryCursor::new();
     query_cursor.set_max_start_depth(Some(0));
     let mut stopped_at = None;
-    let (mut ranges, mut n_visited) = (ranges.iter().peekable(), 0);
+    let mut n_visited = 0;
     let mut cursor = tree.walk();
     'walk: loop {
         let node = cursor.node();
-        // Nodes come in the order of their starts.
-        while ranges.next_if(|range| range.end <= node.start_byte()).is_some() {}
-        let Some(range) = ranges.peek() else { break };
         n_visited += 1;
         if n_visited % NODES_PER_LOOK == 0 && start.elapsed() > time {
             stopped_at = Some(node.start_byte());
             break;
         }
-        let is_inside = node.end_byte() > range.start;
-        if is_inside && rules.may_match(node.kind_id()) {
+        if rules.may_match(node.kind_id()) {
             let is_whole = finder.match_node(node, &mut query_cursor, || start.elapsed() > time);
             if !is_whole {
                 stopped_at = Some(node.start_byte());
                 break;
             }
         }
-        if is_inside && cursor.goto_first_child() {
+        if cursor.goto_first_child() {
             continue;
         }
         while !cursor.goto_next_sibling() {

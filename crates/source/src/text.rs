@@ -96,26 +96,19 @@ impl SourceText {
         let limits = Limits::default();
         match &self.notebook {
             Some(notebook) => notebook.extract(&self.bytes, &limits, None),
-            None => parse::extract(language, &self.bytes, &limits),
+            None => parse::read_file(language, &self.bytes, &limits, None),
         }
     }
 
-    /// The calls and imports in some byte ranges of it (ascending and disjoint), and some beside them, within the default
-    /// [`Limits`]; none of the calls has its unit. What lies in `unneeded`, whole definitions of a file in `language`,
-    /// may be left out, which saves time.
-    pub fn references(
-        &self,
-        language: Language,
-        ranges: &[Range<usize>],
-        unneeded: &[Range<usize>],
-    ) -> References {
+    /// Like [`extract`](Self::extract), and also finds calls and imports; none of the calls has its unit.
+    pub fn extract_with_references(&self, language: Language) -> (Extraction, References) {
         let limits = Limits::default();
-        let Some(notebook) = &self.notebook else {
-            return parse::references_in(language, &self.bytes, ranges, unneeded, &limits);
-        };
         let mut references = References::default();
-        notebook.extract(&self.bytes, &limits, Some(&mut references));
-        references
+        let extraction = match &self.notebook {
+            Some(notebook) => notebook.extract(&self.bytes, &limits, Some(&mut references)),
+            None => parse::read_file(language, &self.bytes, &limits, Some(&mut references)),
+        };
+        (extraction, references)
     }
 }
 

@@ -1,20 +1,20 @@
 //! What one file calls.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeSet, HashMap};
 
-use quarry_source::{Call, References, UnitKind, language_named};
+use quarry_source::{Call, Language, References, SourceText, language_named};
 
 use super::resolve::{Resolution, Site, Words, name_of, resolve};
+use super::stored::StoredReferences;
 use super::{CallSite, Definitions, UnfinishedFile};
 use crate::Index;
-use crate::rules::is_definition;
+use crate::changes::content_hash;
 
 /// Bytes of a line that are told on each side of a call.
 const MAX_LINE_BYTES: usize = 160;
 
-/// A file with what it calls, in those of its units that were asked for.
+/// A file with what it calls, as far as that was asked for.
 pub(super) struct CalledFile<'a> {
     index: &'a Index,
     row: usize,
@@ -28,45 +28,31 @@ pub(super) struct CalledFile<'a> {
 /// What tells calls of one name apart: the unit that they are in, the name, and the receiver.
 type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
 
+/// Which calls are asked for.
+pub(super) enum Asked<'a> {
+    /// Those of some names, or of other names that imports give them.
+    Names(&'a BTreeSet<&'a str>),
+    /// Those in some units.
+    Units(&'a BTreeSet<usize>),
+}
+
 impl Index {
-    /// Reads a file and what is called in those of its units whose number and text `is_wanted`, if it is found and has
-    /// such a unit.
-    pub(super) fn called_file(
-        &self,
-        row: usize,
-        is_wanted: impl Fn(usize, &[u8]) -> bool,
-    ) -> Option<CalledFile<'_>> {
+    /// Reads a file and, of what is called in it, at least what is asked for; none if it is not found. The calls are
+    /// those that were stored with the index, or of a file that has changed since then, those that are in it now.
+    pub(super) fn called_file(&self, row: usize, asked: &Asked) -> Option<CalledFile<'_>> {
         let (root, path) = self.root_of(row)?;
-        let language = language_named(self.table.text(self.table.files[row].language))?;
+        let record = &self.table.files[row];
+        let language = language_named(self.table.text(record.language))?;
         let text = self.text_in(root.number, path).ok()?;
-        let bytes = text.bytes();
-        // Imports are between definitions, or in them.
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        let mut wanted: HashSet<usize> = HashSet::new();
-        for unit in self.units_of_files[row].clone() {
-            let record = &self.table.units[unit];
-            let range = record.start_byte as usize..record.end_byte as usize;
-            let Some(text) = bytes.get(range.clone()) else { continue };
-            if is_wanted(unit, text) {
-                wanted.insert(unit);
-            } else if is_definition(record.kind()) {
-                continue;
-            }
-            match ranges.last_mut() {
-                Some(last) if bytes[last.end..range.start].trim_ascii().is_empty() => last.end = range.end,
-                _ => ranges.push(range),
-            }
+        let is_same = content_hash(&text) == record.hash;
+        let stored = is_same.then(|| self.stored_references(row, language, &text, asked)).flatten();
+        let mut references = stored.unwrap_or_else(|| text.extract_with_references(language).1);
+        if let Asked::Names(names) = asked
+            && !names.iter().any(|name| holds_word(text.bytes(), name))
+        {
+            // What is missing in it is not what is asked for.
+            references.missing = None;
         }
-        if wanted.is_empty() {
-            return None;
-        }
-        let unneeded: Vec<Range<usize>> = self
-            .unneeded(row, &wanted)
-            .map(|unit| &self.table.units[unit])
-            .map(|record| record.start_byte as usize..record.end_byte as usize)
-            .filter(|range| range.end <= bytes.len())
-            .collect();
-        let references = text.references(language, &ranges, &unneeded);
         let source = match String::from_utf8(text.into_bytes()) {
             Ok(source) => source,
             Err(error) => {
@@ -81,36 +67,25 @@ impl Index {
         Some(CalledFile { index: self, row, root: root.number, path, source, references })
     }
 
-    /// The functions of a file that neither are wanted nor hold a unit that is. Of the members of each definition one is
-    /// kept, as some languages need one.
-    fn unneeded(&self, row: usize, wanted: &HashSet<usize>) -> impl Iterator<Item = usize> {
-        let is_function =
-            |unit: usize| matches!(self.table.units[unit].kind(), UnitKind::Function | UnitKind::Method);
-        let mut needed: HashSet<&str> = HashSet::new();
-        for unit in wanted {
-            let mut name = self.name_of_unit(*unit);
-            while needed.insert(name)
-                && let Some((container, _)) = name.rsplit_once('.')
-            {
-                name = container;
+    /// What is stored of the calls of a file with some text; none if it is damaged.
+    fn stored_references(
+        &self,
+        row: usize,
+        language: Language,
+        text: &SourceText,
+        asked: &Asked,
+    ) -> Option<References> {
+        let stored = StoredReferences::read(self.table.calls(&self.table.files[row]), language)?;
+        match asked {
+            Asked::Names(names) => {
+                let imported = stored.imports.iter().flat_map(|import| &import.names);
+                let renamed = imported.filter(|name| names.contains(name.name.as_str()));
+                let aliases: BTreeSet<String> = renamed.filter_map(|name| name.alias.clone()).collect();
+                stored.with_calls(text, |callee, _| names.contains(callee) || aliases.contains(callee))
             }
+            Asked::Units(units) => stored
+                .with_calls(text, |_, byte| self.unit_around(row, byte).is_some_and(|unit| units.contains(&unit))),
         }
-        // The shortest member of each definition, none if one is needed anyway.
-        let mut shortest: HashMap<&str, Option<usize>> = HashMap::new();
-        let length = |unit: usize| self.table.units[unit].end_byte - self.table.units[unit].start_byte;
-        for unit in self.units_of_files[row].clone() {
-            let name = self.name_of_unit(unit);
-            let Some((container, _)) = name.rsplit_once('.') else { continue };
-            let is_needed = !is_function(unit) || needed.contains(name);
-            let known = shortest.entry(container).or_insert(Some(unit));
-            *known = known.filter(|_| !is_needed).map(|other| match length(unit) < length(other) {
-                true => unit,
-                false => other,
-            });
-        }
-        needed.extend(shortest.into_values().flatten().map(|unit| self.name_of_unit(unit)));
-        let units = self.units_of_files[row].clone();
-        units.filter(move |unit| is_function(*unit) && !needed.contains(self.name_of_unit(*unit)))
     }
 
     /// The unit of a file that a byte of its text lies in.
@@ -124,15 +99,6 @@ impl Index {
 }
 
 impl CalledFile<'_> {
-    /// Other names that its imports give to some names.
-    pub fn aliases(&self, names: &BTreeSet<&str>) -> Vec<String> {
-        let imported = self.references.imports.iter().flat_map(|import| &import.names);
-        imported
-            .filter(|name| names.contains(name.name.as_str()))
-            .filter_map(|name| name.alias.clone())
-            .collect()
-    }
-
     /// Why calls are missing, if any are.
     pub fn unfinished(&self) -> Option<UnfinishedFile> {
         let missing = self.references.missing.as_ref()?;
@@ -259,7 +225,7 @@ fn line_around(source: &str, byte: usize) -> String {
 }
 
 /// Whether a text has a name that is not part of a longer one.
-pub(super) fn holds_word(text: &[u8], name: &str) -> bool {
+fn holds_word(text: &[u8], name: &str) -> bool {
     let is_word_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let goes_on = |inside: Option<&u8>, beside: Option<&u8>| {
         inside.is_some_and(is_word_part) && beside.is_some_and(is_word_part)

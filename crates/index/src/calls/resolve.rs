@@ -1,7 +1,9 @@
 //! Which definitions a call may mean, by names, scopes and imports alone.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use quarry_source::{Call, Import, Language, NameScope, UnitKind};
@@ -95,30 +97,56 @@ pub(crate) struct Site<'a> {
     pub unit_bytes: Range<usize>,
 }
 
-/// Where each word of a text is, ascending.
+/// Where words of a text are, ascending.
 #[derive(Default)]
-pub(crate) struct Words<'a>(std::cell::OnceCell<HashMap<&'a str, Vec<usize>>>);
+pub(crate) struct Words<'a> {
+    /// Those that were asked for.
+    known: RefCell<HashMap<&'a str, Rc<[usize]>>>,
+    /// All of them, once many were asked for.
+    all: OnceCell<HashMap<&'a str, Rc<[usize]>>>,
+}
+
+/// Words that are looked for one by one, before all of a text are found at once.
+const MAX_SINGLE_WORDS: usize = 24;
 
 impl<'a> Words<'a> {
     /// The starts of a word in `text`, which is always the same.
-    fn positions(&self, text: &'a str, word: &str) -> &[usize] {
-        let words = self.0.get_or_init(|| {
-            let mut words: HashMap<&str, Vec<usize>> = HashMap::new();
-            let mut start = None;
-            for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-                match (start, is_word_part(c)) {
-                    (None, true) => start = Some(at),
-                    (Some(begin), false) => {
-                        words.entry(&text[begin..at]).or_default().push(begin);
-                        start = None;
-                    }
-                    _ => {}
-                }
-            }
-            words
-        });
-        words.get(word).map(Vec::as_slice).unwrap_or_default()
+    fn positions(&self, text: &'a str, word: &'a str) -> Rc<[usize]> {
+        if let Some(all) = self.all.get() {
+            return all.get(word).cloned().unwrap_or_default();
+        }
+        let mut known = self.known.borrow_mut();
+        if known.len() < MAX_SINGLE_WORDS {
+            return known.entry(word).or_insert_with(|| positions_of(text, word)).clone();
+        }
+        let all = self.all.get_or_init(|| all_words(text));
+        all.get(word).cloned().unwrap_or_default()
     }
+}
+
+/// The starts of a word that is not part of a longer one.
+fn positions_of(text: &str, word: &str) -> Rc<[usize]> {
+    let is_whole = |at: &usize| {
+        !text[..*at].ends_with(is_word_part) && !text[at + word.len()..].starts_with(is_word_part)
+    };
+    memchr::memmem::find_iter(text.as_bytes(), word).filter(is_whole).collect()
+}
+
+/// The starts of all words of a text.
+fn all_words(text: &str) -> HashMap<&str, Rc<[usize]>> {
+    let mut words: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut start = None;
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        match (start, is_word_part(c)) {
+            (None, true) => start = Some(at),
+            (Some(begin), false) => {
+                words.entry(&text[begin..at]).or_default().push(begin);
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    words.into_iter().map(|(word, positions)| (word, positions.into())).collect()
 }
 
 /// What a call may mean.
@@ -155,7 +183,7 @@ pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
 
 /// Which of `candidates`, all definitions of the called name, a call means. None of them where it calls something outside
 /// of the tree, as far as can be said.
-pub(crate) fn resolve(call: &Call, site: &Site, candidates: &Candidates) -> Resolution {
+pub(crate) fn resolve<'s>(call: &'s Call, site: &Site<'s>, candidates: &Candidates) -> Resolution {
     let Some(family) = candidates.families.get(site.language.family()) else { return Resolution::default() };
     match &call.receiver {
         None => resolve_bare(&call.callee, site, &family.all),
@@ -229,7 +257,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
 }
 
 /// A call of a name that is looked up in something.
-fn resolve_member(receiver: &str, site: &Site, family: &Family) -> Resolution {
+fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
     let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
         let found = nearest(site, family.of_same_type(around), true);
@@ -439,7 +467,7 @@ impl Module {
 }
 
 /// The type of a variable, of those that have one of the methods, if one of them is declared beside its name.
-fn declared<'a>(variable: &str, site: &Site, family: &Family<'a>) -> Option<&'a str> {
+fn declared<'s, 'a>(variable: &'s str, site: &Site<'s>, family: &Family<'a>) -> Option<&'a str> {
     let text = site.text;
     let positions = site.words.positions(text, variable);
     let begin = positions.partition_point(|at| *at < site.unit_bytes.start);
@@ -451,7 +479,7 @@ fn declared<'a>(variable: &str, site: &Site, family: &Family<'a>) -> Option<&'a 
             &text[at + variable.len()..text.floor_char_boundary(at + variable.len() + MAX_DECLARATION_BYTES)];
         type_after(after, family).or_else(|| type_before(before, family))
     };
-    positions[begin..end].iter().chain(positions).find_map(owner)
+    positions[begin..end].iter().chain(&*positions).find_map(owner)
 }
 
 /// Bytes beside a variable in which its type is looked for.

@@ -8,8 +8,8 @@ use quarry_source::{Language, UnitKind};
 use quarry_walk::{FileFlags, ListedFile};
 
 use super::{
-    FILES_FILE, FileRecord, HASHES_FILE, N_FIELDS, PartSize, STRINGS_FILE, TableSize, Text, UNITS_FILE,
-    UnitRecord, kind_number,
+    CALLS_FILE, CallBytes, FILES_FILE, FileRecord, HASHES_FILE, N_FIELDS, PartSize, STRINGS_FILE, TableSize,
+    Text, UNITS_FILE, UnitRecord, kind_number,
 };
 use crate::Error;
 use crate::lexical::has_terms;
@@ -46,6 +46,7 @@ pub(crate) struct PartBuilder {
     pub hashes: Vec<u128>,
     pub(super) tokens: PartTokensBuilder,
     pub(super) strings: Vec<u8>,
+    pub(super) calls: Vec<u8>,
     /// The stored names of languages.
     languages: HashMap<Language, Text>,
 }
@@ -112,9 +113,11 @@ impl PartBuilder {
         language: Language,
         flags: FileFlags,
         (hash, text_bytes): (u64, usize),
+        calls: &[u8],
     ) -> Result<(), Error> {
         let (path, language) = (self.push_text(&file.path)?, self.push_language(language)?);
         let text_bytes = if file.language.is_notebook() { text_bytes as u64 } else { file.stamp.bytes };
+        let calls = self.push_calls(calls)?;
         let record = FileRecord {
             bytes: file.stamp.bytes,
             modified_ns: file.stamp.modified_ns,
@@ -125,6 +128,7 @@ impl PartBuilder {
             language,
             flags: flags.bits(),
             text_bytes: u32::try_from(text_bytes).unwrap_or(u32::MAX),
+            calls,
             n_terms: [0; N_FIELDS],
             n_texts: [0; N_FIELDS],
         };
@@ -159,7 +163,7 @@ impl PartBuilder {
         self.tokens.push(unit.tokens)
     }
 
-    /// Writes the strings, hashes and tokens into the part's directory, and records all files in it.
+    /// Writes the strings, hashes, tokens and calls into the part's directory, and records all files in it.
     ///
     /// # Errors
     /// When the directory cannot be written.
@@ -167,10 +171,12 @@ impl PartBuilder {
         Column::write(directory, STRINGS_FILE, &self.strings)?;
         Column::write(directory, HASHES_FILE, &self.hashes)?;
         self.tokens.write(directory)?;
+        Column::write(directory, CALLS_FILE, &self.calls)?;
         Ok(PartSize {
             name,
             units: self.hashes.len(),
             string_bytes: self.strings.len(),
+            call_bytes: self.calls.len(),
             tokens: self.tokens.len(),
             source_bytes: self.files.iter().map(|(file, _)| u64::from(file.text_bytes)).sum(),
             files: StoredFile::all(directory)?,
@@ -185,6 +191,13 @@ impl PartBuilder {
         let text = self.push_text(language.name())?;
         self.languages.insert(language, text);
         Ok(text)
+    }
+
+    fn push_calls(&mut self, calls: &[u8]) -> Result<CallBytes, Error> {
+        let start = u32::try_from(self.calls.len()).map_err(|_| Error::TooLarge)?;
+        let length = u32::try_from(calls.len()).map_err(|_| Error::TooLarge)?;
+        self.calls.extend_from_slice(calls);
+        Ok(CallBytes { start, length })
     }
 
     fn push_text(&mut self, text: &str) -> Result<Text, Error> {

@@ -60,47 +60,6 @@ fn long_chains_are_read_to_their_end() {
     }
 }
 
-/// What is left out may be all that a class has, or stand in broken code.
-#[test]
-fn what_is_not_parsed_changes_no_other_call() {
-    for (language, source, removed) in [
-        (
-            "python",
-            "class A:\n    def f(self):\n        return g(1) + g(2)\n\n\nclass B:\n    x = g(3)\n",
-            "def f(self):\n        return g(1) + g(2)",
-        ),
-        (
-            "javascript",
-            "const a = {\n  f() { return [g(1), g(2)]; },\n  h() { return g(3); },\n};\n",
-            "f() { return [g(1), g(2)]; }",
-        ),
-        (
-            "javascript",
-            "if (x) {\n  function f() { return [g(1), g(2)]; }\n  g(3;\n}\ng(4);\n",
-            "function f() { return [g(1), g(2)]; }",
-        ),
-        (
-            "go",
-            "package a\n\nfunc f() { g(1); g(2); g(1); g(2) }\n\nfunc h() { g(3) }\n",
-            "func f() { g(1); g(2); g(1); g(2) }",
-        ),
-    ] {
-        let language_of_file = language_named(language).unwrap();
-        let at = source.find(removed).unwrap();
-        let removed = at..at + removed.len();
-        let text = SourceText::read("a".as_ref(), source.into()).unwrap();
-        let whole = 0..source.len();
-        let mut all = text.references(language_of_file, std::slice::from_ref(&whole), &[]).calls;
-        let mut rest = text
-            .references(language_of_file, std::slice::from_ref(&whole), std::slice::from_ref(&removed))
-            .calls;
-        all.retain(|call| !removed.contains(&call.byte));
-        rest.retain(|call| !removed.contains(&call.byte));
-        assert!(!all.is_empty(), "{language}");
-        assert_eq!(rest, all, "{language}");
-    }
-}
-
 #[test]
 fn what_is_missing_is_said() {
     let javascript = language_named("javascript").unwrap();

@@ -1,0 +1,83 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::rules::last_part;
+use crate::{Filter, Index, OpenOptions, UserDirectories};
+
+/// The files below a directory, in order.
+pub(super) fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}
+
+/// The directories of files in all languages.
+pub(super) fn fixtures() -> [PathBuf; 2] {
+    let tests = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../source/tests"));
+    ["fixtures", "references"].map(|directory| tests.join(directory))
+}
+
+fn index_of(directory: &Path) -> Index {
+    let options = OpenOptions {
+        user: UserDirectories::below(&directory.join("user")),
+        ..OpenOptions::default()
+    };
+    Index::open_or_build(&directory.join("tree"), &options, None, &|_| {}).unwrap().index
+}
+
+/// The same index, as if all files had changed since it was made.
+fn as_if_changed(mut index: Index) -> Index {
+    let mut files = index.table.files.to_vec();
+    files.iter_mut().for_each(|file| file.hash = 0);
+    index.table.files = files.into();
+    index
+}
+
+#[test]
+fn what_is_stored_is_what_is_in_the_files() {
+    let directory = tempfile::tempdir().unwrap();
+    for fixtures in fixtures() {
+        let below = directory.path().join("tree").join(fixtures.file_name().unwrap());
+        fs::create_dir_all(&below).unwrap();
+        for file in files_below(&fixtures) {
+            fs::copy(&file, below.join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    let stored = index_of(directory.path());
+    let parsed = as_if_changed(index_of(directory.path()));
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for hit in stored.units(&Filter::default()).filter(|hit| crate::rules::is_definition(hit.kind)) {
+        names.insert(last_part(&hit.name).to_owned());
+        let callees = stored.callees(&hit).unwrap();
+        assert_eq!(callees, parsed.callees(&hit).unwrap(), "{}:{}", hit.path, hit.start_line);
+        names.extend(callees.found.into_iter().map(|callee| last_part(&callee.name).to_owned()));
+    }
+    let mut n_found = 0;
+    for name in names {
+        let definitions = stored.definitions_of(&name, &Filter::default());
+        let of = |index: &Index| index.callers(&name, &definitions, &Filter::default()).unwrap();
+        let found = of(&stored);
+        n_found += found.found.len();
+        assert_eq!(format!("{found:?}"), format!("{:?}", of(&parsed)), "{name}");
+    }
+    assert!(n_found > 300, "{n_found}");
+}
+
+#[test]
+fn a_file_that_changed_since_then_is_read_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tree/a.py");
+    fs::create_dir(directory.path().join("tree")).unwrap();
+    fs::write(&path, "def f():\n    pass\n\n\ndef g():\n    f()\n").unwrap();
+    let index = index_of(directory.path());
+    let lines = || {
+        let sites = index.callers("f", &index.definitions_of("f", &Filter::default()), &Filter::default());
+        sites.unwrap().found.into_iter().map(|site| site.line).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(), [6]);
+    fs::write(&path, "def f():\n    pass\n\n\ndef g():\n    pass\n    f()\n    f()\n").unwrap();
+    assert_eq!(lines(), [7, 8]);
+}

@@ -237,7 +237,8 @@ fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references:
         |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type);
     let code = code_of(source, block);
     let references = with_references.then_some(&mut block.references);
-    block.has_units = parse::read_file(block.language, &code, limits, references).units.iter().any(is_definition);
+    block.has_units =
+        parse::read_file(block.language, &code, limits, references).units.iter().any(is_definition);
 }
 
 /// Whether a unit may also have lines that are not code.

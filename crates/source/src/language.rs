@@ -10,6 +10,8 @@ use std::sync::{LazyLock, OnceLock};
 use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
+#[cfg(test)]
+use crate::pattern::PatternError;
 use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules};
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
@@ -214,6 +216,14 @@ impl Language {
             ReferenceRules::compile(&self.0.file, &grammar.into())
                 .unwrap_or_else(|error| broken_rules(&error))
         })
+    }
+
+    /// Its rules for calls and imports, all of them as a query.
+    #[cfg(test)]
+    pub(crate) fn reference_query(self, grammar: LanguageFn) -> ReferenceRules {
+        let unknown = |_: &str, _: &_, _: &mut _| Err(PatternError::Unknown);
+        ReferenceRules::compile_by(unknown, &self.0.file, &grammar.into())
+            .unwrap_or_else(|error| broken_rules(&error))
     }
 
     /// Its rules for checks, compiled for `grammar` once for all threads.

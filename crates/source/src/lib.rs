@@ -42,6 +42,7 @@ mod magic;
 mod markdown;
 mod notebook;
 mod parse;
+mod pattern;
 mod reference;
 mod rules;
 mod shape;

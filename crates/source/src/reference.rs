@@ -9,6 +9,7 @@ use tree_sitter::{Node, QueryCursor, QueryCursorOptions, QueryCursorState, Strea
 use crate::language::Language;
 use crate::line::{Lines, line_number};
 use crate::local::{Names, Role};
+use crate::pattern::Matcher;
 use crate::rules::{ReferenceCapture, ReferenceRules};
 use crate::unit::{Call, Diagnostic, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
 
@@ -39,22 +40,29 @@ pub(crate) fn find_references(
     };
     let mut query_cursor = QueryCursor::new();
     query_cursor.set_max_start_depth(Some(0));
+    let mut matcher = Matcher::new(tree.walk());
+    let is_over = || start.elapsed() > time;
     let mut stopped_at = None;
     let mut n_visited = 0;
     let mut cursor = tree.walk();
     'walk: loop {
         let node = cursor.node();
         n_visited += 1;
-        if n_visited % NODES_PER_LOOK == 0 && start.elapsed() > time {
+        let is_whole = match rules.patterns_at(node.kind_id()) {
+            _ if n_visited % NODES_PER_LOOK == 0 && is_over() => false,
+            None => true,
+            Some(patterns) => {
+                let mut of_patterns = patterns
+                    .known
+                    .iter()
+                    .map(|pattern| finder.match_pattern(*pattern, node, &mut matcher, &is_over));
+                of_patterns.all(|is_whole| is_whole)
+                    && (!patterns.has_query || finder.match_query(node, &mut query_cursor, is_over))
+            }
+        };
+        if !is_whole {
             stopped_at = Some(node.start_byte());
             break;
-        }
-        if rules.may_match(node.kind_id()) {
-            let is_whole = finder.match_node(node, &mut query_cursor, || start.elapsed() > time);
-            if !is_whole {
-                stopped_at = Some(node.start_byte());
-                break;
-            }
         }
         if cursor.goto_first_child() {
             continue;
@@ -127,41 +135,69 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Takes the matches at one node; returns whether these were all, as they are unless `is_over` says that time is up.
-    fn match_node(&mut self, node: Node, query_cursor: &mut QueryCursor, is_over: impl Fn() -> bool) -> bool {
+    /// Takes the matches of a pattern at one node; returns whether these were all, as they are unless `is_over` says that
+    /// time is up.
+    fn match_pattern<'tree>(
+        &mut self,
+        pattern: usize,
+        node: Node<'tree>,
+        matcher: &mut Matcher<'tree>,
+        is_over: &dyn Fn() -> bool,
+    ) -> bool {
+        let (rules, source) = (self.rules, self.lines.source());
+        let pattern = &rules.patterns[pattern];
+        matcher.match_at(pattern, node, source, is_over, &mut |captures| {
+            let meaning = |capture: u32| rules.captures[capture as usize];
+            self.take_match(captures.iter().map(|(capture, node)| (meaning(*capture), node.byte_range())));
+        })
+    }
+
+    /// The same of the patterns that only a query knows.
+    fn match_query(
+        &mut self,
+        node: Node,
+        query_cursor: &mut QueryCursor,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
+        let rules = self.rules;
+        let Some(query) = &rules.query else { return true };
         let mut is_whole = true;
         let mut watch = |_: &QueryCursorState| {
             is_whole = !is_over();
             if is_whole { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let options = QueryCursorOptions::new().progress_callback(&mut watch);
-        let mut matches =
-            query_cursor.matches_with_options(&self.rules.query, node, self.lines.source(), options);
+        let mut matches = query_cursor.matches_with_options(query, node, self.lines.source(), options);
         while let Some(query_match) = matches.next() {
-            let mut captured = Captured::default();
-            for capture in query_match.captures() {
-                let Some(meaning) = self.rules.captures[capture.index as usize] else { continue };
-                let bytes = capture.node.byte_range();
-                match meaning {
-                    ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
-                    ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
-                    ReferenceCapture::Import => widen(&mut captured.import, bytes),
-                    ReferenceCapture::Group => widen(&mut captured.group, bytes),
-                    ReferenceCapture::Module => widen(&mut captured.module, bytes),
-                    ReferenceCapture::Name => widen(&mut captured.name, bytes),
-                    ReferenceCapture::Default => widen(&mut captured.default, bytes),
-                    ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
-                    ReferenceCapture::Excluded => self.excluded.push(bytes),
-                    ReferenceCapture::Bare => self.names.add(Role::Bare, bytes),
-                    ReferenceCapture::Local => self.names.add(Role::Local, bytes),
-                    ReferenceCapture::Frame => self.names.add(Role::Frame, bytes),
-                    ReferenceCapture::Block => self.names.add(Role::Block, bytes),
-                }
-            }
-            self.take(captured);
+            let captures = query_match.captures().iter();
+            let meaning = |index: u32| rules.query_captures[index as usize];
+            self.take_match(captures.map(|capture| (meaning(capture.index), capture.node.byte_range())));
         }
         drop(matches);
         is_whole
+    }
+
+    fn take_match(&mut self, captures: impl Iterator<Item = (Option<ReferenceCapture>, Range<usize>)>) {
+        let mut captured = Captured::default();
+        for (meaning, bytes) in captures {
+            let Some(meaning) = meaning else { continue };
+            match meaning {
+                ReferenceCapture::Callee => widen(&mut captured.callee, bytes),
+                ReferenceCapture::Receiver => widen(&mut captured.receiver, bytes),
+                ReferenceCapture::Import => widen(&mut captured.import, bytes),
+                ReferenceCapture::Group => widen(&mut captured.group, bytes),
+                ReferenceCapture::Module => widen(&mut captured.module, bytes),
+                ReferenceCapture::Name => widen(&mut captured.name, bytes),
+                ReferenceCapture::Default => widen(&mut captured.default, bytes),
+                ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
+                ReferenceCapture::Excluded => self.excluded.push(bytes),
+                ReferenceCapture::Bare => self.names.add(Role::Bare, bytes),
+                ReferenceCapture::Local => self.names.add(Role::Local, bytes),
+                ReferenceCapture::Frame => self.names.add(Role::Frame, bytes),
+                ReferenceCapture::Block => self.names.add(Role::Block, bytes),
+            }
+        }
+        self.take(captured);
     }
 
     fn finish(mut self) -> References {
@@ -274,4 +310,55 @@ fn text(lines: &Lines, bytes: Range<usize>) -> String {
         }
     }
     line
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use tree_sitter::Parser;
+
+    use super::*;
+    use crate::language::{Reader, language_for, languages};
+
+    fn files_below(directory: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+    }
+
+    /// What patterns find is what queries of them find.
+    #[test]
+    fn patterns_match_as_queries_do() {
+        let mut n_calls = 0;
+        let tests = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests"));
+        let mut directories = ["fixtures", "references"].map(|directory| tests.join(directory)).to_vec();
+        directories.extend(std::env::var_os("MORE_FILES").map(PathBuf::from));
+        let files: Vec<PathBuf> = directories.iter().flat_map(|directory| files_below(directory)).collect();
+        for language in languages() {
+            let Reader::Syntax(grammar) = language.reader() else { continue };
+            let by_query = language.reference_query(grammar);
+            let mut parser = Parser::new();
+            parser.set_language(&grammar.into()).unwrap();
+            for path in &files {
+                if language_for(path, b"") != Some(language) {
+                    continue;
+                }
+                let source = fs::read(path).unwrap();
+                let tree = parser.parse(&source, None).unwrap();
+                let find = |rules: &ReferenceRules| {
+                    find_references(&tree, language, rules, &Lines::new(&source), Duration::from_secs(60))
+                };
+                let found = find(language.reference_rules(grammar));
+                n_calls += found.calls.len();
+                let expected = find(&by_query);
+                for (call, other) in found.calls.iter().zip(&expected.calls) {
+                    assert_eq!(call, other, "{}", path.display());
+                }
+                assert_eq!(found, expected, "{}", path.display());
+            }
+        }
+        assert!(n_calls > 500, "{n_calls}");
+    }
 }

@@ -5,6 +5,8 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error as UnknownVariant;
 use tree_sitter::Query;
 
+use crate::pattern::{self, Pattern, PatternError};
+
 /// The purpose of a language, so that searches can leave some out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -317,52 +319,106 @@ fn compile<Capture: for<'de> Deserialize<'de>>(
 ) -> Result<(Query, Vec<Option<Capture>>), RuleError> {
     let query = Query::new(grammar, patterns)
         .map_err(|source| RuleError::Query { language: file.name.clone(), source })?;
-    let meaning = |name: &&str| match name.starts_with('_') {
+    let captures = meanings(file, query.capture_names().iter().copied())?;
+    Ok((query, captures))
+}
+
+fn meanings<'a, Capture: for<'de> Deserialize<'de>>(
+    file: &RuleFile,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Option<Capture>>, RuleError> {
+    let meaning = |name: &str| match name.starts_with('_') {
         true => Ok(None),
-        false => Capture::deserialize((*name).into_deserializer()).map(Some).map_err(|_: UnknownVariant| {
-            RuleError::UnknownCapture { language: file.name.clone(), capture: (*name).to_owned() }
+        false => Capture::deserialize(name.into_deserializer()).map(Some).map_err(|_: UnknownVariant| {
+            RuleError::UnknownCapture { language: file.name.clone(), capture: name.to_owned() }
         }),
     };
-    let captures = query.capture_names().iter().map(meaning).collect::<Result<_, _>>()?;
-    Ok((query, captures))
+    names.map(meaning).collect()
 }
 
 /// The `references` of a rule file, compiled for one grammar.
 pub(crate) struct ReferenceRules {
-    pub(crate) query: Query,
-    /// By index of capture in `query`, see [`compile`].
+    pub(crate) patterns: Vec<Pattern>,
+    /// By number of capture in `patterns`, see [`compile`].
     pub(crate) captures: Vec<Option<ReferenceCapture>>,
+    /// The patterns that only tree-sitter knows, if there are any.
+    pub(crate) query: Option<Query>,
+    /// By index of capture in `query`.
+    pub(crate) query_captures: Vec<Option<ReferenceCapture>>,
     /// Separator between the module of a group and those in it.
     pub(crate) separator: String,
-    /// By id of node kind, whether a pattern may match there.
-    roots: Vec<bool>,
+    /// By id of node kind.
+    roots: Vec<Option<PatternsAt>>,
+}
+
+/// Which patterns may match at a kind of node.
+#[derive(Default, Clone)]
+pub(crate) struct PatternsAt {
+    /// Numbers of patterns.
+    pub(crate) known: Vec<usize>,
+    /// Whether some of the query may.
+    pub(crate) has_query: bool,
 }
 
 impl ReferenceRules {
     pub(crate) fn compile(file: &RuleFile, grammar: &tree_sitter::Language) -> Result<Self, RuleError> {
-        let (query, captures) = compile(file, grammar, &file.references)?;
-        let separator = file.name_separators.first().cloned().unwrap_or_else(|| ".".to_owned());
+        Self::compile_by(pattern::parse, file, grammar)
+    }
+
+    /// Compiles the patterns that `parse` does not know as a query.
+    pub(crate) fn compile_by(
+        parse: fn(&str, &tree_sitter::Language, &mut Vec<String>) -> Result<Vec<Pattern>, PatternError>,
+        file: &RuleFile,
+        grammar: &tree_sitter::Language,
+    ) -> Result<Self, RuleError> {
         let language = || file.name.clone();
-        let mut roots = vec![false; grammar.node_kind_count()];
-        for index in 0..query.pattern_count() {
-            let pattern =
-                &file.references[query.start_byte_for_pattern(index)..query.end_byte_for_pattern(index)];
-            let unrooted = || RuleError::UnrootedPattern { language: language(), pattern: pattern.into() };
-            for kind in root_kinds(pattern).ok_or_else(unrooted)? {
-                match grammar.id_for_node_kind(kind, true) {
-                    0 => return Err(RuleError::UnknownKind { language: language(), kind: kind.into() }),
-                    // No node is of such a kind.
-                    id if grammar.node_kind_is_supertype(id) => return Err(unrooted()),
-                    id => roots[usize::from(id)] = true,
+        let mut roots: Vec<Option<PatternsAt>> = vec![None; grammar.node_kind_count()];
+        let (mut patterns, mut names, mut for_query) = (Vec::new(), Vec::new(), String::new());
+        for text in pattern::split(&file.references) {
+            let unrooted = || RuleError::UnrootedPattern { language: language(), pattern: text.into() };
+            match parse(text, grammar, &mut names) {
+                Ok(alternatives) => {
+                    for alternative in alternatives {
+                        let kinds = alternative.roots().ok_or_else(unrooted)?;
+                        for kind in kinds {
+                            roots[usize::from(*kind)].get_or_insert_default().known.push(patterns.len());
+                        }
+                        patterns.push(alternative);
+                    }
+                }
+                Err(PatternError::UnknownKind(kind)) => {
+                    return Err(RuleError::UnknownKind { language: language(), kind });
+                }
+                Err(PatternError::Unknown) => {
+                    for kind in root_kinds(text.trim_end()).ok_or_else(unrooted)? {
+                        match grammar.id_for_node_kind(kind, true) {
+                            0 => {
+                                return Err(RuleError::UnknownKind {
+                                    language: language(),
+                                    kind: kind.into(),
+                                });
+                            }
+                            // No node is of such a kind.
+                            id if grammar.node_kind_is_supertype(id) => return Err(unrooted()),
+                            id => roots[usize::from(id)].get_or_insert_default().has_query = true,
+                        }
+                    }
+                    for_query.push_str(text);
                 }
             }
         }
-        Ok(Self { query, captures, separator, roots })
+        let (query, query_captures) = match for_query.is_empty() {
+            true => (None, Vec::new()),
+            false => compile(file, grammar, &for_query).map(|(query, captures)| (Some(query), captures))?,
+        };
+        let captures = meanings(file, names.iter().map(String::as_str))?;
+        let separator = file.name_separators.first().cloned().unwrap_or_else(|| ".".to_owned());
+        Ok(Self { patterns, captures, query, query_captures, separator, roots })
     }
 
-    /// Whether a pattern may match at a node of this kind.
-    pub(crate) fn may_match(&self, kind_id: u16) -> bool {
-        self.roots.get(usize::from(kind_id)).copied().unwrap_or_default()
+    /// Which patterns may match at a node of this kind, if any.
+    pub(crate) fn patterns_at(&self, kind_id: u16) -> Option<&PatternsAt> {
+        self.roots.get(usize::from(kind_id))?.as_ref()
     }
 }
 

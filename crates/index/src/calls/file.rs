@@ -83,8 +83,9 @@ impl Index {
                 let aliases: BTreeSet<String> = renamed.filter_map(|name| name.alias.clone()).collect();
                 stored.with_calls(text, |callee, _| names.contains(callee) || aliases.contains(callee))
             }
-            Asked::Units(units) => stored
-                .with_calls(text, |_, byte| self.unit_around(row, byte).is_some_and(|unit| units.contains(&unit))),
+            Asked::Units(units) => stored.with_calls(text, |_, byte| {
+                self.unit_around(row, byte).is_some_and(|unit| units.contains(&unit))
+            }),
         }
     }
 

@@ -4,7 +4,9 @@
 //! to six bytes. Only what is written otherwise there, such as a receiver on several lines, is stored as text, without what
 //! it begins with in common with the one before.
 
-use quarry_source::{Call, Diagnostic, Import, ImportedName, Language, References, SourceText, language_named};
+use quarry_source::{
+    Call, Diagnostic, Import, ImportedName, Language, References, SourceText, language_named,
+};
 
 /// How the receiver of a call is stored: not at all, as the bytes before the call, or as text.
 const RECEIVERS: u8 = 0b11;
@@ -131,7 +133,11 @@ impl<'a> StoredReferences<'a> {
     }
 
     /// All of it, and of the calls those whose callee and byte `is_wanted`; none if it is damaged, or of another text.
-    pub fn with_calls(self, text: &SourceText, is_wanted: impl Fn(&str, usize) -> bool) -> Option<References> {
+    pub fn with_calls(
+        self,
+        text: &SourceText,
+        is_wanted: impl Fn(&str, usize) -> bool,
+    ) -> Option<References> {
         let Self { missing, imports, languages, calls: mut reader } = self;
         let bytes = text.bytes();
         let mut calls = Vec::new();
@@ -287,7 +293,10 @@ mod tests {
         for (path, content) in [
             ("a.py", &b"x\xff.f(\xff.g(), y\xc3\xa9.h())\n"[..]),
             ("a.js", b"a\n  .b(1)\n  .c(2)\n  .d\n  /* far away from it, further */ .e()\n"),
-            ("a.js", b"\xef\xbb\xbff()\nimport * as b from 'c'; import d, { e as g } from \"h\"; b['f'](); g()\n"),
+            (
+                "a.js",
+                b"\xef\xbb\xbff()\nimport * as b from 'c'; import d, { e as g } from \"h\"; b['f'](); g()\n",
+            ),
             ("a.py", b"f()\r\ng()\r\nfrom .. import a as b, c\n"),
             ("a.html", b"<p>\n<script>\nf(a.b())\n</script>\n<script lang=ts>g<A>()</script>\n"),
             ("a.md", b"> ```js\n> a\n>   .f()\n> ```\n```python\ng()\n```\n"),

@@ -21,10 +21,8 @@ pub(super) fn fixtures() -> [PathBuf; 2] {
 }
 
 fn index_of(directory: &Path) -> Index {
-    let options = OpenOptions {
-        user: UserDirectories::below(&directory.join("user")),
-        ..OpenOptions::default()
-    };
+    let options =
+        OpenOptions { user: UserDirectories::below(&directory.join("user")), ..OpenOptions::default() };
     Index::open_or_build(&directory.join("tree"), &options, None, &|_| {}).unwrap().index
 }
 

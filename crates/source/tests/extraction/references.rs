@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use quarry_source::{ImportedName, Language, Limits, SourceText, extract_with_references, language_named};
+use quarry_source::{ImportedName, Language, Limits, extract_with_references, language_named};
 
 use crate::fixtures::check_fixtures;
 

@@ -1,7 +1,7 @@
 //! How much does extraction cost beside parsing?
 //!
-//! Compares `extract` with tree-sitter's parser alone, on the same bytes with the same grammars, one thread:
-//! `cargo bench -p quarry-source --bench extract` on the fixtures, each repeated to about 256 KiB, or
+//! Compares `extract` and `extract_with_references` with tree-sitter's parser alone, on the same bytes with the same
+//! grammars, one thread: `cargo bench -p quarry-source --bench extract` on the fixtures, each repeated to about 256 KiB, or
 //! `... -- PATH...` on the files in those directories. Prints the best of several passes over all files of a language.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use quarry_source::{Language, extract, language_for};
+use quarry_source::{Language, Limits, extract, extract_with_references, language_for};
 use tree_sitter::Parser;
 
 const FIXTURE_BYTES: usize = 256 << 10;
@@ -47,8 +47,8 @@ fn main() -> std::io::Result<()> {
         }
     }
     println!(
-        "{:<12} {:>6} {:>8} {:>12} {:>14} {:>9}",
-        "language", "files", "MB", "parse MB/s", "extract MB/s", "overhead"
+        "{:<12} {:>6} {:>8} {:>12} {:>14} {:>9} {:>16} {:>9}",
+        "language", "files", "MB", "parse MB/s", "extract MB/s", "overhead", "with calls MB/s", "more"
     );
     for (name, (language, texts, bytes)) in texts {
         let Some(grammar) = language.grammar() else { continue };
@@ -58,30 +58,36 @@ fn main() -> std::io::Result<()> {
         }
         let parse = || texts.iter().for_each(|text| drop(black_box(parser.parse(text, None))));
         let extract = || texts.iter().for_each(|text| drop(black_box(extract(language, text))));
-        let (parse, extract) = best_of(parse, extract);
+        let limits = Limits::default();
+        let with_calls = || {
+            texts.iter().for_each(|text| drop(black_box(extract_with_references(language, text, &limits))))
+        };
+        let [parse, extract, with_calls] = best_of([&parse, &extract, &with_calls]);
+        let more = |time: Duration, than: Duration| 100.0 * (time.as_secs_f64() / than.as_secs_f64() - 1.0);
         let speed = |time: Duration| bytes as f64 / 1e6 / time.as_secs_f64();
         println!(
-            "{name:<12} {:>6} {:>8.2} {:>12.2} {:>14.2} {:>8.1}%",
+            "{name:<12} {:>6} {:>8.2} {:>12.2} {:>14.2} {:>8.1}% {:>16.2} {:>8.1}%",
             texts.len(),
             bytes as f64 / 1e6,
             speed(parse),
             speed(extract),
-            100.0 * (extract.as_secs_f64() / parse.as_secs_f64() - 1.0),
+            more(extract, parse),
+            speed(with_calls),
+            more(with_calls, extract),
         );
     }
     Ok(())
 }
 
 /// Shortest time of each, run in turns so that both meet the same disturbances.
-fn best_of(mut first: impl FnMut(), mut second: impl FnMut()) -> (Duration, Duration) {
-    let time = |work: &mut dyn FnMut()| {
-        let start = Instant::now();
-        work();
-        start.elapsed()
-    };
-    let mut best = (Duration::MAX, Duration::MAX);
+fn best_of<const N: usize>(works: [&dyn Fn(); N]) -> [Duration; N] {
+    let mut best = [Duration::MAX; N];
     for _ in 0..PASSES {
-        best = (best.0.min(time(&mut first)), best.1.min(time(&mut second)));
+        for (work, best) in works.iter().zip(&mut best) {
+            let start = Instant::now();
+            work();
+            *best = start.elapsed().min(*best);
+        }
     }
     best
 }

@@ -74,7 +74,7 @@ pub fn extract_within(language: Language, source: &[u8], limits: &Limits) -> Ext
     parse::extract(language, source, limits)
 }
 
-/// Like [`extract_within`], and also finds calls and imports, which costs about as much again as finding units.
+/// Like [`extract_within`], and also finds calls and imports, in the same syntax tree.
 ///
 /// Files without a syntax tree have none. Finding them may take [`Limits::parse_time`]; after that, a diagnostic says
 /// from which line on they are missing.

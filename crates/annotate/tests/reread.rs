@@ -25,6 +25,7 @@ fn age(fixture: &Fixture, change: impl FnOnce(&Connection)) {
     connection
         .execute_batch(
             "UPDATE judges SET version = 'earlier-' || judge; ALTER TABLE runs DROP COLUMN assertions; \
+             DROP TABLE adjudications; \
              PRAGMA user_version = 4",
         )
         .unwrap();

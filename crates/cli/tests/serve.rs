@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use fixture::{Fixture, check_error, stdout};
 use quarry_annotate::Ledger;
+use quarry_annotate::ledger::FormReply;
 
 /// Patience with a server, which a broken one would exhaust.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,21 +119,29 @@ fn field<'b>(body: &'b str, name: &str) -> Option<&'b str> {
 
 /// Annotators who answer at once, and the server that is killed between.
 const PEOPLE: [&str; 5] = ["ann", "bob", "cem", "dua", "eva"];
-const KILLS: usize = 3;
+const PAIRS: usize = 200;
+/// How many of them answer each pair.
+const OVERLAP: usize = 3;
+const KILLS: usize = 10;
 
 #[test]
 fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     let fixture = Fixture::new();
-    let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/judging/plan.toml");
-    let (plan, ledger) = (plan.to_str().unwrap().to_owned(), fixture.path("people.ledger"));
+    let pair = |n: usize| format!("{{\"query\": \"add {n}\", \"code\": \"def f(x):\\n    return x + {n}\", \"language\": \"python\"}}\n");
+    fixture.write("plan/pairs.jsonl", &(0..PAIRS).map(pair).collect::<String>());
+    let plan = "pairs = ['pairs.jsonl']\njudge = 'agents'\n[model]\nprovider = 'openai-compatible'\n\
+                base_url = 'http://localhost:9/v1'\nmodel = 'none'\n";
+    fixture.write("plan/plan.toml", plan);
+    let (plan, ledger) = (fixture.path("plan/plan.toml"), fixture.path("people.ledger"));
+    let plan = plan.to_str().unwrap().to_owned();
     let ledger_option = ledger.to_str().unwrap().to_owned();
     let form = fixture.path("form.csv");
     let export = ["judge", "people", "export", &plan, form.to_str().unwrap(), "--ledger", &ledger_option];
     assert!(fixture.run(&export).status.success());
-    // Three of the five answer each of the forty pairs.
+    let overlap = OVERLAP.to_string();
     let start = |listen: &str| {
         let mut arguments =
-            vec!["judge", "serve", &plan, "--ledger", &ledger_option, "--overlap", "3", "--listen", listen];
+            vec!["judge", "serve", &plan, "--ledger", &ledger_option, "--overlap", &overlap, "--listen", listen];
         PEOPLE.iter().for_each(|person| arguments.extend(["--annotator", person]));
         Running::start(&fixture, &arguments, PEOPLE.len() + 1)
     };
@@ -180,7 +188,7 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
                 scope.spawn(move || {
                     let start = Instant::now();
                     loop {
-                        assert!(start.elapsed() < PATIENCE * 2);
+                        assert!(start.elapsed() < PATIENCE * 5);
                         let Some((200, _, page)) = ask(address, "GET", "/", cookie, "") else {
                             thread::sleep(Duration::from_millis(20));
                             continue;
@@ -207,7 +215,7 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
         let server = &mut server;
         scope.spawn(move || {
             for kill in 1..=KILLS {
-                while said.lock().unwrap().len() < kill * 25 && !is_done.load(Ordering::SeqCst) {
+                while said.lock().unwrap().len() < kill * PAIRS * OVERLAP / (KILLS + 1) && !is_done.load(Ordering::SeqCst) {
                     thread::sleep(Duration::from_millis(2));
                 }
                 server.child.kill().unwrap();
@@ -223,16 +231,16 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     let replies = kept.replies_of(&form).unwrap();
     let said = said.into_inner().unwrap();
     let mut found = HashMap::new();
-    for (item, person, reply) in &replies {
+    for FormReply { item, person, said, .. } in &replies {
         let number = PEOPLE.iter().position(|known| known == person).unwrap();
         assert!(
-            found.insert((*item, number), reply.label.clone()).is_none(),
+            found.insert((*item, number), said.label.clone()).is_none(),
             "{person} {item} is there twice"
         );
     }
     assert_eq!(found, said, "what was acknowledged is what the ledger has");
-    let of_item = |item: i64| found.keys().filter(|(of, _)| *of == item).count();
-    assert!((1..=40).all(|item| of_item(item) >= 3), "{found:?}");
+    let of_item = |item: usize| found.keys().filter(|(of, _)| *of == item as i64).count();
+    assert!((1..=PAIRS).all(|item| of_item(item) >= OVERLAP), "{found:?}");
     let progress = ask(&address, "GET", "/progress", &organizer, "").unwrap().2;
-    assert!(progress.contains("40 of 40 items are finished"), "{progress}");
+    assert!(progress.contains(&format!("{PAIRS} of {PAIRS} items are finished")), "{progress}");
 }

@@ -69,6 +69,11 @@
   }
 
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.ctrlKey && event.target instanceof HTMLTextAreaElement) {
+      const run = event.target.form.querySelector("[data-run]");
+      if (run) run.click();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target;
     const writes = target instanceof HTMLElement && target.matches("input, textarea, select");

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use crate::pages::ProblemPage;
 use crate::problem::Problem;
 
 /// The shortest token that is accepted, in bytes.
@@ -19,7 +20,7 @@ const COOKIE: &str = "quarry_session";
 /// What a session's cookie is derived from the token with.
 const SESSION: &[u8] = b"quarry serve session 1";
 /// Paths that are answered without the token.
-const OPEN: [&str; 2] = ["/healthz", "/login"];
+const OPEN: [&str; 3] = ["/favicon.ico", "/healthz", "/login"];
 /// Where the files of the pages are, which hold nothing of a tree.
 pub(crate) const ASSETS: &str = "/assets/";
 
@@ -187,22 +188,18 @@ fn refusal(access: &Access, request: &Request) -> Option<Response> {
     let Some(host) = host.filter(|host| access.is_own_name(host)) else {
         let detail = "the Host header does not name this server; use its address or `localhost`, or start it with \
                       --host NAME";
-        return Some(Problem::new(StatusCode::FORBIDDEN, detail).into_response());
+        return Some(problem_for(headers, Problem::new(StatusCode::FORBIDDEN, detail)));
     };
     if !matches!(*request.method(), Method::GET | Method::HEAD) && !is_of_this_site(headers, host) {
         let detail =
             "the request comes from another site; send it from a page of this server, or without an Origin";
-        return Some(Problem::new(StatusCode::FORBIDDEN, detail).into_response());
+        return Some(problem_for(headers, Problem::new(StatusCode::FORBIDDEN, detail)));
     }
     let path = request.uri().path();
     if OPEN.contains(&path) || path.starts_with(ASSETS) || access.is_allowed(headers) {
         return None;
     }
-    let wants_page = headers
-        .get(header::ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_some_and(|accept| accept.contains("text/html"));
-    if wants_page && *request.method() == Method::GET {
+    if wants_page(headers) && *request.method() == Method::GET {
         let next = request.uri().path_and_query().map_or("/", |path| path.as_str());
         return Some(crate::pages::login(next, false).into_response());
     }
@@ -212,6 +209,17 @@ fn refusal(access: &Access, request: &Request) -> Option<Response> {
         .headers_mut()
         .insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer realm=\"quarry\""));
     Some(response)
+}
+
+/// Whether somebody looks at the answer, and no program.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// A problem, as whoever asks can read it.
+pub(crate) fn problem_for(headers: &HeaderMap, problem: Problem) -> Response {
+    if wants_page(headers) { ProblemPage::from(problem).into_response() } else { problem.into_response() }
 }
 
 /// Whether a request that changes something comes from a page of this server, or from no page at all.

@@ -127,6 +127,11 @@ fn text() -> Value {
     json!({ "type": "string", "minLength": 1 })
 }
 
+/// A text that counts as left out if it is empty, as forms send it.
+fn optional_text() -> Value {
+    json!({ "type": "string" })
+}
+
 fn texts() -> Value {
     json!({ "type": "array", "items": { "type": "string" } })
 }
@@ -140,7 +145,7 @@ fn switch() -> Value {
 }
 
 fn tree() -> Parameter {
-    ("tree", text(), false, "Name of the tree; the first one if left out.")
+    ("tree", optional_text(), false, "Name of the tree; the first one if left out or empty.")
 }
 
 /// The parameters that narrow and present results.
@@ -159,7 +164,7 @@ fn units() -> Vec<Parameter> {
             false,
             "Only files that match, in the syntax of .gitignore, or with ! all others; can be repeated.",
         ),
-        ("dir", text(), false, "Only files below this directory, relative to the tree."),
+        ("dir", optional_text(), false, "Only files below this directory, relative to the tree."),
         ("tree", texts(), false, "Only this tree, by its name; can be repeated."),
         ("no-generated", switch(), false, "No code that a program wrote."),
         ("no-vendored", switch(), false, "No copies of others' code."),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -72,11 +72,13 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/openapi.json", get(|| async { Json(openapi::description()) }))
         .route("/readyz", get(api::readyz))
         .route("/metrics", get(api::metrics))
-        .fallback(|| async {
-            Problem::not_found("there is nothing here; / searches, /api/v1/openapi.json describes the rest")
+        .fallback(|headers: HeaderMap| async move {
+            let detail = "there is nothing here; / searches, /api/v1/openapi.json describes the rest";
+            access::problem_for(&headers, Problem::not_found(detail))
         })
-        .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this can only be read: use GET")
+        .method_not_allowed_fallback(|headers: HeaderMap| async move {
+            let detail = "this can only be read: use GET";
+            access::problem_for(&headers, Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
         })
         .with_state(app.clone());
     guarded(routes, app.access, app.metrics)
@@ -86,6 +88,8 @@ pub(crate) fn router(app: App) -> Router {
 pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>) -> Router {
     routes
         .route(&format!("{ASSETS}{{name}}"), get(pages::asset))
+        // Browsers ask for it beside what is not a page, such as the text of a file.
+        .route("/favicon.ico", get(pages::icon))
         .route("/healthz", get(|| async { "ok\n" }))
         .layer(from_fn_with_state(access, access::check))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -129,13 +133,14 @@ fn agents(app: &App) -> Router<App> {
 async fn harden(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
-    let set = |headers: &mut axum::http::HeaderMap, name: HeaderName, value: &'static str| {
+    let set = |headers: &mut HeaderMap, name: HeaderName, value: &'static str| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     };
     set(headers, header::CONTENT_SECURITY_POLICY, CONTENT_POLICY);
     set(headers, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(headers, header::X_FRAME_OPTIONS, "DENY");
-    set(headers, header::REFERRER_POLICY, "no-referrer");
+    // Not `no-referrer`, with which browsers say of forms of this site that they come from nowhere (`Origin: null`).
+    set(headers, header::REFERRER_POLICY, "same-origin");
     set(headers, header::CACHE_CONTROL, "no-store");
     set(headers, HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     set(headers, HeaderName::from_static("cross-origin-resource-policy"), "same-origin");

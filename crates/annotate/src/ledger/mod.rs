@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quarry_files::create_private;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 
 use crate::error::AnnotateError;
 
@@ -34,7 +34,7 @@ pub use compare::{JudgeWork, OptionalWork, PairVotes};
 pub use counts::{Effort, JudgeCounts};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
-pub use people::{ComparableVerdict, NewReply, PairReply, PeopleLabels, PersonReply};
+pub use people::{ComparableVerdict, FormReply, NewReply, PairReply, PeopleLabels, PersonReply};
 pub use read::{FinishedRun, History, JudgedPair, ListedPair, Step, UnjudgedPair};
 pub(crate) use reread::{AdoptedPair, ChangedResult, StoredPair};
 pub use write::{Asked, CallBegin, CallEnd, EventKey, Writer};
@@ -43,22 +43,25 @@ pub use write::{Asked, CallBegin, CallEnd, EventKey, Writer};
 const APPLICATION: i32 = 0x514c_6564;
 
 /// The version of the schema.
-const VERSION: i32 = 5;
+const VERSION: i32 = 6;
 
 /// Statements that migrate a ledger from a version to the next, before anything is added. Existing values do not
 /// change.
-const UPGRADES: [(i32, &str); 1] = [
+const UPGRADES: [(i32, &str); 2] = [
     // Which assertions of a program were evaluated.
     (4, "ALTER TABLE runs ADD COLUMN assertions TEXT"),
+    // What was decided where people disagree.
+    (5, ADJUDICATIONS),
 ];
 
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
 const SCHEMA: &str = include_str!("schema.sql");
+const ADJUDICATIONS: &str = include_str!("adjudications.sql");
 
 /// The tables that only grow.
-const APPEND_ONLY: [&str; 21] = [
+const APPEND_ONLY: [&str; 22] = [
     "identity",
     "starts",
     "judges",
@@ -76,6 +79,7 @@ const APPEND_ONLY: [&str; 21] = [
     "items",
     "people",
     "replies",
+    "adjudications",
     "batches",
     "batch_calls",
     "batch_numbers",
@@ -204,9 +208,23 @@ fn upgrade(path: &Path) -> Result<(), AnnotateError> {
         transaction.execute_batch(change).map_err(failed)?;
     }
     if UPGRADES.iter().any(|(from, _)| *from == version) {
+        forbid_changes(&transaction).map_err(failed)?;
         transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
     }
     transaction.commit().map_err(failed)
+}
+
+/// Has SQLite refuse changes of the tables that only grow.
+fn forbid_changes(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    for table in APPEND_ONLY {
+        for action in ["UPDATE", "DELETE"] {
+            transaction.execute_batch(&format!(
+                "CREATE TRIGGER IF NOT EXISTS no_{action}_of_{table} BEFORE {action} ON {table} \
+                 BEGIN SELECT RAISE(ABORT, 'the evidence in a ledger is never changed'); END"
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// Creates a ledger if there is none, atomically.
@@ -222,15 +240,8 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
     }
     let transaction = connection.transaction().map_err(failed)?;
     transaction.execute_batch(SCHEMA).map_err(failed)?;
-    for table in APPEND_ONLY {
-        for action in ["UPDATE", "DELETE"] {
-            let trigger = format!(
-                "CREATE TRIGGER no_{action}_of_{table} BEFORE {action} ON {table} \
-                 BEGIN SELECT RAISE(ABORT, 'the evidence in a ledger is never changed'); END"
-            );
-            transaction.execute_batch(&trigger).map_err(failed)?;
-        }
-    }
+    transaction.execute_batch(ADJUDICATIONS).map_err(failed)?;
+    forbid_changes(&transaction).map_err(failed)?;
     transaction
         .execute_batch(
             "CREATE TRIGGER no_DELETE_of_pairs BEFORE DELETE ON pairs \

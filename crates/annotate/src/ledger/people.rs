@@ -117,6 +117,23 @@ pub struct PairReply {
     pub run: Option<Run>,
 }
 
+/// What somebody said of an item of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormReply {
+    /// The item's number.
+    pub item: i64,
+    /// Who said it.
+    pub person: String,
+    /// What was said.
+    pub said: Said,
+    /// What the test program came to.
+    pub result: Option<String>,
+    /// How long it took.
+    pub minutes: Option<f64>,
+    /// When, in seconds since 1970.
+    pub time: f64,
+}
+
 /// People's current labels: if a person labeled something several times by one guideline, with tests or without, in
 /// one form or in several, the last label counts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -223,6 +240,24 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Adds what was decided about an item that people answered differently.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub fn add_adjudication(&self, form: &str, item: i64, said: &Said) -> Result<(), AnnotateError> {
+        let (form, said) = (form.to_owned(), said.clone());
+        self.change(move |transaction| {
+            transaction.execute(
+                "INSERT INTO adjudications (form, item, label, comment, time) \
+                 VALUES ((SELECT form FROM forms WHERE name = ?1), ?2, ?3, ?4, ?5)",
+                params![form, item, said.label, said.comment, now()],
+            )?;
+            Ok(())
+        })
+    }
+}
+
 impl Ledger {
     /// The form with a name.
     ///
@@ -280,18 +315,38 @@ impl Ledger {
         })
     }
 
-    /// All replies ever given to the items of a form, oldest first: the item's number, the person, and the reply.
+    /// All replies ever given to the items of a form, oldest first.
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn replies_of(&self, form: &str) -> Result<Vec<(i64, String, Said)>, AnnotateError> {
+    pub fn replies_of(&self, form: &str) -> Result<Vec<FormReply>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(
-                "SELECT item, people.name, label, comment FROM replies JOIN forms USING (form) \
-                 JOIN people USING (person) WHERE forms.name = ?1 ORDER BY reply",
+                "SELECT item, people.name, label, comment, program, result, minutes, replies.time FROM replies \
+                 JOIN forms USING (form) JOIN people USING (person) LEFT JOIN runs USING (run) \
+                 WHERE forms.name = ?1 ORDER BY reply",
             )?;
             let rows = select.query_map([form], |row| {
-                Ok((row.get(0)?, row.get(1)?, Said { label: row.get(2)?, comment: row.get(3)? }))
+                let said = Said { label: row.get(2)?, comment: row.get(3)?, program: row.get(4)? };
+                let (item, person) = (row.get(0)?, row.get(1)?);
+                Ok(FormReply { item, person, said, result: row.get(5)?, minutes: row.get(6)?, time: row.get(7)? })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// What was decided last about the items of a form, by their numbers.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn adjudications(&self, form: &str) -> Result<HashMap<i64, Said>, AnnotateError> {
+        self.read(|connection| {
+            let mut select = connection.prepare_cached(
+                "SELECT item, label, comment FROM adjudications JOIN forms USING (form) WHERE forms.name = ?1 \
+                 ORDER BY adjudication",
+            )?;
+            let rows = select.query_map([form], |row| {
+                Ok((row.get(0)?, Said { label: row.get(1)?, comment: row.get(2)?, program: None }))
             })?;
             rows.collect()
         })

@@ -275,7 +275,9 @@ mod tests {
         for cell in ["", "perhaps", "10", "yes no"] {
             assert_eq!(guideline.value(cell), None, "{cell}");
         }
-        assert_eq!(guideline.expected(), "yes, no");
+        assert_eq!(guideline.expected(), "yes, no, cannot tell");
+        let unsure = guideline.value("?").unwrap();
+        assert_eq!((unsure.name(), unsure.exact, unsure.half), ("cannot tell", None, None));
     }
 
     #[test]

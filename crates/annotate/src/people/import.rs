@@ -145,7 +145,7 @@ pub fn import(
         let (form, item) = (&forms[form], &forms[form].items[item]);
         let run = match (&reply.program, &item.subject, &programs) {
             (Some(source), Subject::Pair(pair), Some(programs)) => {
-                Some(run(source, pair, programs.as_ref(), limits)?)
+                Some(run_program(source, pair, programs.as_ref(), limits)?)
             }
             _ => None,
         };
@@ -241,7 +241,16 @@ fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Opt
     NewCode { judge, query_id, query, code, language, round, model, prompt, request, status, person }
 }
 
-fn run(source: &str, pair: &Pair, programs: &dyn Programs, limits: &Limits) -> Result<Run, AnnotateError> {
+/// Runs a test program that somebody wrote for a pair, with the packages that it lacks.
+///
+/// # Errors
+/// When its language cannot be run here, or it could not be started.
+pub(super) fn run_program(
+    source: &str,
+    pair: &Pair,
+    programs: &dyn Programs,
+    limits: &Limits,
+) -> Result<Run, AnnotateError> {
     let Pair { language, code, .. } = pair;
     if let Some(problem) = programs.problem(Runner::named(language)?)? {
         let problem = format!("it is in {language}, and {problem}");

@@ -11,6 +11,7 @@ mod export;
 mod form;
 mod guideline;
 mod import;
+mod overview;
 mod sample;
 mod session;
 pub mod study;
@@ -21,4 +22,5 @@ pub use form::{Answers, FileFormat, Form, Generated, Item, Reply, Side, Subject}
 pub use guideline::{Guideline, ItemKind, Preferred, Value};
 pub use import::{ImportRequest, ImportSummary, import};
 pub use sample::{Candidate, Sampling};
-pub use session::{Kept, PersonProgress, Said, Session};
+pub use overview::{Dispute, FormAgreement, FormOverview, PersonProgress};
+pub use session::{Kept, Said, Session, Stage, TestDraft, TestSandbox, TestState};

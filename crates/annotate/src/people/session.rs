@@ -1,15 +1,25 @@
 //! Several people filling in a form at the same time, item by item.
 //!
 //! Every answer is in the ledger before the next item is shown. What is only in memory (who is looking at which item,
-//! and skipped items) may be lost: then an item is shown to another person, or again.
+//! skipped items, and test programs that were not submitted yet) may be lost: then an item is shown to another person,
+//! or again.
+//!
+//! A form with test programs asks twice: the answer before testing is stored under the same form without tests, so that
+//! the tables of annotators have both.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::form::{Form, Item, Reply};
+use quarry_sandbox::Limits;
+
+use super::form::{Form, Item, Reply, Subject};
+use super::import::run_program;
 use crate::error::AnnotateError;
-use crate::ledger::{NewReply, Writer};
+use crate::evidence::{Run, RunResult};
+use crate::language::Language;
+use crate::ledger::{FormReply, Ledger, NewReply, Writer};
+use crate::programs::Programs;
 
 /// How long an item is reserved for a person after it was shown.
 const LEASE: Duration = Duration::from_secs(15 * 60);
@@ -18,29 +28,94 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 pub struct Session {
     writer: Writer,
     form: Form,
+    /// The name of the same form without tests, if this one has test programs.
+    untested: Option<String>,
+    sandbox: Option<TestSandbox>,
     overlap: usize,
     state: Mutex<State>,
+}
+
+/// Where test programs of people run.
+pub struct TestSandbox {
+    /// The sandbox.
+    pub programs: Box<dyn Programs>,
+    /// The limits of each program.
+    pub limits: Limits,
 }
 
 #[derive(Default)]
 struct State {
     /// Each person's last answer to each item, by position.
     said: Vec<HashMap<String, Said>>,
+    /// Each person's answer before testing to each item, by position.
+    untested: Vec<HashMap<String, Said>>,
     /// The positions that each person has answered, without repetition, in this order.
-    answered: HashMap<String, Vec<usize>>,
+    answered: HashMap<String, Vec<(usize, Stage)>>,
     /// When each person was shown an item that they have not answered, by position.
     shown: Vec<HashMap<String, Instant>>,
     /// The positions that each person skipped, in this order.
     put_off: HashMap<String, Vec<usize>>,
+    /// Each person's last test program, with the position of its item.
+    tests: HashMap<String, (usize, TestDraft)>,
+}
+
+/// Which of the two answers to an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The answer before testing, in a form with test programs.
+    Untested,
+    /// The only answer, or the one after testing.
+    Final,
+}
+
+impl Stage {
+    /// The name in requests.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Untested => "untested",
+            Self::Final => "final",
+        }
+    }
+
+    /// The stage with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Untested, Self::Final].into_iter().find(|stage| stage.name() == name)
+    }
 }
 
 /// A person's answer to an item.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     /// A word of the guideline, or the name of a value.
     pub label: String,
     /// A free-text comment; may be empty.
     pub comment: String,
+    /// The test program, if the form has them.
+    pub program: Option<String>,
+}
+
+/// A test program that was not submitted yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestDraft {
+    /// Its source.
+    pub source: String,
+    /// The comment that was in the form with it.
+    pub comment: String,
+    /// Whether it ran.
+    pub state: TestState,
+}
+
+/// The state of a test program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TestState {
+    /// It is running.
+    Running,
+    /// It ran, with this result.
+    Ran(Box<Run>, RunResult),
+    /// It could not be run, for this reason.
+    Refused(String),
 }
 
 /// Outcome of submitting an answer.
@@ -54,40 +129,69 @@ pub enum Kept {
     Other(Said),
     /// The guideline has no such label, or the form has no such item.
     Unknown,
-}
-
-/// The progress of a person.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PersonProgress {
-    /// The name of the person.
-    pub person: String,
-    /// Items that they answered.
-    pub answered: usize,
-    /// Items that they skipped.
-    pub put_off: usize,
+    /// The test program was changed since it ran.
+    NotRun,
+    /// There is neither a test program nor a comment that gives the reason.
+    NoReason,
 }
 
 impl Session {
-    /// Opens a form of a ledger, each item of which `overlap` people should answer.
+    /// Opens a form of a ledger, each item of which `overlap` people should answer; `sandbox` runs their test programs,
+    /// if the form has them.
     ///
     /// # Errors
-    /// When the ledger cannot be read.
-    pub fn open(writer: Writer, form: Form, overlap: usize) -> Result<Self, AnnotateError> {
+    /// When the ledger cannot be read, or written.
+    pub fn open(
+        writer: Writer,
+        form: Form,
+        overlap: usize,
+        sandbox: Option<TestSandbox>,
+    ) -> Result<Self, AnnotateError> {
         let n = form.items.len();
-        let (said, shown) = (vec![HashMap::new(); n], vec![HashMap::new(); n]);
-        let mut state = State { said, shown, ..State::default() };
-        for (item, person, said) in writer.ledger().replies_of(&form.name)? {
+        let mut state = State {
+            said: vec![HashMap::new(); n],
+            untested: vec![HashMap::new(); n],
+            shown: vec![HashMap::new(); n],
+            ..State::default()
+        };
+        let untested = if form.tests {
+            let subjects = form.items.iter().map(|item| item.subject.clone()).collect();
+            let untested = Form::new(form.guideline.clone(), false, form.seed, subjects);
+            writer.add_form(&untested)?;
+            for FormReply { item, person, said, .. } in writer.ledger().replies_of(&untested.name)? {
+                if let Some(position) = position(&form, item) {
+                    state.note(position, &person, Stage::Untested, said);
+                }
+            }
+            Some(untested.name)
+        } else {
+            None
+        };
+        for FormReply { item, person, said, .. } in writer.ledger().replies_of(&form.name)? {
             if let Some(position) = position(&form, item) {
-                state.note(position, &person, said);
+                state.note(position, &person, Stage::Final, said);
             }
         }
-        Ok(Self { writer, form, overlap, state: Mutex::new(state) })
+        Ok(Self { writer, form, untested, sandbox, overlap, state: Mutex::new(state) })
     }
 
     /// The form that is being filled in.
     #[must_use]
     pub fn form(&self) -> &Form {
         &self.form
+    }
+
+    /// The name of the form with the answers before testing.
+    pub(super) fn untested(&self) -> Option<&str> {
+        self.untested.as_deref()
+    }
+
+    pub(super) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        self.writer.ledger()
     }
 
     /// The item with a number.
@@ -103,7 +207,8 @@ impl Session {
         let mut state = self.state();
         let put_off = state.put_off.get(person).cloned().unwrap_or_default();
         let is_new = |at: &usize| !put_off.contains(at);
-        let mine = |at: &usize| state.shown[*at].contains_key(person);
+        let mine =
+            |at: &usize| state.shown[*at].contains_key(person) || state.untested[*at].contains_key(person);
         let all = 0..self.form.items.len();
         let open = |at: &usize| state.is_open(*at, person, self.overlap, now);
         let found = (all.clone().filter(is_new).filter(mine).find(open))
@@ -111,6 +216,14 @@ impl Session {
             .or_else(|| put_off.iter().copied().find(open))?;
         state.shown[found].entry(person.to_owned()).or_insert(now);
         Some(&self.form.items[found])
+    }
+
+    /// Which answer to an item a person should give next.
+    #[must_use]
+    pub fn stage(&self, person: &str, item: i64) -> Stage {
+        let position = position(&self.form, item);
+        let is_said = position.is_some_and(|at| self.state().untested[at].contains_key(person));
+        if self.form.tests && !is_said { Stage::Untested } else { Stage::Final }
     }
 
     /// Stores an answer; one that differs from this person's earlier answer only if `is_change`.
@@ -121,6 +234,7 @@ impl Session {
         &self,
         person: &str,
         item: i64,
+        stage: Stage,
         said: &Said,
         is_change: bool,
         now: Instant,
@@ -130,35 +244,58 @@ impl Session {
         else {
             return Ok(Kept::Unknown);
         };
-        let said = Said { label: value.name().to_owned(), comment: said.comment.trim().to_owned() };
-        // The lock is held until the answer is written; otherwise, answers from two tabs of a person would both count
-        // as new.
+        let form = match (stage, &self.untested) {
+            (Stage::Final, _) => &self.form.name,
+            (Stage::Untested, Some(untested)) => untested,
+            (Stage::Untested, None) => return Ok(Kept::Unknown),
+        };
+        let is_tested = self.form.tests && stage == Stage::Final;
+        let said = Said {
+            label: value.name().to_owned(),
+            comment: said.comment.trim().to_owned(),
+            program: said.program.clone().filter(|program| is_tested && self.is_test(position, program)),
+        };
+        // Until it is written, nobody else may answer: two tabs of a person would both be new.
         let mut state = self.state();
-        match state.said[position].get(person) {
+        let known = match stage {
+            Stage::Untested => state.untested[position].get(person),
+            Stage::Final => state.said[position].get(person),
+        };
+        match known {
             Some(known) if *known == said => return Ok(Kept::Known),
             Some(known) if !is_change => return Ok(Kept::Other(known.clone())),
             _ => {}
         }
+        // The answer before testing must not depend on the test.
+        if stage == Stage::Untested && known.is_some() && state.has_tested(position, person) {
+            return Ok(Kept::Other(state.untested[position].get(person).cloned().unwrap_or_default()));
+        }
+        let run = match &said.program {
+            Some(program) => match state.draft(position, person) {
+                Some(TestDraft { source, state: TestState::Ran(run, _), .. }) if source == program => {
+                    Some(run.as_ref().clone())
+                }
+                _ => return Ok(Kept::NotRun),
+            },
+            None if is_tested && said.comment.is_empty() => return Ok(Kept::NoReason),
+            None => None,
+        };
         let minutes =
             state.shown[position].get(person).map(|shown| now.duration_since(*shown).as_secs_f64() / 60.0);
         let reply = Reply {
             label: said.label.clone(),
-            program: None,
+            program: said.program.clone(),
             edited: None,
             minutes,
             comment: said.comment.clone(),
         };
-        let form = &self.form.name;
-        self.writer.add_reply(&NewReply {
-            form,
-            item,
-            person,
-            date: None,
-            reply: &reply,
-            run: None,
-            code: None,
-        })?;
-        state.note(position, person, said);
+        let (date, code) = (None, None);
+        self.writer.add_reply(&NewReply { form, item, person, date, reply: &reply, run: run.as_ref(), code })?;
+        state.note(position, person, stage, said);
+        if stage == Stage::Untested {
+            // The second answer is timed from now, and the item stays reserved.
+            state.shown[position].insert(person.to_owned(), now);
+        }
         Ok(Kept::New)
     }
 
@@ -172,33 +309,85 @@ impl Session {
         put_off.push(position);
     }
 
-    /// The item that a person answered last, with the answer.
+    /// The item that a person answered last, with the answer. `None` if it is an answer before testing that can no longer
+    /// be changed.
     #[must_use]
-    pub fn last(&self, person: &str) -> Option<(&Item, Said)> {
+    pub fn last(&self, person: &str) -> Option<(&Item, Stage, Said)> {
         let state = self.state();
-        let position = *state.answered.get(person)?.last()?;
-        let said = state.said[position].get(person)?.clone();
-        Some((&self.form.items[position], said))
+        let (position, stage) = *state.answered.get(person)?.last()?;
+        if stage == Stage::Untested && state.has_tested(position, person) {
+            return None;
+        }
+        let said = match stage {
+            Stage::Untested => state.untested[position].get(person)?,
+            Stage::Final => state.said[position].get(person)?,
+        };
+        Some((&self.form.items[position], stage, said.clone()))
     }
 
     /// A person's answer to an item.
     #[must_use]
-    pub fn said(&self, person: &str, item: i64) -> Option<Said> {
+    pub fn said(&self, person: &str, item: i64, stage: Stage) -> Option<Said> {
         let position = position(&self.form, item)?;
-        self.state().said[position].get(person).cloned()
+        let state = self.state();
+        match stage {
+            Stage::Untested => state.untested[position].get(person).cloned(),
+            Stage::Final => state.said[position].get(person).cloned(),
+        }
     }
 
-    /// The progress of each of some people.
+    /// Registers a test program that [`Session::run_test`] then runs. False if one of this person is still running, or
+    /// there is nothing to run.
     #[must_use]
-    pub fn progress(&self, people: &[String]) -> Vec<PersonProgress> {
-        let state = self.state();
-        let n = |map: &HashMap<String, Vec<usize>>, person: &String| map.get(person).map_or(0, Vec::len);
-        let of = |person: &String| PersonProgress {
-            person: person.clone(),
-            answered: n(&state.answered, person),
-            put_off: n(&state.put_off, person),
+    pub fn begin_test(&self, person: &str, item: i64, source: &str, comment: &str) -> bool {
+        let Some(position) = position(&self.form, item) else { return false };
+        let mut state = self.state();
+        let is_running =
+            matches!(state.tests.get(person), Some((_, TestDraft { state: TestState::Running, .. })));
+        if is_running || self.sandbox.is_none() || !self.form.tests || !self.is_test(position, source) {
+            return false;
+        }
+        let (source, comment) = (source.to_owned(), comment.to_owned());
+        let draft = TestDraft { source, comment, state: TestState::Running };
+        state.tests.insert(person.to_owned(), (position, draft));
+        true
+    }
+
+    /// Whether a text is a program, and not only the given code.
+    fn is_test(&self, position: usize, program: &str) -> bool {
+        let Subject::Pair(pair) = &self.form.items[position].subject else { return false };
+        !program.trim().is_empty() && program.trim() != pair.code.trim()
+    }
+
+    /// Runs the program that a person registered. Blocks until it ends.
+    pub fn run_test(&self, person: &str) {
+        let begun = self.state().tests.get(person).cloned();
+        let (Some((position, draft)), Some(sandbox)) = (begun, &self.sandbox) else { return };
+        let Subject::Pair(pair) = &self.form.items[position].subject else { return };
+        let ran = run_program(&draft.source, pair, sandbox.programs.as_ref(), &sandbox.limits);
+        let state = match (ran, Language::named(&pair.language)) {
+            (Ok(run), Some(language)) => {
+                let result = run.result(language);
+                TestState::Ran(Box::new(run), result)
+            }
+            (Ok(_), None) => TestState::Refused(format!("test programs cannot be in {:?}", pair.language)),
+            (Err(error), _) => TestState::Refused(error.to_string()),
         };
-        people.iter().map(of).collect()
+        self.state().tests.insert(person.to_owned(), (position, TestDraft { state, ..draft }));
+    }
+
+    /// The last test program of a person for an item, if it was written since the session was opened.
+    #[must_use]
+    pub fn test(&self, person: &str, item: i64) -> Option<TestDraft> {
+        let position = position(&self.form, item)?;
+        self.state().draft(position, person).cloned()
+    }
+
+    /// The numbers of items that a person answered and skipped.
+    pub(super) fn counts(&self, person: &str) -> (usize, usize) {
+        let state = self.state();
+        let answered = state.said.iter().filter(|said| said.contains_key(person)).count();
+        (answered, state.put_off.get(person).map_or(0, Vec::len))
     }
 
     /// The number of items with enough answers, and the number of all items.
@@ -215,13 +404,16 @@ impl Session {
 }
 
 impl State {
-    fn note(&mut self, position: usize, person: &str, said: Said) {
-        self.said[position].insert(person.to_owned(), said);
+    fn note(&mut self, position: usize, person: &str, stage: Stage, said: Said) {
+        match stage {
+            Stage::Untested => self.untested[position].insert(person.to_owned(), said),
+            Stage::Final => self.said[position].insert(person.to_owned(), said),
+        };
         self.shown[position].remove(person);
         self.put_off.entry(person.to_owned()).or_default().retain(|at| *at != position);
         let answered = self.answered.entry(person.to_owned()).or_default();
-        answered.retain(|at| *at != position);
-        answered.push(position);
+        answered.retain(|(at, _)| *at != position);
+        answered.push((position, stage));
     }
 
     /// Whether a person may be shown an item: they have not answered it, and it does not have `overlap` answers or
@@ -232,9 +424,19 @@ impl State {
             |(other, shown): &(&String, &Instant)| *other != person && now.duration_since(**shown) < LEASE;
         !said.contains_key(person) && said.len() + shown.iter().filter(is_leased).count() < overlap
     }
+
+    fn draft(&self, position: usize, person: &str) -> Option<&TestDraft> {
+        let (at, draft) = self.tests.get(person)?;
+        (*at == position).then_some(draft)
+    }
+
+    /// Whether a person has already tested an item.
+    fn has_tested(&self, position: usize, person: &str) -> bool {
+        self.draft(position, person).is_some() || self.said[position].contains_key(person)
+    }
 }
 
-fn position(form: &Form, number: i64) -> Option<usize> {
+pub(super) fn position(form: &Form, number: i64) -> Option<usize> {
     form.items.binary_search_by_key(&number, |item| item.number).ok()
 }
 
@@ -259,11 +461,11 @@ mod tests {
         let writer = Writer::open(&directory.join("labels.ledger")).unwrap();
         let form = form(n);
         writer.add_form(&form).unwrap();
-        Session::open(writer, form, overlap).unwrap()
+        Session::open(writer, form, overlap, None).unwrap()
     }
 
     fn said(label: &str) -> Said {
-        Said { label: label.to_owned(), comment: String::new() }
+        Said { label: label.to_owned(), ..Said::default() }
     }
 
     #[test]
@@ -273,14 +475,14 @@ mod tests {
         let now = Instant::now();
         let next = |person: &str, now: Instant| session.next(person, now).map(|item| item.number);
         assert_eq!((next("a", now), next("a", now), next("b", now)), (Some(1), Some(1), Some(1)));
-        // Two people are looking at the first item.
+        // Two look at the first one.
         assert_eq!((next("c", now), next("d", now), next("e", now)), (Some(2), Some(2), None));
-        assert_eq!(session.answer("a", 1, &said("3"), false, now).unwrap(), Kept::New);
+        assert_eq!(session.answer("a", 1, Stage::Final, &said("3"), false, now).unwrap(), Kept::New);
         assert_eq!(next("e", now), None);
         // An annotator left.
         assert_eq!(next("e", now + LEASE), Some(1));
         assert_eq!(session.finished(), (0, 2));
-        assert_eq!(session.answer("e", 1, &said("0"), false, now).unwrap(), Kept::New);
+        assert_eq!(session.answer("e", 1, Stage::Final, &said("0"), false, now).unwrap(), Kept::New);
         assert_eq!(session.finished(), (1, 2));
     }
 
@@ -291,30 +493,30 @@ mod tests {
         {
             let session = session(directory.path(), 3, 1);
             assert_eq!(session.next("a", now).unwrap().number, 1);
-            assert_eq!(session.answer("a", 1, &said("9"), false, now).unwrap(), Kept::Unknown);
-            assert_eq!(session.answer("a", 7, &said("1"), false, now).unwrap(), Kept::Unknown);
-            assert_eq!(session.answer("a", 1, &said("1"), false, later).unwrap(), Kept::New);
-            assert_eq!(session.answer("a", 1, &said("1"), false, later).unwrap(), Kept::Known);
-            assert_eq!(session.answer("a", 1, &said("2"), false, later).unwrap(), Kept::Other(said("1")));
-            assert_eq!(session.answer("a", 1, &said("2"), true, later).unwrap(), Kept::New);
-            assert_eq!(session.last("a").unwrap().1, said("2"));
+            assert_eq!(session.answer("a", 1, Stage::Final, &said("9"), false, now).unwrap(), Kept::Unknown);
+            assert_eq!(session.answer("a", 7, Stage::Final, &said("1"), false, now).unwrap(), Kept::Unknown);
+            assert_eq!(session.answer("a", 1, Stage::Final, &said("1"), false, later).unwrap(), Kept::New);
+            assert_eq!(session.answer("a", 1, Stage::Final, &said("1"), false, later).unwrap(), Kept::Known);
+            assert_eq!(session.answer("a", 1, Stage::Final, &said("2"), false, later).unwrap(), Kept::Other(said("1")));
+            assert_eq!(session.answer("a", 1, Stage::Final, &said("2"), true, later).unwrap(), Kept::New);
+            assert_eq!(session.last("a").unwrap().2, said("2"));
             let minutes = session.writer.ledger().reply(&session.form.name, 1, "a").unwrap().unwrap().minutes;
             assert_eq!(minutes, None, "a change has no time of its own");
         }
-        // Answers in the ledger are known when it is opened again.
+        // What is in the ledger is known when it is opened again.
         let session = session(directory.path(), 3, 1);
-        assert_eq!(session.said("a", 1), Some(said("2")));
+        assert_eq!(session.said("a", 1, Stage::Final), Some(said("2")));
         assert_eq!(session.next("a", now).unwrap().number, 2);
         session.put_off("a", 2);
         assert_eq!(session.next("a", now).unwrap().number, 3);
-        assert_eq!(session.answer("a", 3, &said("0"), false, now).unwrap(), Kept::New);
+        assert_eq!(session.answer("a", 3, Stage::Final, &said("0"), false, now).unwrap(), Kept::New);
         assert_eq!(session.next("a", now).unwrap().number, 2, "what was put off comes last");
         assert_eq!(
             session.next("b", now).map(|item| item.number),
             None,
             "and is not open to others meanwhile"
         );
-        let progress = session.progress(&["a".to_owned(), "b".to_owned()]);
+        let progress = session.overview(&["a".to_owned(), "b".to_owned()]).unwrap().people;
         assert_eq!((progress[0].answered, progress[0].put_off, progress[1].answered), (2, 1, 0));
     }
 }

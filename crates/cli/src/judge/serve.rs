@@ -3,16 +3,18 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::{Args, value_parser};
 use quarry_annotate::Ledger;
-use quarry_annotate::people::{Form, ItemKind, Session, open_ledger};
+use quarry_annotate::people::{Form, ItemKind, Session, TestSandbox, open_ledger};
 use quarry_text::counted;
 use quarry_web::{Labels, Server};
 use tempfile::NamedTempFile;
 
-use super::PlanArgs;
+use super::{IsolationArgs, PlanArgs};
 use crate::output;
 use crate::serve::ListenArgs;
 
@@ -33,6 +35,8 @@ pub struct ServeArgs {
     /// Number of annotators who are to answer each item [default: all]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     overlap: Option<u32>,
+    #[command(flatten)]
+    isolation: IsolationArgs,
     #[command(flatten)]
     listen: ListenArgs,
 }
@@ -63,12 +67,23 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let items = counted(form.items.len(), "item");
-    let session = Session::open(writer, form, overlap)?;
+    let programs_stop = Arc::new(AtomicBool::new(false));
+    let sandbox = if form.tests {
+        let programs = Box::new(args.isolation.open(&plan, &programs_stop)?);
+        Some(TestSandbox { programs, limits: plan.limits.clone() })
+    } else {
+        None
+    };
+    let session = Session::open(writer, form, overlap, sandbox)?;
     let (labels, links) = Labels::new(session, people, key(&plan.ledger)?)?;
     let ListenArgs { listen, hosts, behind_proxy, .. } = &args.listen;
     let server = Server::for_labels(*listen, labels, hosts.clone(), *behind_proxy)?;
     let stop = server.stop();
-    ctrlc::set_handler(move || stop.stop()).context("cannot wait for an interrupt")?;
+    ctrlc::set_handler(move || {
+        programs_stop.store(true, Ordering::SeqCst);
+        stop.stop();
+    })
+    .context("cannot wait for an interrupt")?;
     let mut text = String::new();
     for (path, person) in links {
         let person = person.as_deref().unwrap_or("(organizer)");
@@ -90,8 +105,8 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
     let Some(form) = ledger.form(name)? else {
         bail!("--form {name}: there is no such form; there are {}", names.join(", "));
     };
-    if form.tests || form.guideline.asks() == ItemKind::Generated {
-        bail!("--form {name}: it asks for programs, which only the files of `quarry judge people` can take");
+    if form.guideline.asks() == ItemKind::Generated {
+        bail!("--form {name}: it asks for edited code, which only the files of `quarry judge people` can take");
     }
     Ok(form)
 }

@@ -13,8 +13,9 @@ pub(super) struct CodeLine<'a> {
     pub text: &'a str,
 }
 
-/// Lines below each other, with their numbers as links to `address` of a line.
+/// Lines below each other under a name that is unique on its page, with their numbers as links to `address` of a line.
 pub(super) fn lines<'a>(
+    name: &str,
     colored: &ColoredLines,
     lines: impl Iterator<Item = CodeLine<'a>>,
     marks: impl Fn(&str) -> Vec<Range<usize>>,
@@ -22,7 +23,7 @@ pub(super) fn lines<'a>(
     (has_anchors, current): (bool, Option<&Range<u32>>),
 ) -> Markup {
     html! {
-        div .code tabindex="0" role="region" aria-label="Code" {
+        div .code tabindex="0" role="region" aria-label=(name) {
             @for CodeLine { line, index, text } in lines {
                 @let is_current = current.is_some_and(|current| current.contains(&line));
                 div .line .current[is_current] id=[has_anchors.then(|| format!("L{line}"))] {

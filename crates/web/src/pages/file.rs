@@ -79,7 +79,7 @@ pub(crate) async fn file(
                         }
                     }
                     @if first > 0 { p { a href=(page_link(first - 1)) { "Lines before" } } }
-                    (lines(&colored, code, |_| Vec::new(), |line| format!("#L{line}"), (true, unit_lines.as_ref())))
+                    (lines("Code", &colored, code, |_| Vec::new(), |line| format!("#L{line}"), (true, unit_lines.as_ref())))
                     @if end < all.len() { p { a href=(page_link(end)) { "Lines after" } } }
                 }
             }

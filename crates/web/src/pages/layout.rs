@@ -48,8 +48,46 @@ pub(super) fn file_address(tree: &str, path: &str, line: u32) -> String {
     format!("/file/{tree}/{}?line={line}#L{line}", path_text(path))
 }
 
-/// A whole page.
+/// What pages belong to, which decides what their keys do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Site {
+    Search,
+    #[cfg(feature = "labels")]
+    Labels,
+}
+
+impl Site {
+    /// What keys do, as the script does it.
+    fn keys(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Search => &[
+                ("/", "write a query"),
+                ("j", "next result"),
+                ("k", "previous result"),
+                ("Enter", "open the result"),
+                ("y", "copy the address of the result or page"),
+                ("?", "show these keys"),
+            ],
+            #[cfg(feature = "labels")]
+            Self::Labels => &[
+                ("1 … 9", "answer, as on the buttons"),
+                ("s", "skip: see the item again at the end"),
+                ("u", "change the last answer"),
+                ("r", "run the test program (Ctrl+Enter while writing it)"),
+                ("Escape", "leave a field, so that keys are keys again"),
+                ("?", "show these keys"),
+            ],
+        }
+    }
+}
+
+/// A whole page of search.
 pub(crate) fn page(title: &str, body: Markup) -> Markup {
+    page_of(Site::Search, title, body)
+}
+
+/// A whole page.
+pub(crate) fn page_of(site: Site, title: &str, body: Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -60,7 +98,9 @@ pub(crate) fn page(title: &str, body: Markup) -> Markup {
                 title { (title) " – Quarry" }
                 link rel="icon" href=(ICON);
                 link rel="stylesheet" href=(style_address());
-                link rel="search" type="application/opensearchdescription+xml" title="Quarry" href="/opensearch.xml";
+                @if site == Site::Search {
+                    link rel="search" type="application/opensearchdescription+xml" title="Quarry" href="/opensearch.xml";
+                }
                 script defer src=(script_address()) {}
             }
             body {
@@ -69,7 +109,7 @@ pub(crate) fn page(title: &str, body: Markup) -> Markup {
                 dialog #keys aria-labelledby="keys-title" {
                     h2 #keys-title { "Keys" }
                     dl {
-                        @for (key, what) in KEYS { dt { kbd { (key) } } dd { (what) } }
+                        @for (key, what) in site.keys() { dt { kbd { (key) } } dd { (what) } }
                     }
                     form method="dialog" { button { "Close" } }
                 }
@@ -77,13 +117,3 @@ pub(crate) fn page(title: &str, body: Markup) -> Markup {
         }
     }
 }
-
-/// What keys do, as the script does it.
-const KEYS: [(&str, &str); 6] = [
-    ("/", "write a query"),
-    ("j", "next result"),
-    ("k", "previous result"),
-    ("Enter", "open the result"),
-    ("y", "copy the address of the result or page"),
-    ("?", "show these keys"),
-];

@@ -23,6 +23,9 @@ use crate::router::App;
 const STYLE: &str = include_str!("../../assets/style.css");
 const SCRIPT: &str = include_str!("../../assets/search.js");
 
+/// Of files whose names change with their content.
+const CACHED: &str = "public, max-age=31536000, immutable";
+
 /// A link from code to elsewhere: to an editor, or the page of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CodeLink {
@@ -93,11 +96,12 @@ impl IntoResponse for ProblemPage {
         let page = layout::page(
             problem.title(),
             html! {
-                main #main {
+                header { a .name href="/" { "Quarry" } }
+                main #main .narrow tabindex="-1" {
                     h1 { (problem.title()) }
                     p { (problem.detail) }
                     @if problem.retry_after.is_some() { p { "This page asks again by itself." } }
-                    p { a href="/" { "Search" } }
+                    p { a href="/" { "To the start" } }
                 }
             },
         );
@@ -173,8 +177,11 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Problem>
     } else {
         return Err(Problem::not_found("no such file; reload the page"));
     };
-    let cached = "public, max-age=31536000, immutable";
-    Ok(([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, cached)], content).into_response())
+    Ok(([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, CACHED)], content).into_response())
+}
+
+pub(crate) async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, "public, max-age=86400")], layout::ICON_SVG).into_response()
 }
 
 /// Has browsers search from the address bar.

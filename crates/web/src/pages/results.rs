@@ -32,6 +32,9 @@ const MAX_UNIT_BYTES: usize = 16_000;
 /// The longest page of results, in bytes: results beyond are left out.
 const MAX_PAGE_BYTES: usize = 90_000;
 
+/// Levels of an explanation that are shown without being asked for.
+const OPEN_LEVELS: usize = 2;
+
 type Page = Result<Html<String>, ProblemPage>;
 
 /// The search page: a form, and the results if something is asked for.
@@ -41,7 +44,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     let params = params.without("fragment");
     let Some(current) = app.trees.current() else {
         let progress = app.trees.progress().clone();
-        return Ok(Html(whole(&app.trees, &params, "Indexing", building(&progress)).into_string()));
+        return Ok(Html(whole(&app.trees, &params, "Indexing", building(&progress, &params)).into_string()));
     };
     if params.get("q").is_none() {
         let tree = current.tree.tree();
@@ -63,6 +66,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         app.metrics.time(Stage::Search, searched);
         let terms = query_terms(&text);
         let heading = html! {
+            h1 .hidden { "Results for " (text) }
             p .summary role="status" {
                 @if found.answer.results.is_empty() {
                     "Nothing found. Try other words for what the code does, the name of a symbol, or fewer filters."
@@ -202,7 +206,7 @@ fn framed(trees: &Trees, params: &Params, (title, is_focused): (&str, bool), bod
 }
 
 /// What is shown while there is no index.
-fn building(progress: &Progress) -> Markup {
+fn building(progress: &Progress, params: &Params) -> Markup {
     html! {
         main #main tabindex="-1" data-building="1" {
             h1 { "The index is being built" }
@@ -213,7 +217,7 @@ fn building(progress: &Progress) -> Markup {
                     progress max="100" value=(format!("{:.0}", progress.share * 100.0)) aria-label="Index" {}
                 },
             }
-            p { a href="/" { "Look again" } }
+            p { a href=(params.link("/")) { "Look again" } }
         }
     }
 }
@@ -403,10 +407,10 @@ impl ResultsShown<'_> {
                         @for link in &self.trees.links {
                             " · " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
                         }
-                        span .quiet { " score " (format!("{:.3}", result.score)) }
+                        span .quiet { " · score " (format!("{:.3}", result.score)) }
                     }
                     @if let Some(explanation) = &unit.explanation {
-                        details open { summary { "Score" } ul .explanation { (explained(explanation)) } }
+                        details open { summary { "Score" } ul .explanation { (explained(explanation, 0)) } }
                     }
                 }
             }
@@ -432,14 +436,17 @@ impl ResultsShown<'_> {
                 index: block.first_index + at - first,
                 text,
             });
-            lines(&colored, code, marks, address, (false, None))
+            let numbers = block.lines.first().zip(block.lines.last());
+            let (first_line, last_line) = numbers.map_or((0, 0), |((first, _), (last, _))| (*first, *last));
+            let name = format!("{}, lines {first_line} to {last_line}", self.shown_path(hit.root, &hit.path));
+            lines(&name, &colored, code, marks, address, (false, None))
         };
         html! { @for shown in &unit.blocks { (block(shown)) } }
     }
 }
 
-/// A score as a tree of the numbers that it is made of.
-fn explained(explanation: &Explanation) -> Markup {
+/// A score as a tree of the numbers that it is made of, of which the first levels are open.
+fn explained(explanation: &Explanation, depth: usize) -> Markup {
     let how = explanation.combination.map_or("", |combination| match combination {
         Combination::Sum => "sum of",
         Combination::Product => "product of",
@@ -448,10 +455,14 @@ fn explained(explanation: &Explanation) -> Markup {
     });
     html! {
         li {
-            b { (format!("{:.3}", explanation.value)) } " " (explanation.name)
-            @if !explanation.parts.is_empty() {
-                " " span .quiet { (how) }
-                ul { @for part in &explanation.parts { (explained(part)) } }
+            @let value = html! { b { (format!("{:.3}", explanation.value)) } " " (explanation.name) };
+            @if explanation.parts.is_empty() {
+                (value)
+            } @else {
+                details open[depth < OPEN_LEVELS] {
+                    summary { (value) " " span .quiet { (how) } }
+                    ul { @for part in &explanation.parts { (explained(part, depth + 1)) } }
+                }
             }
         }
     }

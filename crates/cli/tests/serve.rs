@@ -127,7 +127,11 @@ const KILLS: usize = 10;
 #[test]
 fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     let fixture = Fixture::new();
-    let pair = |n: usize| format!("{{\"query\": \"add {n}\", \"code\": \"def f(x):\\n    return x + {n}\", \"language\": \"python\"}}\n");
+    let pair = |n: usize| {
+        format!(
+            "{{\"query\": \"add {n}\", \"code\": \"def f(x):\\n    return x + {n}\", \"language\": \"python\"}}\n"
+        )
+    };
     fixture.write("plan/pairs.jsonl", &(0..PAIRS).map(pair).collect::<String>());
     let plan = "pairs = ['pairs.jsonl']\njudge = 'agents'\n[model]\nprovider = 'openai-compatible'\n\
                 base_url = 'http://localhost:9/v1'\nmodel = 'none'\n";
@@ -140,8 +144,17 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     assert!(fixture.run(&export).status.success());
     let overlap = OVERLAP.to_string();
     let start = |listen: &str| {
-        let mut arguments =
-            vec!["judge", "serve", &plan, "--ledger", &ledger_option, "--overlap", &overlap, "--listen", listen];
+        let mut arguments = vec![
+            "judge",
+            "serve",
+            &plan,
+            "--ledger",
+            &ledger_option,
+            "--overlap",
+            &overlap,
+            "--listen",
+            listen,
+        ];
         PEOPLE.iter().for_each(|person| arguments.extend(["--annotator", person]));
         Running::start(&fixture, &arguments, PEOPLE.len() + 1)
     };
@@ -215,7 +228,9 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
         let server = &mut server;
         scope.spawn(move || {
             for kill in 1..=KILLS {
-                while said.lock().unwrap().len() < kill * PAIRS * OVERLAP / (KILLS + 1) && !is_done.load(Ordering::SeqCst) {
+                while said.lock().unwrap().len() < kill * PAIRS * OVERLAP / (KILLS + 1)
+                    && !is_done.load(Ordering::SeqCst)
+                {
                     thread::sleep(Duration::from_millis(2));
                 }
                 server.child.kill().unwrap();

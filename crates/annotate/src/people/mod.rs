@@ -21,6 +21,6 @@ pub use export::{ExportedForm, export_answers, export_generated, export_pairs, o
 pub use form::{Answers, FileFormat, Form, Generated, Item, Reply, Side, Subject};
 pub use guideline::{Guideline, ItemKind, Preferred, Value};
 pub use import::{ImportRequest, ImportSummary, import};
-pub use sample::{Candidate, Sampling};
 pub use overview::{Dispute, FormAgreement, FormOverview, PersonProgress};
+pub use sample::{Candidate, Sampling};
 pub use session::{Kept, Said, Session, Stage, TestDraft, TestSandbox, TestState};

@@ -131,7 +131,8 @@ impl Session {
             let rating = |reply: &&FormReply| guideline.value(&reply.said.label).and_then(scale.number);
             let mut table: Vec<Vec<Option<f64>>> = Vec::new();
             for replies in by_item(replies).into_values() {
-                let by = |person: &&str| replies.iter().find(|reply| reply.person == *person).and_then(rating);
+                let by =
+                    |person: &&str| replies.iter().find(|reply| reply.person == *person).and_then(rating);
                 table.push(people.iter().map(by).collect());
             }
             let items = table.iter().filter(|row| row.iter().flatten().count() > 1).count();
@@ -155,12 +156,24 @@ impl Session {
             };
             let (minutes, before) = (of(&replies), of(&untested));
             let total_minutes = minutes.iter().chain(&before).sum();
-            PersonProgress { person: person.clone(), answered, put_off, median_minutes: median(minutes), total_minutes }
+            PersonProgress {
+                person: person.clone(),
+                answered,
+                put_off,
+                median_minutes: median(minutes),
+                total_minutes,
+            }
         };
         let (finished, items) = self.finished();
         let agreement = [self.alphas(&replies, false), self.alphas(&untested, true)].concat();
         let disputed = self.disputes()?.iter().filter(|dispute| dispute.adjudicated.is_none()).count();
-        Ok(FormOverview { finished, items, disputed, people: people.iter().map(progress).collect(), agreement })
+        Ok(FormOverview {
+            finished,
+            items,
+            disputed,
+            people: people.iter().map(progress).collect(),
+            agreement,
+        })
     }
 
     /// Items that people answered differently, those first that nobody has adjudicated.
@@ -174,7 +187,11 @@ impl Session {
             .filter(|(_, replies)| differs(replies))
             .filter_map(|(number, replies)| {
                 let said = replies.into_iter().cloned().collect();
-                Some(Dispute { item: self.item(number)?, said, adjudicated: adjudicated.get(&number).cloned() })
+                Some(Dispute {
+                    item: self.item(number)?,
+                    said,
+                    adjudicated: adjudicated.get(&number).cloned(),
+                })
             })
             .collect();
         disputes.sort_by_key(|dispute| dispute.adjudicated.is_some());
@@ -188,7 +205,8 @@ impl Session {
     pub fn adjudicate(&self, item: i64, said: &Said) -> Result<Kept, AnnotateError> {
         let value = self.form().guideline.value(&said.label);
         let (Some(_), Some(value)) = (position(self.form(), item), value) else { return Ok(Kept::Unknown) };
-        let said = Said { label: value.name().to_owned(), comment: said.comment.trim().to_owned(), program: None };
+        let said =
+            Said { label: value.name().to_owned(), comment: said.comment.trim().to_owned(), program: None };
         if self.ledger().adjudications(&self.form().name)?.get(&item) == Some(&said) {
             return Ok(Kept::Known);
         }
@@ -232,10 +250,15 @@ impl Session {
                 "id": pair.id, "query_id": pair.query_id, "code_id": pair.code_id, "query": pair.query,
                 "code": pair.code, "language": pair.language,
             }),
-            subject => subject.shown().into_iter().map(|(column, text)| (column.to_owned(), Json::from(text))).collect(),
+            subject => subject
+                .shown()
+                .into_iter()
+                .map(|(column, text)| (column.to_owned(), Json::from(text)))
+                .collect(),
         };
         line["item"] = item.number.into();
-        line["guideline"] = json!({ "name": self.form().guideline.name, "version": self.form().guideline.version });
+        line["guideline"] =
+            json!({ "name": self.form().guideline.name, "version": self.form().guideline.version });
         line["value"] = value.into();
         let meaning = value.and_then(|value| self.form().guideline.value(value));
         if let Some(is_match) = meaning.and_then(|value| value.exact.or(value.half)) {

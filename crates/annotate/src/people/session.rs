@@ -290,7 +290,15 @@ impl Session {
             comment: said.comment.clone(),
         };
         let (date, code) = (None, None);
-        self.writer.add_reply(&NewReply { form, item, person, date, reply: &reply, run: run.as_ref(), code })?;
+        self.writer.add_reply(&NewReply {
+            form,
+            item,
+            person,
+            date,
+            reply: &reply,
+            run: run.as_ref(),
+            code,
+        })?;
         state.note(position, person, stage, said);
         if stage == Stage::Untested {
             // The second answer is timed from now, and the item stays reserved.
@@ -497,7 +505,10 @@ mod tests {
             assert_eq!(session.answer("a", 7, Stage::Final, &said("1"), false, now).unwrap(), Kept::Unknown);
             assert_eq!(session.answer("a", 1, Stage::Final, &said("1"), false, later).unwrap(), Kept::New);
             assert_eq!(session.answer("a", 1, Stage::Final, &said("1"), false, later).unwrap(), Kept::Known);
-            assert_eq!(session.answer("a", 1, Stage::Final, &said("2"), false, later).unwrap(), Kept::Other(said("1")));
+            assert_eq!(
+                session.answer("a", 1, Stage::Final, &said("2"), false, later).unwrap(),
+                Kept::Other(said("1"))
+            );
             assert_eq!(session.answer("a", 1, Stage::Final, &said("2"), true, later).unwrap(), Kept::New);
             assert_eq!(session.last("a").unwrap().2, said("2"));
             let minutes = session.writer.ledger().reply(&session.form.name, 1, "a").unwrap().unwrap().minutes;

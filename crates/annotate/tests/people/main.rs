@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod pretended;
+mod sessions;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};

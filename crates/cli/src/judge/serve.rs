@@ -106,7 +106,9 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
         bail!("--form {name}: there is no such form; there are {}", names.join(", "));
     };
     if form.guideline.asks() == ItemKind::Generated {
-        bail!("--form {name}: it asks for edited code, which only the files of `quarry judge people` can take");
+        bail!(
+            "--form {name}: it asks for edited code, which only the files of `quarry judge people` can take"
+        );
     }
     Ok(form)
 }

@@ -27,6 +27,8 @@ const COOKIE: &str = "quarry_annotator";
 const MAX_COMMENT_CHARS: usize = 2000;
 /// Bytes of a key for cookies.
 const KEY_BYTES: usize = 32;
+/// Seconds after which the page of the organizer is loaded anew.
+const PROGRESS_SECONDS: &str = "10";
 /// Bytes of the secret in a link.
 const LINK_BYTES: usize = 18;
 
@@ -162,7 +164,10 @@ pub(crate) fn router(labels: Arc<Labels>, access: Arc<Access>) -> Router {
         .route("/join/{secret}", get(invitation).post(join))
         .fallback(|| async { ProblemPage::from(Problem::not_found("there is no such page; / goes on")) })
         .method_not_allowed_fallback(|| async {
-            ProblemPage::from(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this page takes no such request; / goes on"))
+            ProblemPage::from(Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this page takes no such request; / goes on",
+            ))
         })
         .with_state(app)
 }
@@ -340,10 +345,10 @@ fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Response {
     see(if sent.change { "/last" } else { "/" })
 }
 
-async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
+async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
     let overview = apart(&app.labels, |labels| labels.session.overview(&labels.people)).await?;
-    Ok(page(pages::progress(&overview)))
+    Ok(([("refresh", PROGRESS_SECONDS)], page(pages::progress(&overview))).into_response())
 }
 
 async fn disagreements(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
@@ -361,7 +366,9 @@ async fn adjudicate(
     let sent = sent.check(&app.labels, "")?;
     let kept = apart(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.said())).await?;
     match kept {
-        Kept::Unknown => Err(Problem::bad_request("no such label or item; go back and choose a button").into()),
+        Kept::Unknown => {
+            Err(Problem::bad_request("no such label or item; go back and choose a button").into())
+        }
         _ => Ok(see("/disagreements")),
     }
 }

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 use quarry_annotate::RunResult;
-use quarry_annotate::people::{Dispute, FormOverview, Guideline, Item, Said, Stage, Subject, TestDraft, TestState};
+use quarry_annotate::people::{
+    Dispute, FormOverview, Guideline, Item, Said, Stage, Subject, TestDraft, TestState,
+};
 use quarry_text::counted;
 
 use super::{Labels, MAX_COMMENT_CHARS};
@@ -67,8 +69,7 @@ impl Shown<'_> {
 
     /// Whether a program of the person is running.
     pub fn is_running(&self) -> bool {
-        self.asks_for_program()
-            && self.draft().is_some_and(|draft| matches!(draft.state, TestState::Running))
+        self.asks_for_program() && self.draft().is_some_and(|draft| matches!(draft.state, TestState::Running))
     }
 
     fn asks_for_program(&self) -> bool {
@@ -284,7 +285,8 @@ fn organizer_header() -> Markup {
 }
 
 pub(super) fn progress(overview: &FormOverview) -> Markup {
-    let minutes = |minutes: Option<f64>| minutes.map_or("–".to_owned(), |minutes| format!("{minutes:.1} min"));
+    let minutes =
+        |minutes: Option<f64>| minutes.map_or("–".to_owned(), |minutes| format!("{minutes:.1} min"));
     page(
         "Progress",
         html! {

@@ -181,7 +181,11 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Problem>
 }
 
 pub(crate) async fn icon() -> Response {
-    ([(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, "public, max-age=86400")], layout::ICON_SVG).into_response()
+    (
+        [(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, "public, max-age=86400")],
+        layout::ICON_SVG,
+    )
+        .into_response()
 }
 
 /// Has browsers search from the address bar.

@@ -1,4 +1,4 @@
-//! What the organizer of a form sees: how far people are, how far they agree, what they disagree on, and all labels.
+//! What the organizer of a form sees: progress, agreement, disagreements, and all labels.
 
 use std::collections::BTreeMap;
 
@@ -11,61 +11,61 @@ use super::session::{Kept, Said, Session, position};
 use crate::error::AnnotateError;
 use crate::ledger::FormReply;
 
-/// How far a person has come.
+/// The progress of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonProgress {
-    /// Who.
+    /// The name of the person.
     pub person: String,
     /// Items that they answered.
     pub answered: usize,
-    /// Items that they put off.
+    /// Items that they skipped.
     pub put_off: usize,
-    /// Median time of an answer, in minutes, of those whose time is known.
+    /// Median time per answer in minutes, over answers with a known time.
     pub median_minutes: Option<f64>,
-    /// Time of all answers.
+    /// Total time of all answers, before and after testing, in minutes.
     pub total_minutes: f64,
 }
 
-/// How far people agree.
+/// Agreement on one scale of the guideline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormAgreement {
-    /// On what, such as `exact`.
+    /// The name of the scale, such as `exact`.
     pub name: &'static str,
-    /// Whether it is about what they said before they tested.
+    /// Whether it is about the answers before testing.
     pub is_untested: bool,
-    /// Items that two people or more rated.
+    /// Items with two ratings or more.
     pub items: usize,
-    /// Krippendorff's α; none where there is nothing to compare.
+    /// Krippendorff's α; `None` if there is nothing to compare.
     pub alpha: Option<f64>,
 }
 
-/// How far a form is filled in.
+/// The state of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormOverview {
-    /// Items that as many people have answered as are to.
+    /// Items with enough answers.
     pub finished: usize,
     /// All items.
     pub items: usize,
-    /// Items that people answered differently and nobody has adjudicated.
+    /// Items with different answers that are not adjudicated.
     pub disputed: usize,
-    /// Everybody who is to answer.
+    /// The progress of each person.
     pub people: Vec<PersonProgress>,
-    /// By what the guideline speaks of.
+    /// Agreement on each scale that the guideline has.
     pub agreement: Vec<FormAgreement>,
 }
 
-/// An item that people answered differently.
+/// An item with different answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dispute<'a> {
-    /// What it is about.
+    /// The item.
     pub item: &'a Item,
-    /// Who said what, by name.
+    /// The answers, by name of the person.
     pub said: Vec<FormReply>,
-    /// What was decided.
+    /// The decision, if there is one.
     pub adjudicated: Option<Said>,
 }
 
-/// What a value counts as, in one way of comparing labels.
+/// A way to compare labels: the number that each value of the guideline stands for.
 struct Scale {
     name: &'static str,
     level: Level,
@@ -83,14 +83,14 @@ const SCALES: [Scale; 4] = [
     },
 ];
 
-/// Replies that count, by item and person: the last ones.
+/// The last reply for each item and person.
 type LastReplies = BTreeMap<(i64, String), FormReply>;
 
 fn last(replies: Vec<FormReply>) -> LastReplies {
     replies.into_iter().map(|reply| ((reply.item, reply.person.clone()), reply)).collect()
 }
 
-/// By item, in the order of the form.
+/// Replies by item, in the order of the form.
 fn by_item(replies: &LastReplies) -> BTreeMap<i64, Vec<&FormReply>> {
     let mut items: BTreeMap<i64, Vec<&FormReply>> = BTreeMap::new();
     for ((item, _), reply) in replies {
@@ -142,7 +142,7 @@ impl Session {
         used.map(of).collect()
     }
 
-    /// How far the form is filled in by `people`.
+    /// The state of the form, with the progress of each of `people`.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -176,7 +176,7 @@ impl Session {
         })
     }
 
-    /// Items that people answered differently, those first that nobody has adjudicated.
+    /// Items with different answers, those that are not adjudicated first.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -198,7 +198,7 @@ impl Session {
         Ok(disputes)
     }
 
-    /// Keeps what was decided about an item; the last decision counts.
+    /// Stores a decision about an item; the last one counts.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -214,8 +214,8 @@ impl Session {
         Ok(Kept::New)
     }
 
-    /// All labels, a JSON object a line: pairs with `label` 1 or 0 are as `quarry data` reads them. What counts is what
-    /// was adjudicated, else the majority.
+    /// All labels as JSON lines. Pairs are as `quarry data` reads them, with `label` 1 or 0: the decision if the item was
+    /// adjudicated, otherwise the majority.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -243,7 +243,7 @@ impl Session {
         Ok(text)
     }
 
-    /// An item with the value that counts for it.
+    /// An item with its final value.
     fn exported(&self, item: &Item, value: Option<&str>) -> Json {
         let mut line = match &item.subject {
             Subject::Pair(pair) => json!({
@@ -268,14 +268,14 @@ impl Session {
     }
 }
 
-/// What more than half of some people say.
+/// The label of more than half of the people.
 fn majority<'r>(replies: &[&'r FormReply]) -> Option<&'r str> {
     let votes = |label: &str| replies.iter().filter(|reply| reply.said.label == label).count();
     let label = replies.iter().map(|reply| reply.said.label.as_str()).max_by_key(|label| votes(label))?;
     (votes(label) * 2 > replies.len()).then_some(label)
 }
 
-/// What somebody said, as it is exported.
+/// A reply as it is exported.
 fn annotation(reply: &FormReply) -> Json {
     let Said { label, comment, program } = &reply.said;
     let program = program.as_ref().map(|source| json!({ "source": source, "result": reply.result }));

@@ -305,7 +305,7 @@ pub(super) fn progress(overview: &FormOverview) -> Markup {
                     table {
                         thead {
                             tr {
-                                th scope="col" { "Annotator" } th scope="col" { "Answered" } th scope="col" { "Put off" }
+                                th scope="col" { "Annotator" } th scope="col" { "Answered" } th scope="col" { "Skipped" }
                                 th scope="col" { "Median time" } th scope="col" { "Total time" }
                             }
                         }

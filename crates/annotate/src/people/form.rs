@@ -224,6 +224,12 @@ impl Form {
         Self { name: digest(&parts)[..12].to_owned(), guideline, tests, seed, items }
     }
 
+    /// The same form without test programs, which has the answers before testing; `None` if this one has none.
+    pub fn untested(&self) -> Option<Self> {
+        let subjects = || self.items.iter().map(|item| item.subject.clone()).collect();
+        self.tests.then(|| Self::new(self.guideline.clone(), false, self.seed, subjects()))
+    }
+
     /// The content of the form's file.
     pub fn write(&self, format: FileFormat) -> String {
         let mut text = String::new();

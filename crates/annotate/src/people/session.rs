@@ -7,7 +7,7 @@
 //! A form with test programs asks twice: the answer before testing is stored under the same form without tests, so that
 //! the tables of annotators have both.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -135,6 +135,20 @@ pub enum Kept {
     NoReason,
 }
 
+/// The names of the forms of a ledger, oldest first, without those that have the answers before testing of others.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn forms_to_fill(ledger: &Ledger) -> Result<Vec<String>, AnnotateError> {
+    let mut names = ledger.forms()?;
+    let mut untested = HashSet::new();
+    for name in &names {
+        untested.extend(ledger.form(name)?.and_then(|form| form.untested()).map(|form| form.name));
+    }
+    names.retain(|name| !untested.contains(name));
+    Ok(names)
+}
+
 impl Session {
     /// Opens a form of a ledger, each item of which `overlap` people should answer; `sandbox` runs their test programs,
     /// if the form has them.
@@ -154,19 +168,16 @@ impl Session {
             shown: vec![HashMap::new(); n],
             ..State::default()
         };
-        let untested = if form.tests {
-            let subjects = form.items.iter().map(|item| item.subject.clone()).collect();
-            let untested = Form::new(form.guideline.clone(), false, form.seed, subjects);
-            writer.add_form(&untested)?;
+        let untested = form.untested();
+        if let Some(untested) = &untested {
+            writer.add_form(untested)?;
             for FormReply { item, person, said, .. } in writer.ledger().replies_of(&untested.name)? {
                 if let Some(position) = position(&form, item) {
                     state.note(position, &person, Stage::Untested, said);
                 }
             }
-            Some(untested.name)
-        } else {
-            None
-        };
+        }
+        let untested = untested.map(|untested| untested.name);
         for FormReply { item, person, said, .. } in writer.ledger().replies_of(&form.name)? {
             if let Some(position) = position(&form, item) {
                 state.note(position, &person, Stage::Final, said);

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use quarry_annotate::RunResult;
-use quarry_annotate::people::{FormAgreement, Kept, Said, Sampling, Session, Stage, TestSandbox, TestState};
+use quarry_annotate::people::{
+    FormAgreement, Kept, Said, Sampling, Session, Stage, TestSandbox, TestState, forms_to_fill,
+};
 use quarry_sandbox::Limits;
 use serde_json::Value;
 
@@ -16,8 +18,7 @@ fn said(label: &str, comment: &str, program: &str) -> Said {
 
 fn open(fixture: &Fixture, overlap: usize) -> Session {
     let (writer, _) = fixture.open();
-    // The first is the one that was exported; that of before testing comes after it.
-    let name = writer.ledger().forms().unwrap().remove(0);
+    let name = forms_to_fill(writer.ledger()).unwrap().pop().unwrap();
     let form = writer.ledger().form(&name).unwrap().unwrap();
     let sandbox = TestSandbox { programs: Box::new(Pretended), limits: Limits::default() };
     Session::open(writer, form, overlap, Some(sandbox)).unwrap()

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use clap::{Args, value_parser};
 use quarry_annotate::Ledger;
-use quarry_annotate::people::{Form, ItemKind, Session, TestSandbox, open_ledger};
+use quarry_annotate::people::{Form, ItemKind, Session, TestSandbox, forms_to_fill, open_ledger};
 use quarry_text::counted;
 use quarry_web::{Labels, Server};
 use tempfile::NamedTempFile;
@@ -98,7 +98,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// The form of a name, or the newest.
 fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
-    let names = ledger.forms()?;
+    let names = forms_to_fill(ledger)?;
     let Some(name) = name.or(names.last().map(String::as_str)) else {
         bail!("{}: it has no form yet; `quarry judge people export` makes one", ledger.path().display());
     };

@@ -72,6 +72,20 @@ fn similar_code_and_calls_are_pages() {
 }
 
 #[test]
+fn problems_are_pages_for_browsers_and_objects_for_programs() {
+    let served = serve();
+    for path in ["/none", "/file/shop/none.py", "/?limit=0&q=x"] {
+        let page = served.get(path);
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+        assert!(page.body.contains("<h1>"), "{path}: {}", page.body);
+    }
+    let object = served.request("GET", "/none", &["Accept: */*"], "");
+    assert_eq!((object.status, object.header("content-type")), (404, Some("application/problem+json")));
+    assert_eq!(served.get("/favicon.ico").header("content-type"), Some("image/svg+xml"));
+    assert!(served.get("/?q=retry").body.contains("<h1 class=\"hidden\">Results for retry</h1>"));
+}
+
+#[test]
 fn several_trees_are_one_ranking() {
     type Files<'a> = &'a [(&'a str, &'a str)];
     let (first, second): (Files<'_>, Files<'_>) = (

@@ -32,6 +32,8 @@ fn what_comes_from_a_tree_or_a_request_is_text() {
         let policy = reply.header("content-security-policy").unwrap();
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        // With `no-referrer`, browsers send the forms of this server with `Origin: null`, which is refused.
+        assert_eq!(reply.header("referrer-policy"), Some("same-origin"));
     }
     let page = served.get(&format!("{address}?line=1")).body;
     assert!(page.contains("&lt;script&gt;alert(1)") && page.contains("U+202E"), "{page}");

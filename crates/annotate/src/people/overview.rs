@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 use super::form::{Item, Subject};
 use super::guideline::Value;
 use super::session::{Kept, Said, Session, position};
+use super::study::median;
 use crate::error::AnnotateError;
 use crate::ledger::FormReply;
 
@@ -103,12 +104,6 @@ fn differs(replies: &[&FormReply]) -> bool {
     replies.windows(2).any(|pair| pair[0].said.label != pair[1].said.label)
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
-    Some(f64::midpoint(*low, *high))
-}
-
 impl Session {
     fn final_replies(&self) -> Result<LastReplies, AnnotateError> {
         Ok(last(self.ledger().replies_of(&self.form().name)?))
@@ -160,7 +155,7 @@ impl Session {
                 person: person.clone(),
                 answered,
                 put_off,
-                median_minutes: median(minutes),
+                median_minutes: median(&minutes),
                 total_minutes,
             }
         };

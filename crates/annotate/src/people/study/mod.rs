@@ -22,6 +22,7 @@ use crate::criterion::Criterion;
 
 pub use agreement::{Against, AgainstFile, AgreementRow, AnnotatorRow};
 pub use gather::{StudiedJudge, StudyData, gather};
+pub(crate) use people::median;
 pub use people::{PreferenceRow, ProgramRow, ReviewRow, ScoreAgreement, ScoreRow, SystemRow};
 
 /// A person or a judge.

@@ -189,6 +189,7 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         (Settings { dimension: 30, ..settings() }, "dimension"),
         (Settings { with_doc: 1.5, ..settings() }, "with_doc"),
         (Settings { temperature: 0.0, ..settings() }, "temperature"),
+        (Settings { sif: -1.0, ..settings() }, "sif"),
         (Settings { batch: 100_000, ..settings() }, "batch"),
     ] {
         let error = run(&settings, None).unwrap_err().to_string();

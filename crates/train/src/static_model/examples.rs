@@ -144,6 +144,17 @@ impl Examples {
         examples
     }
 
+    /// The share of all tokens that each token has.
+    #[must_use]
+    pub fn frequencies(&self, n_tokens: usize) -> Vec<f32> {
+        let mut counts = vec![0u64; n_tokens];
+        for list in [&self.query, &self.doc, &self.code] {
+            list.tokens.iter().for_each(|token| counts[(token & !NEW_WORD) as usize] += 1);
+        }
+        let total = counts.iter().sum::<u64>().max(1) as f64;
+        counts.into_iter().map(|count| (count as f64 / total) as f32).collect()
+    }
+
     /// Number of examples.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod contrastive;
 mod examples;
+mod start;
 mod table;
 mod validation;
 mod vocabulary;
@@ -14,11 +15,11 @@ use quarry_embed::vocabulary::{Tokenizer, build_slots};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::teacher::{mean, principal_directions};
 use crate::{Pair, Teacher, TrainError};
 use checkpoint::Checkpoint;
 use contrastive::{info_nce, soften};
 use examples::{Bag, Batch, Examples};
+use start::start;
 use table::Table;
 use validation::Validation;
 pub use vocabulary::{Vocabulary, VocabularySize, choose};
@@ -79,6 +80,9 @@ pub struct Settings {
     pub teacher_temperature: f32,
     /// Whether token vectors start from the teacher's vectors of the words.
     pub start_from_teacher: bool,
+    /// Smooth inverse frequency at the start: each token vector is multiplied by `sif / (sif + p)`, where `p` is the
+    /// token's share of all tokens in the training texts. 0 leaves all vectors at one length.
+    pub sif: f32,
     /// Share of questions that are the function's name, though it has documentation.
     pub ask_name: f32,
     /// Share of name questions whose words are removed from the document.
@@ -119,6 +123,7 @@ impl Default for Settings {
             teacher: 0.5,
             teacher_temperature: 0.05,
             start_from_teacher: true,
+            sif: 0.0,
             ask_name: 0.1,
             hide_name: 0.5,
             with_name: 0.3,
@@ -159,6 +164,9 @@ impl Settings {
         }
         if self.batch < 2 || self.positions == 0 || self.positions > 64 {
             return bad("batch must be at least 2, positions 1 to 64".to_owned());
+        }
+        if !(self.sif >= 0.0 && self.sif.is_finite()) {
+            return bad(format!("sif: expected 0 or more, found {}", self.sif));
         }
         if !(self.temperature > 0.0 && self.teacher_temperature > 0.0 && self.rate > 0.0) {
             return bad("temperatures and rate must be greater than 0".to_owned());
@@ -252,7 +260,7 @@ pub fn train(
 
     let checkpoint = directory.map(|directory| Checkpoint::new(directory, settings, run_identity(pairs)));
     let restored = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
-    let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings, teacher));
+    let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings, teacher, &examples));
     let lessons =
         teacher.filter(|_| settings.teacher > 0.0).map(|teacher| TeacherVectors::new(teacher, &learned));
     let first_epoch = (state.step / steps_an_epoch.max(1)) as usize;
@@ -280,43 +288,6 @@ pub fn train(
         query_rows: state.queries.vectors(),
     };
     Ok((weights, vocabulary))
-}
-
-fn start(vocabulary: &Vocabulary, settings: &Settings, teacher: Option<&Teacher>) -> State {
-    let (n, dimension) = (vocabulary.hashes.len(), settings.dimension);
-    let mut documents = Table::new(n, dimension, settings.positions, settings.seed);
-    if let Some(teacher) = teacher.filter(|_| settings.start_from_teacher) {
-        start_from(teacher, vocabulary, &mut documents);
-    }
-    let mut queries = Table::new(vocabulary.n_query, dimension, 0, settings.seed);
-    // Both tables start from one point, so that from the first step equal words of both sides attract.
-    let shared = queries.values.len();
-    queries.values.copy_from_slice(&documents.values[..shared]);
-    State { step: 0, documents, queries }
-}
-
-/// Replaces the vectors of words that the teacher knows by its own, centered and projected on their principal
-/// directions (as model2vec does), at the mean length of the random ones that they replace. Columns beyond the
-/// teacher's dimension stay random.
-fn start_from(teacher: &Teacher, vocabulary: &Vocabulary, table: &mut Table) {
-    let known: Vec<(usize, &[f32])> = vocabulary
-        .texts
-        .iter()
-        .enumerate()
-        .filter_map(|(at, text)| Some((at, teacher.vector(text)?)))
-        .collect();
-    let vectors: Vec<f32> = known.iter().flat_map(|(_, vector)| *vector).copied().collect();
-    let mean = mean(&vectors, teacher.dimension);
-    let directions = principal_directions(&vectors, teacher.dimension, table.dimension);
-    let length = (1.0f32 / 3.0).sqrt();
-    for (at, vector) in known {
-        let row = &mut table.values[at * table.dimension * 3..][..table.dimension];
-        for (x, direction) in row.iter_mut().zip(directions.chunks_exact(teacher.dimension)) {
-            *x = direction.iter().zip(vector).zip(&mean).map(|((d, v), m)| d * (v - m)).sum();
-        }
-        let norm = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(1e-6);
-        row.iter_mut().for_each(|x| *x *= length / norm);
-    }
 }
 
 /// The teacher's vectors of the examples' questions.

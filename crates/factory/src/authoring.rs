@@ -1,4 +1,4 @@
-//! What a build asks models to write, and doing it on threads.
+//! Asking models during a build, in several threads.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use quarry_annotate::{AnnotateError, Author, AuthorPlan, Written};
 
 use crate::error::FactoryError;
 
-/// Questions that may fail before the others are not asked any more.
+/// Maximum number of failed questions before the remaining ones are skipped.
 const MAX_FAILURES: usize = 25;
 
 /// The directory, in that of a build, with answers and the log of calls. It is kept whatever changes, so that nothing is
@@ -28,7 +28,7 @@ pub(crate) struct Authoring<'a> {
 }
 
 impl Authoring<'_> {
-    /// Makes the models ready.
+    /// Connects to the models.
     ///
     /// # Errors
     /// When a setting cannot work, a key is missing, or answers cannot be kept.
@@ -40,7 +40,7 @@ impl Authoring<'_> {
     /// build, after all others were asked.
     ///
     /// # Errors
-    /// When a question fails, something is wrong that concerns all of them, or the user wants no more.
+    /// When a question fails, an error affects all of them, or the user stopped.
     pub(crate) fn ask_all<T: Sync, R: Send>(
         &self,
         author: &Author,
@@ -99,7 +99,7 @@ impl Authoring<'_> {
     }
 }
 
-/// What the author says as what a build says.
+/// Converts an error of the author.
 pub(crate) fn stopped(error: AnnotateError) -> FactoryError {
     match error {
         AnnotateError::Stopped => FactoryError::Stopped,

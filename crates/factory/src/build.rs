@@ -1,4 +1,4 @@
-//! Builds what a plan says, step by step.
+//! Builds a plan, step by step.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -26,11 +26,11 @@ use crate::written::{self, Extract};
 /// The steps of the last build in a directory.
 pub(crate) const BUILD: &str = "build.json";
 
-/// Makes a judging plan ready: opens the sandbox, if it needs one.
+/// Prepares a judging plan: opens the sandbox, if it needs one.
 pub(crate) type PrepareJudging<'a> =
     dyn Fn(quarry_annotate::Plan) -> Result<Judging, Box<dyn Error + Send + Sync>> + 'a;
 
-/// What a build works with that is not in its plan.
+/// What a build needs in addition to its plan.
 pub struct Tools<'a> {
     /// Loads the models of methods.
     pub load: &'a LoadModel<'a>,
@@ -40,19 +40,19 @@ pub struct Tools<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// A step that is done.
+/// A finished step.
 #[derive(Debug, Clone, Copy)]
 pub struct Event<'a> {
-    /// What it came to.
+    /// The step, with its counts.
     pub step: &'a Step,
     /// Whether it was done by an earlier build.
     pub known: bool,
 }
 
-/// What was built.
+/// The result of a build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// All steps, in their order.
+    /// All steps, in order.
     pub steps: Vec<Step>,
     /// The directories of the exports.
     pub exports: Vec<PathBuf>,
@@ -63,7 +63,7 @@ pub struct Built {
 /// The steps of a build, one after the other.
 struct Build<'b> {
     root: &'b Path,
-    /// Where they are done; without it, they are only looked for.
+    /// Where they are done; if `None`, they are only listed.
     store: Option<&'b Store>,
     tools: &'b Tools<'b>,
     on_event: &'b mut dyn FnMut(Event<'_>),
@@ -71,8 +71,8 @@ struct Build<'b> {
 }
 
 impl Build<'_> {
-    /// Does a step unless it is done. `work` gets the directories for the output, and for what it goes on from after it
-    /// was killed.
+    /// Does a step unless it is done. `work` gets the directory for the output, and one for state to resume from
+    /// after an interruption.
     fn run(
         &mut self,
         step: Step,
@@ -98,7 +98,7 @@ impl Build<'_> {
         step::directory_of(self.root, key)
     }
 
-    /// Makes the call graph of the sources, and has the functions of the pool summarized; the latter step.
+    /// Builds the call graph of the sources, and summarizes the functions of the pool; returns the latter step.
     fn annotate(
         &mut self,
         plan: &Plan,
@@ -218,8 +218,7 @@ impl Build<'_> {
 /// on nothing that changed since, is not done again.
 ///
 /// # Errors
-/// When something is missing or wrong, another process builds there, or the user wants no more. What was done until then
-/// is kept.
+/// When something is missing or invalid, another process builds there, or the user stopped. Finished steps are kept.
 pub fn build(
     plan: &Plan,
     out: &Path,
@@ -248,7 +247,7 @@ pub fn build(
 /// are read, to see whether they have changed.
 ///
 /// # Errors
-/// When something that the plan names is missing or wrong.
+/// When something that the plan names is missing or invalid.
 pub fn rehearse(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Vec<(Step, bool)>, FactoryError> {
     let on_event = &mut |_: Event<'_>| {};
     let mut build = Build { root: out, store: None, tools, on_event, steps: Vec::new() };

@@ -12,54 +12,54 @@ use crate::labels::PAIRS_FILE;
 use crate::record::LabelledPair;
 use crate::step::{OutputFile, Step, directory_of, files_of};
 
-/// A step that two builds did otherwise, or one of them alone.
+/// A step that differs between two builds, or exists in only one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StepChange {
-    /// What it is called.
+    /// Name of the step.
     pub name: String,
-    /// The numbers that differ: those of the first and of the second build; `None` where one has none.
+    /// Counts that differ: those of the first and of the second build; `None` if a build has no such count.
     pub counts: BTreeMap<String, [Option<u64>; 2]>,
-    /// Which of the two have it.
+    /// Which of the two builds have the step.
     pub is_in: [bool; 2],
 }
 
 /// What differs between two builds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Steps that are the same in both.
+    /// Names of equal steps.
     pub same: Vec<String>,
-    /// The others, in the order of the first build, and then those of the second alone.
+    /// All other steps, in the order of the first build, followed by those only in the second.
     pub changed: Vec<StepChange>,
-    /// Labelled pairs of the first build that the second one lacks.
+    /// Number of labeled pairs of the first build that are missing in the second.
     pub pairs_removed: usize,
-    /// Labelled pairs of the second build that the first one lacks.
+    /// Number of labeled pairs of the second build that are missing in the first.
     pub pairs_added: usize,
-    /// Pairs of both that are labelled otherwise.
+    /// Number of pairs in both with different labels.
     pub pairs_relabelled: usize,
-    /// Files of exports that differ, or that one of the builds lacks, as they were built.
+    /// Files of exports that differ, or are missing in one of the builds, as recorded when they were built.
     pub files_changed: Vec<String>,
-    /// Files of exports of either build that are no longer as they were built.
+    /// Files of exports of either build that have changed since they were built.
     pub damaged: [Vec<Damage>; 2],
 }
 
-/// A file of an export that is no longer as it was built.
+/// A file of an export that has changed since it was built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Path in the directory of the build, `/` between parts.
+    /// Path relative to the directory of the build, `/` between parts.
     pub path: String,
-    /// What became of it.
+    /// How it has changed.
     pub kind: DamageKind,
 }
 
-/// What became of a file of an export.
+/// How a file of an export has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DamageKind {
-    /// It is gone.
+    /// It was removed.
     Missing,
-    /// It says something else.
+    /// Its content has changed.
     Altered,
-    /// It was not built.
+    /// It was not written by the build.
     Foreign,
 }
 
@@ -73,10 +73,10 @@ impl std::fmt::Display for DamageKind {
     }
 }
 
-/// The files of exports that are no longer as the last build left them, by their contents; none where nothing was built.
+/// The files of exports that have changed since the last build, by content; empty if nothing was built.
 ///
 /// # Errors
-/// When something that is there cannot be read.
+/// When an existing file cannot be read.
 pub fn damaged_exports(root: &Path) -> Result<Vec<Damage>, FactoryError> {
     if !root.join(BUILD).exists() {
         return Ok(Vec::new());
@@ -121,7 +121,7 @@ fn changed_files(first: &[Step], second: &[Step]) -> Vec<String> {
     names.into_iter().filter(|name| first.get(*name) != second.get(*name)).cloned().collect()
 }
 
-/// Compares what was built last in two directories: steps by what they depend on, labelled pairs by query and code.
+/// Compares the last builds in two directories: steps by what they depend on, labeled pairs by query and code.
 ///
 /// # Errors
 /// When nothing was built in one of them, or it cannot be read.
@@ -141,7 +141,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, FactoryError> 
     Ok(comparison)
 }
 
-/// The steps of what was built last in a directory.
+/// The steps of the last build in a directory.
 ///
 /// # Errors
 /// When nothing was built there, or it cannot be read.
@@ -155,7 +155,7 @@ pub(crate) fn read(directory: &Path) -> Result<Vec<Step>, FactoryError> {
     })
 }
 
-/// The label of each labelled pair.
+/// The label of each labeled pair.
 fn labels(directory: &Path, steps: &[Step]) -> Result<BTreeMap<String, Option<i32>>, FactoryError> {
     let mut labels = BTreeMap::new();
     if let Some(step) = steps.iter().find(|step| step.name == "labels") {

@@ -1,4 +1,4 @@
-//! Splits, and what is written at the end.
+//! Splits, and exports of the result.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -75,24 +75,24 @@ fn parts<'p>(plan: &'p ExportPlan, splits: &'p SplitPlan) -> Vec<&'p str> {
     all.filter(|part| plan.parts.is_empty() || plan.parts.iter().any(|name| name == part)).collect()
 }
 
-/// Directories of steps that exports read.
+/// Directories of the steps that exports read.
 pub(crate) struct Inputs<'i> {
     pub(crate) pool: &'i Path,
     pub(crate) queries: &'i Path,
     pub(crate) splits: &'i Path,
     pub(crate) labels: &'i Path,
-    /// Queries that a model wrote, with summaries.
+    /// Queries written by a model, with summaries.
     pub(crate) written: &'i [PathBuf],
 }
 
 impl Inputs<'_> {
-    /// Codes that are not of the pool, since they were written for queries that nothing answers.
+    /// Codes that are not in the pool, because they were generated for queries without a correct candidate.
     fn generated(&self) -> Result<Vec<CodeRecord>, FactoryError> {
         let path = self.labels.join(GENERATED);
         if path.exists() { jsonl::read_all(&path) } else { Ok(Vec::new()) }
     }
 
-    /// Finds all codes by their ids.
+    /// A reader that finds all codes by id.
     fn codes(&self) -> Result<PoolReader, FactoryError> {
         let mut codes = PoolReader::open(self.pool)?;
         codes.add(self.generated()?);
@@ -103,7 +103,7 @@ impl Inputs<'_> {
 /// Writes one export to a step's directory.
 ///
 /// # Errors
-/// When something cannot be read or written, or the format cannot hold it.
+/// When a file cannot be read or written, or the format cannot represent the data.
 pub(crate) fn write(
     plan: &ExportPlan,
     splits: &SplitPlan,
@@ -131,7 +131,7 @@ pub(crate) fn write(
         return Err(FactoryError::step("export", format!("there is no format {:?}", plan.format)));
     };
     let numbered = NUMBERED.contains(&plan.format.as_str());
-    // What an earlier attempt left.
+    // Left by an earlier attempt.
     fs::remove_dir_all(workspace).map_err(FactoryError::write(workspace))?;
     fs::create_dir_all(workspace).map_err(FactoryError::write(workspace))?;
     let shared = match target {
@@ -179,7 +179,7 @@ fn ending(format: &quarry_corpus::formats::Format) -> &'static str {
     }
 }
 
-/// The whole corpus and all queries, which the parts of an export have in common.
+/// Writes the whole corpus and all queries, which the parts of an export share.
 fn write_corpus(inputs: &Inputs<'_>, workspace: &Path, numbered: bool) -> Result<Vec<Source>, FactoryError> {
     let [corpus, queries] = ["corpus.jsonl", "queries.jsonl"].map(|name| workspace.join(name));
     let mut writer = Writer::create(&corpus)?;
@@ -203,7 +203,7 @@ fn write_corpus(inputs: &Inputs<'_>, workspace: &Path, numbered: bool) -> Result
     Ok(vec![Source::open(&corpus, beir::CORPUS.name)?, Source::open(&queries, beir::QUERIES.name)?])
 }
 
-/// The pairs of a part, with whole numbers as ids where they are wanted.
+/// Writes the pairs of a part, with integer ids if required.
 fn write_part(
     inputs: &Inputs<'_>,
     part: &str,
@@ -239,7 +239,7 @@ fn write_part(
     Ok(Source::open(&out, cosqa_plus::PAIRS.name)?)
 }
 
-/// Moves the files of a part to where those of all parts are. Those that all have are there already.
+/// Moves the files of a part to the common directory. Shared files are there already.
 fn take_over(from: &Path, to: &Path) -> Result<(), FactoryError> {
     fs::create_dir_all(to).map_err(FactoryError::write(to))?;
     for entry in fs::read_dir(from).map_err(FactoryError::read(from))? {
@@ -254,7 +254,7 @@ fn take_over(from: &Path, to: &Path) -> Result<(), FactoryError> {
     Ok(())
 }
 
-/// A line of what `quarry train` reads: a query with a code that answers it.
+/// A line of a file that `quarry train` reads: a query with a code that answers it.
 #[derive(Serialize)]
 struct TrainingPair {
     query: String,

@@ -1,4 +1,4 @@
-//! Labels: which of the candidates answer their query, and who says so.
+//! Labels: which of the candidates answer their query, and according to whom.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ const VERSION: u32 = 1;
 
 /// Pairs with a label.
 pub(crate) const PAIRS_FILE: &str = "pairs.jsonl";
-/// Codes that were written for queries that nothing answers.
+/// Codes that were generated for queries without a correct candidate.
 pub(crate) const GENERATED: &str = "generated.jsonl";
 /// Pairs without one.
 const UNLABELLED: &str = "unlabelled.jsonl";
@@ -39,7 +39,7 @@ fn judging_plan(path: &Path, ledger: &Path) -> Result<quarry_annotate::Plan, Fac
     Ok(quarry_annotate::Plan::open(path, Some(ledger))?)
 }
 
-/// The ledger of the judging plan with this number among the labels of a plan. It is kept whatever changes, so that
+/// The ledger of the judging plan with this index among the labels of a plan. It is kept whatever changes, so that
 /// nothing is paid for twice.
 pub(crate) fn ledger_of(root: &Path, number: usize) -> PathBuf {
     root.join(format!("judging-{number}.ledger"))
@@ -50,14 +50,14 @@ struct Identity<'p> {
     kind: LabelKind,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     generate: bool,
-    /// Stands for the file of labels, or for the judge and its model.
+    /// Hash of the file of labels, or of the judge and its model.
     content: Option<&'p str>,
 }
 
 /// The step that labels candidates.
 ///
 /// # Errors
-/// When a file of labels cannot be read, or a judging plan is wrong.
+/// When a file of labels cannot be read, or a judging plan is invalid.
 pub(crate) fn step(
     plans: &[LabelPlan],
     root: &Path,
@@ -83,10 +83,10 @@ pub(crate) fn step(
     Ok(Step::new("labels", VERSION, &identities, &[candidates, queries, pool]))
 }
 
-/// Looks at the files of labels and the judging plans that a plan names.
+/// Checks the files of labels and the judging plans that a plan names.
 ///
 /// # Errors
-/// When one of them is missing or wrong.
+/// When one of them is missing or invalid.
 pub(crate) fn check(plans: &[LabelPlan], root: &Path) -> Result<(), FactoryError> {
     for (number, plan) in plans.iter().enumerate() {
         match (plan.kind, &plan.path) {
@@ -98,7 +98,7 @@ pub(crate) fn check(plans: &[LabelPlan], root: &Path) -> Result<(), FactoryError
     Ok(())
 }
 
-/// Whether a file can hold labels, as far as its first record tells.
+/// Checks that a file can contain labels, judging by its first record.
 fn check_file(path: &Path) -> Result<(), FactoryError> {
     let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
     if sources.iter().any(|source| source.format.holds == RecordKind::Pairs) {
@@ -112,20 +112,20 @@ fn check_file(path: &Path) -> Result<(), FactoryError> {
     Err(FactoryError::Line { path: path.to_owned(), line: 1, problem })
 }
 
-/// What labelling works with.
+/// What labeling needs.
 pub(crate) struct Labelling<'l> {
     pub(crate) plans: &'l [LabelPlan],
-    /// The directory of the build, where ledgers are.
+    /// The directory of the build, which contains the ledgers.
     pub(crate) root: &'l Path,
     pub(crate) prepare_judging: &'l PrepareJudging<'l>,
     pub(crate) stop: &'l AtomicBool,
 }
 
-/// Writes the pairs of all candidates, and of the codes that queries were made of, with their labels: the first of the
-/// plan that has one for a pair gives it. Pairs without a label stand in a file of their own.
+/// Writes the pairs of all candidates, and of the codes from which queries were made, with their labels: the first
+/// source of labels in the plan that has one for a pair determines it. Pairs without a label are in a separate file.
 ///
 /// # Errors
-/// When something cannot be read, written or judged, or no pair has a label.
+/// When a file cannot be read or written, a pair cannot be judged, or no pair has a label.
 pub(crate) fn write(
     labelling: &Labelling<'_>,
     (candidates, queries, pool): (&Path, &Path, &Path),
@@ -262,7 +262,7 @@ fn pair_id(query: &QueryRecord, code: &str) -> String {
     format!("{}-{code}", query.id)
 }
 
-/// Labels of pairs with the same texts, whatever their white space and the case of the query.
+/// Labels of pairs with the same texts, ignoring white space and the case of the query.
 fn from_file(
     path: &Path,
     queries: &[QueryRecord],
@@ -292,7 +292,7 @@ fn from_file(
     Ok(())
 }
 
-/// Has pairs judged that stand in a file, and takes over what was decided.
+/// Judges the pairs in a file, and reads the verdicts.
 fn judge(
     labelling: &Labelling<'_>,
     plan: quarry_annotate::Plan,
@@ -339,8 +339,8 @@ fn judge(
     Ok(judging)
 }
 
-/// Codes that the model of a judge writes for the queries that nothing answers, as far as the judge says that they do;
-/// with the numbers of their queries.
+/// Codes that the model of a judge writes for queries without a correct candidate, if the judge accepts them; with
+/// the indices of their queries.
 fn generate(
     labelling: &Labelling<'_>,
     judging: &Judging,

@@ -1,10 +1,11 @@
-//! Builds labelled benchmarks and training pairs from any code: sources, a pool of functions, queries, candidates,
-//! labels, splits, exports and a data card, by one plan.
+//! Builds labeled benchmarks and training pairs from any code: sources, a pool of functions, queries, candidates,
+//! labels, splits, exports and a data card, all from one plan.
 //!
-//! [`Plan::open`] reads a plan and says what is wrong with it, [`build`] does what it says. Every step of a build is a
-//! directory named by the hash of all that it depends on ([`Key`]), written whole or not at all: a changed parameter
-//! redoes what depends on it, and a build that was killed goes on. Between the steps are functions of values: what a
-//! function is ([`extract_records`]), which are kept ([`Filter`]), which queries look for code ([`Intents`]).
+//! [`Plan::open`] reads and validates a plan, [`build`] executes it. Every step of a build is a directory named by
+//! the hash of everything it depends on ([`Key`]), created atomically: a changed parameter invalidates only what
+//! depends on it, and an interrupted build can be resumed. The logic between the steps consists of pure functions:
+//! extracting functions ([`extract_records`]), filtering them ([`Filter`]), deciding which queries look for code
+//! ([`Intents`]).
 
 mod analysis;
 mod annotation;

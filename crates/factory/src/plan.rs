@@ -1,4 +1,4 @@
-//! Plans: what a data set is made of, and how.
+//! Plans: the sources of a data set, and how to build it.
 
 mod locate;
 mod projects;
@@ -20,14 +20,14 @@ use locate::{At, line_of};
 /// Maximum size of a plan's file, in bytes.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
 
-/// A plan that was read and can work, as far as that can be said without its sources.
+/// A plan that was read and validated, except for its sources.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The file that it was read from.
+    /// The path of its file.
     pub path: PathBuf,
-    /// What is built, for people.
+    /// A title for people.
     pub title: String,
-    /// What is drawn at random is drawn by this.
+    /// The seed of all random choices.
     pub seed: u64,
     pub(crate) sources: Vec<SourcePlan>,
     pub(crate) pool: PoolPlan,
@@ -74,37 +74,37 @@ fn default_seed() -> u64 {
     42
 }
 
-/// Where code comes from.
+/// A source of code.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SourcePlan {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
     pub(crate) path: PathBuf,
-    /// The commit of a `git` source, by any name that git knows; the one that is checked out otherwise.
+    /// The commit of a `git` source, by any name that git accepts; `HEAD` if not given.
     #[serde(default)]
     pub(crate) revision: Option<String>,
-    /// The repository that it is, `owner/name`; the name of the source otherwise.
+    /// The repository, as `owner/name`; the name of the source if not given.
     #[serde(default)]
     pub(crate) repository: Option<String>,
-    /// Its license, as an SPDX expression.
+    /// The license, as an SPDX expression.
     #[serde(default)]
     pub(crate) license: Option<String>,
-    /// What is read out of its files.
+    /// What is extracted from its files.
     #[serde(default)]
     pub(crate) units: Units,
-    /// Whether comments are read with the faults of what was released.
+    /// Whether comments are extracted with the faults of the released notebook.
     #[serde(default)]
     pub(crate) as_released: bool,
-    /// A table of projects, each the directory of its name in the source, with their licenses.
+    /// A table of projects with their licenses; each project is the directory of its name in the source.
     #[serde(default)]
     pub(crate) projects: Option<PathBuf>,
-    /// What that table says.
+    /// The content of that table.
     #[serde(skip)]
     pub(crate) project_licenses: Option<BTreeMap<String, String>>,
 }
 
-/// What is read out of source files.
+/// What is extracted from source files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Units {
@@ -118,7 +118,7 @@ pub(crate) enum Units {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SourceKind {
-    /// A directory of source files; its commit is noted where it is the work tree of a git repository.
+    /// A directory of source files; its commit is recorded if it is in the work tree of a git repository.
     Directory,
     /// A commit of a git repository, read without a checkout.
     Git,
@@ -126,25 +126,25 @@ pub(crate) enum SourceKind {
     Archive,
     /// The codes of a data set, such as CodeSearchNet.
     DataSet,
-    /// The code blocks of accepted answers in a dump of Stack Exchange.
+    /// The code blocks of accepted answers in a dump of a Stack Exchange site.
     StackExchange,
 }
 
-/// Which code is kept.
+/// Which code is kept in the pool.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PoolPlan {
-    /// Languages that are kept, by any name of theirs; all without any.
+    /// Languages to keep, by any of their names; all if empty.
     pub(crate) languages: Vec<String>,
-    /// Names of filters, in the order in which they are asked.
+    /// Names of filters, in the order in which they are applied.
     pub(crate) filters: Vec<String>,
-    /// Whether the code that is searched has its documentation.
+    /// Whether the searched code includes its documentation.
     pub(crate) documentation: Documentation,
     /// Whether files of tests, examples and the like are read too.
     pub(crate) tests: bool,
-    /// Whether code is kept that is there twice.
+    /// Whether duplicate code is kept.
     pub(crate) keep_duplicates: bool,
-    /// Similarity from which code counts as there already; without it only the same text does.
+    /// Minimum similarity of near-duplicates; if `None`, only equal texts are duplicates.
     pub(crate) near_duplicates: Option<f64>,
     /// Whether secrets and personal data are masked.
     pub(crate) mask: bool,
@@ -155,22 +155,22 @@ pub(crate) struct PoolPlan {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Documentation {
-    /// It is taken out, so that a query made of it is not in the code.
+    /// It is removed, so that a query made from it is not contained in the code.
     #[default]
     Removed,
-    /// It stays, as in CoSQA and CoSQA+.
+    /// It is kept, as in CoSQA and CoSQA+.
     Kept,
 }
 
-/// What models are told when they summarize functions.
+/// What models are shown when they summarize functions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AnnotationPlan {
-    /// Whether they see the summaries of what a function calls in its project.
+    /// Whether they are shown the summaries of a function's callees in its project.
     pub(crate) callees: bool,
-    /// Functions of other packages that are called less often, in all sources, are explained to them.
+    /// Functions of other packages with fewer calls in all sources than this are explained to them.
     pub(crate) unpopular_below: u64,
-    /// Directory with documentation of such functions, a file each.
+    /// Directory with documentation of such functions, one file each.
     pub(crate) documentation: Option<PathBuf>,
 }
 
@@ -180,7 +180,7 @@ impl Default for AnnotationPlan {
     }
 }
 
-/// Where queries come from.
+/// A source of queries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QueryPlan {
@@ -189,10 +189,10 @@ pub(crate) struct QueryPlan {
     /// The file of queries.
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
-    /// How much of a documentation is asked.
+    /// How much of a documentation becomes the query.
     #[serde(default)]
     pub(crate) extent: Extent,
-    /// Words of which a query must hold one, in any case; CoSQA keeps queries with `python`.
+    /// Words of which a query must contain one, ignoring case; CoSQA keeps queries with `python`.
     #[serde(default)]
     pub(crate) containing: Vec<String>,
     /// Names of filters of queries.
@@ -201,7 +201,7 @@ pub(crate) struct QueryPlan {
     /// Styles in which queries are written.
     #[serde(default = "keyword")]
     pub(crate) styles: Vec<String>,
-    /// Maximum number of queries, drawn by the seed; of functions, where queries are written.
+    /// Maximum number of queries, sampled by the seed; for written queries, of functions.
     #[serde(default)]
     pub(crate) maximum: Option<usize>,
 }
@@ -209,11 +209,11 @@ pub(crate) struct QueryPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum QueryKind {
-    /// What the documentation of a function says that it does.
+    /// The documentation of functions.
     Docstrings,
-    /// A file: a query a line, or any format of data sets that holds queries or pairs.
+    /// A file: one query per line, or any data set format with queries or pairs.
     File,
-    /// What a model writes for functions, validated in reverse.
+    /// Queries that a model writes for functions, with reverse validation.
     Written,
 }
 
@@ -221,16 +221,16 @@ fn keyword() -> Vec<String> {
     vec!["keyword".to_owned()]
 }
 
-/// Filters that queries can go through.
+/// The filters for queries.
 pub(crate) const QUERY_FILTERS: [&str; 3] = ["english", "intent", "mask"];
 
-/// Which codes may answer a query.
+/// How candidates are found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CandidatePlan {
-    /// Methods whose models embed, by the mean of whose cosines codes are ranked.
+    /// Methods whose models embed; codes are ranked by their mean cosine.
     pub(crate) encoders: Vec<String>,
-    /// Other methods, the best codes of each of which are candidates too.
+    /// Other methods, whose best codes are candidates too.
     pub(crate) union: Vec<String>,
     /// Number of candidates of a query, of each of these.
     pub(crate) k: usize,
@@ -242,14 +242,14 @@ impl Default for CandidatePlan {
     }
 }
 
-/// Who says which codes answer a query.
+/// A source of labels.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LabelPlan {
     pub(crate) kind: LabelKind,
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
-    /// Whether the model of a judge writes code for queries that nothing answers.
+    /// Whether the model of a judge writes code for queries without a correct candidate.
     #[serde(default)]
     pub(crate) generate: bool,
 }
@@ -257,17 +257,17 @@ pub(crate) struct LabelPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LabelKind {
-    /// The code that a query was made of answers it.
+    /// The code from which a query was made answers it.
     Pairing,
-    /// Labelled pairs of any format, found again by their texts.
+    /// Labeled pairs in any format, matched by their texts.
     File,
-    /// A judging plan, which is given the pairs without a label.
+    /// A judging plan, for the pairs without a label.
     Judge,
-    /// All that has no label yet does not answer.
+    /// All pairs without a label are negative.
     Negative,
 }
 
-/// The parts of the data set.
+/// How the data set is split.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SplitPlan {
@@ -291,18 +291,18 @@ impl SplitPlan {
     }
 }
 
-/// What is written at the end.
+/// An export of the result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExportPlan {
     /// One of [`EXPORT_FORMATS`].
     pub(crate) format: String,
-    /// Parts that are written; all without any.
+    /// Parts to write; all if empty.
     #[serde(default)]
     pub(crate) parts: Vec<String>,
 }
 
-/// The formats of exports: what `quarry train` reads, and formats of `quarry data convert`.
+/// The formats of exports: that of `quarry train`, and formats of `quarry data convert`.
 pub(crate) const EXPORT_FORMATS: [&str; 14] = [
     TRAINING_PAIRS,
     "beir",
@@ -320,10 +320,10 @@ pub(crate) const EXPORT_FORMATS: [&str; 14] = [
     "query4code-triples",
 ];
 
-/// What `quarry train` reads.
+/// The format that `quarry train` reads.
 pub(crate) const TRAINING_PAIRS: &str = "training-pairs";
 
-/// What is wrong with an entry, and where that is.
+/// An error in an entry, with its path.
 struct Wrong {
     at: Vec<At>,
     problem: String,
@@ -337,7 +337,7 @@ impl Plan {
     /// Reads a plan: parses the file, validates its entries, and resolves the paths in it.
     ///
     /// # Errors
-    /// When the file cannot be read or is wrong, naming the line, what was expected and what to do.
+    /// When the file cannot be read or is invalid, naming the line, what was expected and what to do.
     pub fn open(path: &Path) -> Result<Self, FactoryError> {
         let text = read_regular_text(path, MAX_PLAN_BYTES).map_err(FactoryError::read(path))?;
         let file: PlanFile = toml::from_str(&text).map_err(|error| {
@@ -415,13 +415,13 @@ impl Plan {
         })
     }
 
-    /// Where a plan is built unless somebody says otherwise.
+    /// The default directory for building a plan.
     #[must_use]
     pub fn default_out(&self) -> PathBuf {
         self.path.with_extension("build")
     }
 
-    /// Maximum number of candidates of a query.
+    /// Maximum number of candidates per query.
     #[must_use]
     pub fn candidates_per_query(&self) -> usize {
         let CandidatePlan { encoders, union, k } = &self.candidates;
@@ -440,7 +440,7 @@ impl Plan {
         self.labels.iter().any(|label| label.kind == LabelKind::Judge)
     }
 
-    /// The directory that methods and judging plans take their paths from.
+    /// The directory to which paths of methods and judging plans are relative.
     pub(crate) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }

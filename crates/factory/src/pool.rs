@@ -1,4 +1,4 @@
-//! The pool: the code that is kept, with what was removed and why.
+//! The pool: the code that is kept, and what was removed and why.
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
@@ -18,7 +18,7 @@ use crate::plan::{Documentation, PoolPlan};
 use crate::record::{CodeRecord, normalized_hash};
 use crate::step::{Key, Step, write_file};
 
-/// Changes when the same records and parameters give another pool.
+/// Incremented when the same records and parameters lead to another pool.
 const VERSION: u32 = 2;
 
 /// The code that is kept.
@@ -38,19 +38,19 @@ pub(crate) struct Removed {
     pub(crate) filter: String,
     pub(crate) about: String,
     pub(crate) count: u64,
-    /// The first of them, by place and name.
+    /// The first removed codes, by location and name.
     pub(crate) examples: Vec<String>,
 }
 
-/// How many codes of the pool have each language, license and source.
+/// Number of codes in the pool by language, license and source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shares {
     pub(crate) languages: BTreeMap<String, u64>,
     pub(crate) licenses: BTreeMap<String, u64>,
     pub(crate) sources: BTreeMap<String, u64>,
-    /// Sources most of whose code another source has.
+    /// Sources whose code is mostly that of another source.
     pub(crate) forks: Vec<Fork>,
-    /// What was masked, by rule.
+    /// Number of masked texts, by rule.
     pub(crate) masked: BTreeMap<String, u64>,
 }
 
@@ -58,17 +58,17 @@ pub(crate) struct Shares {
 #[derive(Serialize)]
 struct Identity<'p> {
     plan: &'p PoolPlan,
-    /// The rules by which code is masked, where it is.
+    /// The rules for masking code, if it is masked.
     mask_rules: Option<&'p str>,
 }
 
-/// The step that makes the pool of sources.
+/// The step that builds the pool of sources.
 pub(crate) fn step(plan: &PoolPlan, sources: &[&Key]) -> Step {
     let identity = Identity { plan, mask_rules: plan.mask.then_some(mask::RULES_TEXT) };
     Step::new("pool", VERSION, &identity, sources)
 }
 
-/// Filters the records of sources, in their order, one at a time.
+/// Filters the records of sources in order, one at a time.
 ///
 /// # Errors
 /// When a record cannot be read or written, or none is left.
@@ -107,7 +107,7 @@ pub(crate) fn write(
     Ok(counts)
 }
 
-/// Decides which records are kept, and counts what is not.
+/// Decides which records are kept, and counts the others.
 struct Sieve<'p> {
     plan: &'p PoolPlan,
     languages: Vec<&'static str>,
@@ -116,9 +116,9 @@ struct Sieve<'p> {
     n_read: u64,
     n_kept: u64,
     shares: Shares,
-    /// Snippets that were removed, by what they are.
+    /// Number of removed snippets, by kind.
     by_kind: BTreeMap<&'static str, u64>,
-    /// What was masked, by rule.
+    /// Number of masked texts, by rule.
     masked: BTreeMap<String, u64>,
     /// The source of the first code with each text.
     seen: HashMap<u128, usize>,
@@ -169,7 +169,7 @@ impl<'p> Sieve<'p> {
         }
     }
 
-    /// The record as the pool has it; `None` where it is removed.
+    /// The record as stored in the pool; `None` if it is removed.
     fn keep(&mut self, mut record: CodeRecord, source: usize) -> Option<CodeRecord> {
         self.n_read += 1;
         self.forks.name(source, &record.source);
@@ -184,7 +184,7 @@ impl<'p> Sieve<'p> {
         Some(record)
     }
 
-    /// The filter that removes a record. Its code becomes that of the pool on the way.
+    /// The filter that removes a record. The record's code is changed to that of the pool on the way.
     fn removed_by(&mut self, record: &mut CodeRecord, source: usize) -> Option<&'static str> {
         if !self.languages.is_empty() && !self.languages.contains(&record.language.as_str()) {
             return Some("languages");
@@ -234,14 +234,14 @@ impl<'p> Sieve<'p> {
     }
 }
 
-/// Least part of the code of a fork that is another source's too.
+/// Minimum share of a fork's code that is also in another source.
 const FORK: f64 = 0.5;
 
-/// Finds sources most of whose code is another source's.
+/// Detects sources whose code is mostly that of another source.
 #[derive(Default)]
 struct Forks {
     names: Vec<String>,
-    /// By source: codes, and how many of them an earlier source had, by that.
+    /// By source: the number of codes, and the number of those that each earlier source had.
     shared: BTreeMap<usize, (u64, BTreeMap<usize, u64>)>,
 }
 
@@ -255,7 +255,7 @@ impl Forks {
         }
     }
 
-    /// A code of a source, with the source that had it first.
+    /// Records a code of a source, with the source that had it first.
     fn note(&mut self, source: usize, first: Option<usize>) {
         let (n_codes, shared) = self.shared.entry(source).or_default();
         *n_codes += 1;
@@ -280,13 +280,13 @@ impl Forks {
     }
 }
 
-/// A source most of whose code another source has too.
+/// A source whose code is mostly that of another source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fork {
     pub(crate) source: String,
-    /// The other source.
+    /// The name of the other source.
     pub(crate) of: String,
-    /// Codes of the first that the second has too, exactly or nearly.
+    /// Number of codes of the first that are also in the second, exactly or nearly.
     pub(crate) shared: u64,
     pub(crate) codes: u64,
 }
@@ -339,17 +339,17 @@ pub(crate) fn removed(step: &Path) -> Result<Vec<Removed>, FactoryError> {
     read_json(&step.join(REMOVED))
 }
 
-/// What a pool is made of.
+/// The composition of a pool.
 pub(crate) fn shares(step: &Path) -> Result<Shares, FactoryError> {
     read_json(&step.join(SHARES))
 }
 
-/// Finds the codes of a pool by their ids, without having their texts in memory.
+/// Finds the codes of a pool by id, without holding their texts in memory.
 pub(crate) struct PoolReader {
-    /// Number, from 0, and first byte, by id.
+    /// 0-based index and byte offset, by id.
     places: HashMap<u64, (u32, u64)>,
     file: RandomReader,
-    /// Codes that are not of the pool, whose numbers follow.
+    /// Codes that are not in the pool, with the indices that follow.
     others: Vec<CodeRecord>,
 }
 
@@ -371,15 +371,15 @@ impl PoolReader {
         Ok(Self { places, file: RandomReader::open(&path)?, others: Vec::new() })
     }
 
-    /// Finds these codes too.
+    /// Adds codes that are not in the pool.
     pub(crate) fn add(&mut self, others: Vec<CodeRecord>) {
         self.others.extend(others);
     }
 
-    /// The code of an id, with its number in the pool, from 0.
+    /// The code with an id, with its 0-based index in the pool.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When it does not exist.
     pub(crate) fn get(&mut self, id: &str) -> Result<(usize, CodeRecord), FactoryError> {
         let other = match self.places.get(&number_of(id)) {
             Some((number, at)) => return Ok((*number as usize, self.file.read(*at)?)),
@@ -397,7 +397,7 @@ impl PoolReader {
     }
 }
 
-/// The number that an id is the digits of.
+/// The number whose digits are an id.
 fn number_of(id: &str) -> u64 {
     u64::from_str_radix(id, 16).unwrap_or_default()
 }
@@ -428,7 +428,7 @@ mod tests {
         (kept, removed, sieve.forks.found())
     }
 
-    /// A function with many words, the last of which is given.
+    /// A function with many words, ending with the given one.
     fn long(name: &str, last: &str) -> String {
         let lines: String =
             (0..30).map(|n| format!("    value_{n} = compute_{n}(value_{n}, other_{n})\n")).collect();
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(kept.len(), 4);
         assert_eq!(removed, [("duplicates".into(), 1), ("near duplicates".into(), 1)].into());
         assert_eq!(forks, [fork]);
-        // Without it only equal texts are duplicates, and a third is no fork.
+        // Without it only equal texts are duplicates, and a third is not a fork.
         let (kept, removed, forks) = sieved(&PoolPlan::default(), &records);
         assert_eq!((kept.len(), removed, forks), (5, [("duplicates".into(), 1)].into(), vec![]));
         records.iter_mut().for_each(|(_, record)| record.language = "go".into());

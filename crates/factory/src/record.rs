@@ -1,11 +1,11 @@
-//! What the steps hand on to each other.
+//! The records that the steps pass on.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What kind of code a record holds.
+/// The kind of code in a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CodeKind {
@@ -18,18 +18,18 @@ pub enum CodeKind {
     Block,
 }
 
-/// A piece of code, with all that is known of it.
+/// A piece of code with its metadata.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeRecord {
-    /// Stands for where it is and what it says.
+    /// Hash of its location and its text.
     pub id: String,
     /// What kind of code it is.
     pub kind: CodeKind,
     /// The name of its source in the plan.
     pub source: String,
-    /// Its repository, as `owner/name` where that is known.
+    /// Its repository, as `owner/name` if known.
     pub repository: String,
-    /// The commit that it was read at.
+    /// The commit from which it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Path of its file in the source, `/` between its parts.
@@ -43,7 +43,7 @@ pub struct CodeRecord {
     /// Its license, as an SPDX expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// Its name, qualified within the file; empty where it has none.
+    /// Its name, qualified within the file; empty if it has none.
     #[serde(default)]
     pub name: String,
     /// Its declaration, without body.
@@ -52,49 +52,49 @@ pub struct CodeRecord {
     /// Its docstring, or the comment above it, without markers.
     #[serde(default)]
     pub documentation: String,
-    /// Its parameters; `None` where that is not known of its language.
+    /// Its parameters; `None` if unknown for its language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<String>>,
-    /// Whether it returns a value; `None` where that is not known of its language.
+    /// Whether it returns a value; `None` if unknown for its language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns_value: Option<bool>,
-    /// What it calls, as written there: `name`, or `receiver.name`.
+    /// What it calls, as written: `name`, or `receiver.name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
-    /// What calls begin with and imports of the file bind, with the full path of what it stands for; a relative one
-    /// begins with `.`.
+    /// The first parts of calls that are bound by imports of the file, each with the full path of the import; a
+    /// relative one begins with `.`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub imports: BTreeMap<String, String>,
-    /// What calls begin with and is a variable or parameter of the function.
+    /// The first parts of calls that are variables or parameters of the function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<String>,
-    /// Whether its file could not be parsed in full.
+    /// Whether its file has syntax errors.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_syntax_errors: bool,
-    /// The code without its documentation, or with it where the plan says so.
+    /// The code without its documentation, or with it if the plan says so.
     pub code: String,
-    /// The code with its documentation, before the plan's choice.
+    /// The code with its documentation, independent of the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub whole: String,
 }
 
 impl CodeRecord {
-    /// The code as it was found, with its documentation, where the pool still has that.
+    /// The original code with its documentation, if the pool still has it.
     pub(crate) fn text(&self) -> &str {
         if self.whole.is_empty() { &self.code } else { &self.whole }
     }
 }
 
-/// A query, with what it was made of.
+/// A query, with the codes from which it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryRecord {
-    /// Stands for its text.
+    /// Hash of its text.
     pub id: String,
-    /// What is asked.
+    /// The text of the query.
     pub text: String,
-    /// The name of its source in the plan; of several that have it, the first.
+    /// The name of its source in the plan; the first if several have it.
     pub origin: String,
-    /// The codes that it was made of.
+    /// The codes from which it was made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub codes: Vec<String>,
 }
@@ -106,11 +106,11 @@ pub(crate) struct Candidate {
     pub query: String,
     /// Id of the code.
     pub code: String,
-    /// Who found it, with rank, from 1, and score.
+    /// The methods that found it, with 1-based rank and score.
     pub found: Vec<Found>,
 }
 
-/// The place of a code among those that a method found.
+/// The rank of a code in the results of a method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub by: String,
@@ -118,7 +118,7 @@ pub(crate) struct Found {
     pub score: f32,
 }
 
-/// A query with a code, and the label where there is one. A line of it is one of the format `query-code`.
+/// A query with a code, and the label if there is one. A line of it is valid in the format `query-code`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LabelledPair {
     pub id: String,
@@ -129,7 +129,7 @@ pub(crate) struct LabelledPair {
     pub language: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<i32>,
-    /// Who says so.
+    /// The source of the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
@@ -144,7 +144,7 @@ pub(crate) fn id_of(texts: &[&str]) -> String {
     format!("{:032x}", xxh3_128(&bytes))[..16].to_owned()
 }
 
-/// Stands for a text where runs of white space do not count.
+/// Hash of a text that ignores runs of white space.
 pub(crate) fn normalized_hash(text: &str) -> u128 {
     let mut normalized = String::with_capacity(text.len());
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! Sources: from what a plan names to records of code.
+//! Reading records of code from the sources of a plan.
 
 mod archive;
 mod data_set;
@@ -26,21 +26,21 @@ const VERSION: u32 = 4;
 /// The records of a source, in its step's directory.
 pub(crate) const RECORDS: &str = "records.jsonl";
 
-/// Numbers that say what was found in a source, by name.
+/// Counts of what was found in a source, by name.
 type Counts = BTreeMap<String, u64>;
 
-/// Takes a record.
+/// Consumes a record.
 type TakeRecord<'t> = dyn FnMut(CodeRecord) -> Result<(), FactoryError> + 't;
 
-/// What is in a source.
+/// The content of a source.
 trait Content {
-    /// Stands for all that is read.
+    /// Hash of everything that is read.
     fn hash(&self) -> &str;
 
-    /// The commit that is read, where that is known.
+    /// The commit that is read, if known.
     fn commit(&self) -> Option<&str>;
 
-    /// Gives all records to `each`, and says what was found.
+    /// Passes all records to `each`, and returns counts of what was found.
     ///
     /// # Errors
     /// When it cannot be read, or has changed since it was opened.
@@ -59,11 +59,11 @@ struct Identity<'p> {
     units: Units,
     as_released: bool,
     project_licenses: Option<&'p BTreeMap<String, String>>,
-    /// Stands for all that is read.
+    /// Hash of everything that is read.
     content: &'p str,
 }
 
-/// A source that was looked at.
+/// A source whose files were listed.
 pub(crate) struct Opened<'p> {
     plan: &'p SourcePlan,
     tests: bool,
@@ -71,10 +71,10 @@ pub(crate) struct Opened<'p> {
 }
 
 impl<'p> Opened<'p> {
-    /// Lists and hashes what is there.
+    /// Lists and hashes the files.
     ///
     /// # Errors
-    /// When there is nothing, or it cannot be read.
+    /// When there are none, or they cannot be read.
     pub(crate) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
         let content: Box<dyn Content> = match plan.kind {
             SourceKind::Directory => Box::new(directory::Directory::open(plan, tests)?),
@@ -103,7 +103,7 @@ impl<'p> Opened<'p> {
         Step::new(format!("source {}", self.plan.name), VERSION, &identity, &[])
     }
 
-    /// Writes the records of all its code to a step's directory; how much there is of what.
+    /// Writes the records of all its code to a step's directory; returns counts.
     ///
     /// # Errors
     /// When it cannot be read, has changed since it was opened, or the records cannot be written.
@@ -115,7 +115,7 @@ impl<'p> Opened<'p> {
     }
 }
 
-/// What is wrong with a source, by the path that its plan names.
+/// An error of a source, with the path in the plan.
 fn wrong(plan: &SourcePlan, problem: impl std::fmt::Display) -> FactoryError {
     let problem = format!("{}: {problem}", plan.path.display());
     FactoryError::Source { name: plan.name.clone(), problem }
@@ -125,7 +125,7 @@ fn changed(plan: &SourcePlan) -> FactoryError {
     wrong(plan, "changed while it was read; build again when nothing writes there")
 }
 
-/// A file at a time.
+/// A file with its metadata, to detect changes.
 struct Stamped(Stamp);
 
 impl Stamped {
@@ -134,7 +134,7 @@ impl Stamped {
     }
 
     /// # Errors
-    /// When the file is another one by now.
+    /// When the file has changed.
     fn check(&self, plan: &SourcePlan) -> Result<(), FactoryError> {
         if Self::of(&plan.path)?.0 == self.0 { Ok(()) } else { Err(changed(plan)) }
     }

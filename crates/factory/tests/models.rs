@@ -1,4 +1,4 @@
-//! What models write for a build, from sources to exports, with a server on loopback that follows a script.
+//! Queries and labels by models in a build, from sources to exports, with a server on loopback that follows a script.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -101,8 +101,8 @@ fn asked_function(question: &str) -> String {
     code.split("def ").nth(1).unwrap_or_default().split('(').next().unwrap_or_default().to_owned()
 }
 
-/// Summaries are the names of functions, and queries too; `vague` answers little of its query, and no query for `odd` can
-/// be read.
+/// Summaries and queries are the names of functions; `vague` hardly answers its query, and no query for `odd` can be
+/// parsed.
 fn script(seen: &Seen) -> Reply {
     let (system, question) = texts(seen);
     let name = asked_function(&question);
@@ -156,17 +156,17 @@ fn callees_are_summarized_first_and_queries_are_validated() {
     assert_eq!((asked["kept"], asked["written"], asked["functions"]), (8, 12, 6));
     let summaries = &step("annotations").counts;
     assert_eq!((summaries["summaries"], summaries["summaries with explanations of packages"]), (6, 1));
-    // Each summary, and the explanation.
+    // Every summary, and the explanation.
     assert_eq!(
         (summaries["questions"], summaries["tokens"], summaries["millionths of a dollar"]),
         (7, 770, 840)
     );
-    // Ten queries that were read and validated, and two that were asked twice.
+    // Ten queries that were parsed and validated, and two that were asked twice.
     assert_eq!((asked["questions"], asked["tokens"]), (24, 2640));
     let report = WrittenReport::read(&out).unwrap();
     assert_eq!((report.classes, report.kept(), report.unreadable), ([8, 0, 2, 0], 8, 2));
     assert_eq!((report.tokens, report.dollars), (3410, 0.00372));
-    // `clean`, `shout` (twice) and `bang` call functions of the project; one call was removed from a circle.
+    // `clean`, `shout` (twice) and `bang` call functions of the project; one call was removed from a cycle.
     let [project, third_party] = report.calls;
     assert_eq!((report.functions, project.calls, project.maximum, third_party.calls), (6, 4, 2, 1));
     assert_eq!((project.share, third_party.share), (0.8, 0.2));
@@ -181,7 +181,7 @@ fn callees_are_summarized_first_and_queries_are_validated() {
         excluded.iter().any(|line| line["rule"] == "class 3: Because." && line["text"] == "how vague text")
     );
 
-    // What is called is known when a caller is asked about.
+    // Callees are summarized before their callers.
     let questions: Vec<(String, String)> = server.seen().iter().map(texts).collect();
     let of = |name: &str| {
         let is_asked = |(system, question): &&(String, String)| {
@@ -196,12 +196,12 @@ fn callees_are_summarized_first_and_queries_are_validated() {
         "{}",
         of("strip_all")
     );
-    // One of `shout` and `bang` is without the other, and none has a summary of its own documentation.
+    // One of `shout` and `bang` lacks the other's summary, and neither prompt contains its own documentation.
     let circle = [of("shout").contains("- bang: "), of("bang").contains("- shout: ")];
     assert_eq!(circle.iter().filter(|is_shown| **is_shown).count(), 1);
     assert!(!of("clean").contains("both ends"));
 
-    // Written once, and read from there.
+    // Written once, and read from the cache after that.
     let n_asked = server.count();
     let exports = files(&out.join("exports"));
     fs::remove_dir_all(out.join("steps")).unwrap();
@@ -220,7 +220,7 @@ fn callees_are_summarized_first_and_queries_are_validated() {
     assert_eq!(lines(&exports["query4code-summaries/train.jsonl"]).len(), 4);
     assert_eq!(lines(&exports["query4code/train.jsonl"]).len(), 8);
 
-    // One at a time gives the same.
+    // Without concurrency, the result is the same.
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     made(&self::plan(directory.path(), &server.url(), 1), &out).unwrap();
@@ -271,7 +271,7 @@ fn a_budget_holds_over_several_builds() {
 
 #[test]
 fn code_is_written_for_queries_that_nothing_answers() {
-    // The judge says yes to what is named as asked for; the first code that is written is not.
+    // The judge accepts code with the requested name; the first generated code is rejected.
     let server = Server::script(|_, seen| {
         let (system, question) = texts(seen);
         if system.contains("a reviewer says") {

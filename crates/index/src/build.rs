@@ -21,14 +21,14 @@ use crate::{Error, Event};
 
 pub(crate) const LEXICAL_DIRECTORY: &str = "lexical";
 
-/// Maximum bytes of source in a part, unless one file has more: a thread builds each part in memory.
+/// Maximum size of the source of a part in bytes, unless one file is larger: a thread builds each part in memory.
 pub(crate) const MAX_PART_BYTES: u64 = 16 << 20;
 /// Parts smaller than this are not worth another thread.
 const MIN_PART_BYTES: u64 = 2 << 20;
-/// Parts that are worth their size even for one thread: an interrupted index goes on with those that are finished.
+/// Minimum number of parts even with one thread: an interrupted build resumes with those that are finished.
 const MIN_PARTS: usize = 16;
 
-/// The text that a model embeds for a unit: a line of the words of the file's path and of the qualified name, then
+/// The text that a model embeds for a unit: a line with the words of the file's path and of the qualified name, then
 /// the unit's source.
 #[must_use]
 pub fn embedding_text(path: &str, name: &str, source: &str) -> String {
@@ -46,9 +46,9 @@ pub(crate) fn hash_of(embedding_text: &str) -> u128 {
 /// A part that was built and is not stored yet.
 pub(crate) struct NewPart {
     pub records: PartBuilder,
-    /// Of each row.
+    /// The terms of each row.
     pub texts: Vec<Terms>,
-    /// Files that are not source files after all, or could not be read.
+    /// Files that turned out not to be source files, or could not be read.
     pub skipped: Vec<Skipped>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct WrittenPart {
     pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
     /// The hash of the embedded text of each row.
     pub hashes: Vec<u128>,
-    /// Files that are not source files after all, or could not be read.
+    /// Files that turned out not to be source files, or could not be read.
     pub skipped: Vec<Skipped>,
 }
 
@@ -76,12 +76,12 @@ struct Prepared<'a> {
     skipped: Option<Skipped>,
 }
 
-/// What is to be recorded of a unit.
+/// The data to record for a unit.
 struct PreparedUnit {
     unit: Unit,
-    /// Hash of what is embedded.
+    /// Hash of the embedding text.
     hash: u128,
-    /// Of what is embedded, in the vocabulary of the built-in model.
+    /// Tokens of the embedding text, in the vocabulary of the built-in model.
     tokens: Vec<u16>,
     terms: Terms,
 }
@@ -109,8 +109,8 @@ pub(crate) fn batches<'f, 'a>(
     batches
 }
 
-/// Reads files and writes a part for each batch of them; `names` are the names of their empty directories, `first` the
-/// number of the first one. Each is passed to `written` when it is finished, by several threads.
+/// Reads files and writes a part for each batch of them; `names` are the names of their empty directories, `first`
+/// the number of the first one. Each is passed to `written` when it is finished, from several threads.
 ///
 /// # Errors
 /// When a directory cannot be written, or `written` fails.
@@ -131,9 +131,9 @@ pub(crate) fn write_parts(
     make_parts((base, options), batches, first, &keep, events)
 }
 
-/// Reads files, builds a part from each batch and passes it to `keep` with the number of the batch; `first`
-/// is the number of the first part. Every file has a record, even one without units that is not a source file, so
-/// that the table can tell whether the tree is still the same.
+/// Reads files, builds a part from each batch and passes it to `keep` with the number of the batch; `first` is the
+/// number of the first part. Every file has a record, even one without units that is not a source file, so that the
+/// table can tell whether the tree has changed.
 ///
 /// # Errors
 /// When a part is too large, or `keep` fails.
@@ -274,7 +274,7 @@ fn position(byte: usize) -> Result<u32, Error> {
     u32::try_from(byte).map_err(|_| Error::TooLarge)
 }
 
-/// The error for a tree without source files, with what it holds instead.
+/// The error for a tree without source files, which says what it contains instead.
 pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipped]) -> Error {
     let error = |reason| Error::NothingToIndex { root: root.to_owned(), reason };
     if root.is_file() {

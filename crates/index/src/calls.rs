@@ -25,76 +25,75 @@ use self::resolve::{Candidate, Candidates};
 use crate::rules::{is_definition, last_part};
 use crate::{Error, Filter, Hit, Index};
 
-/// A place where something is called.
+/// A call in a file.
 #[derive(Debug, Clone)]
 pub struct CallSite {
-    /// Number of the path that its file was found in, among those that are searched together.
+    /// Index of the searched path that contains its file.
     pub root: usize,
-    /// Path relative to that one, `/` between its parts.
+    /// Path relative to that path, `/` between its parts.
     pub path: String,
     /// 1-based.
     pub line: u32,
-    /// The text of the line, without the white space around it; of a long line what is around the call, with `…` for the
-    /// rest.
+    /// The trimmed text of the line; for a long line the text around the call, with `…` for the rest.
     pub text: String,
-    /// What it is in; none outside of units.
+    /// The unit that contains it; `None` outside of units.
     pub caller: Option<Hit>,
-    /// The name that is called, as it is written there.
+    /// The called name, as written.
     pub callee: String,
-    /// What it is called on or looked up in, as it is written there.
+    /// The receiver or qualifier, as written.
     pub receiver: Option<String>,
-    /// Both together, as they are written there.
+    /// Both together, as written.
     pub qualified: String,
-    /// Numbers of the units that it may call, ascending; empty where that is nothing in the tree.
+    /// Numbers of the units that it may call, ascending; empty if it calls nothing in the tree.
     pub definitions: Arc<[usize]>,
-    /// Whether scopes or imports say which it is. Otherwise only the name does: it may be any of `definitions`, or
-    /// something outside of the tree.
+    /// Whether scopes or imports determine the target. Otherwise only the name matches: it may be any of
+    /// `definitions`, or something outside of the tree.
     pub is_certain: bool,
 }
 
-/// Something that a definition calls.
+/// A callee of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callee {
-    /// The name that is called, with what it is called on or looked up in, as they are written.
+    /// The called name, with its receiver or qualifier, as written.
     pub name: String,
-    /// Where, 1-based, ascending.
+    /// Lines of the calls, 1-based, ascending.
     pub lines: Vec<u32>,
-    /// As [`CallSite::definitions`].
+    /// See [`CallSite::definitions`].
     pub definitions: Arc<[usize]>,
-    /// As [`CallSite::is_certain`].
+    /// See [`CallSite::is_certain`].
     pub is_certain: bool,
 }
 
-/// What is found about calls.
+/// The result of a search for calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls<T> {
-    /// What was found.
+    /// The calls found.
     pub found: Vec<T>,
-    /// The files in which more may be: a limit kept them from being read to their end.
+    /// Files with possible further calls, because a limit prevented reading them completely.
     pub unfinished: Vec<UnfinishedFile>,
 }
 
 /// A file whose calls are not all known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnfinishedFile {
-    /// As [`CallSite::root`].
+    /// See [`CallSite::root`].
     pub root: usize,
-    /// As [`CallSite::path`].
+    /// See [`CallSite::path`].
     pub path: String,
-    /// The line from which on calls are missing, 1-based.
+    /// The 1-based line from which on calls are missing.
     pub line: u32,
-    /// Which limit it was.
+    /// The limit that was exceeded.
     pub reason: String,
 }
 
-/// What is defined under each of some names.
+/// The definitions of each of some names.
 type Definitions<'a> = HashMap<&'a str, Candidates<'a>>;
 
 impl Index {
-    /// The functions, methods and types that have a name: `open`, or qualified as `Index.open`, `Index::open` or
-    /// `index/open`, where what comes before the last part is the end of what the definition is in: types, then the
-    /// file. In the order of their paths and lines, each once, however many units it was split into; where none is
-    /// spelled so, those that are in another case.
+    /// The functions, methods and types with a name: `open`, or qualified as `Index.open`, `Index::open` or
+    /// `index/open`, where the part before the last is a suffix of what contains the definition: types, then the
+    /// file. In the order of paths and lines, without repetition even if a definition was split into several units;
+    /// if none is spelled like this, those in another case.
     #[must_use]
     pub fn definitions_of(&self, name: &str, filter: &Filter) -> Vec<Hit> {
         let allowed = self.allowed(filter);
@@ -116,14 +115,14 @@ impl Index {
         if exact.is_empty() { of(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
     }
 
-    /// The function, method or type at a line (1-based) of a file (path relative to the first of the searched paths): the
-    /// beginning of the innermost one. None where none is indexed.
+    /// The function, method or type at a line (1-based) of a file (path relative to the first of the searched paths):
+    /// the beginning of the innermost one. `None` if none is indexed.
     #[must_use]
     pub fn definition_at(&self, path: &str, line: u32) -> Option<Hit> {
         self.definition_at_in(0, path, line)
     }
 
-    /// Like [`definition_at`](Self::definition_at), in one of the searched paths, by its number.
+    /// Like [`definition_at`](Self::definition_at), in the searched path with index `root`.
     #[must_use]
     pub fn definition_at_in(&self, root: usize, path: &str, line: u32) -> Option<Hit> {
         let found = self.unit_at_in(root, path, line)?;
@@ -136,11 +135,11 @@ impl Index {
         Some(self.unit(beginning))
     }
 
-    /// The places that call any of `targets`, which are definitions, or where there is none of them, anything called
-    /// `name`, in the order of paths and lines. `filter` says in which files.
+    /// The calls of any of `targets`, which are definitions, or if there are none, of anything named `name`, in the
+    /// order of paths and lines, in files that pass `filter`.
     ///
     /// # Errors
-    /// When the index cannot be read. Files that cannot be read are left out.
+    /// When the index cannot be read. Files that cannot be read are skipped.
     pub fn callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
         let wanted = Wanted::new(name, targets);
         let allowed = self.allowed(filter);
@@ -151,7 +150,7 @@ impl Index {
             rows.extend(units.map(|unit| self.table.units[unit].file as usize));
         }
         let definitions = self.definitions_named(&wanted.names);
-        // Languages of other families do not call the definitions. Markup and notebooks may hold any language.
+        // Languages of other families do not call the definitions. Markup and notebooks may contain any language.
         let families: HashSet<&str> =
             targets.iter().filter_map(|hit| language_named(&hit.language)).map(Language::family).collect();
         let may_call = |row: &usize| {
@@ -175,7 +174,7 @@ impl Index {
             (sites.filter(is_found).collect(), file.unfinished())
         };
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
-        // Files differ in length: one at a time keeps all threads busy.
+        // Files differ in size: single tasks keep all threads busy.
         let files: Vec<(Vec<CallSite>, _)> = rows.into_par_iter().with_max_len(1).map(of_file).collect();
         for (sites, unfinished) in files {
             calls.found.extend(sites);
@@ -196,21 +195,21 @@ impl Index {
             site.definitions = constructors.iter().filter(is_of).copied().collect();
         }
         let definitions = &site.definitions;
-        // Either may be many.
+        // Either set may be large.
         match wanted.units.len() < definitions.len() {
             true => wanted.units.iter().any(|unit| definitions.binary_search(unit).is_ok()),
             false => definitions.iter().any(|unit| wanted.units.contains(unit)),
         }
     }
 
-    /// What a definition calls, in the order of the first call; what is called in functions that it holds is part of it.
-    /// Calls that may mean the same definitions are one, and so are those of one name that means nothing in the tree.
+    /// The callees of a definition, in the order of the first call; calls in nested functions are included. Calls
+    /// with the same possible targets are merged, and so are those of the same name without a target in the tree.
     ///
     /// # Errors
     /// When its file cannot be read.
     pub fn callees(&self, target: &Hit) -> Result<Calls<Callee>, Error> {
         let row = self.table.units[target.unit].file as usize;
-        // What goes wrong in reading is told, as nothing else is asked for.
+        // An error in reading is reported, because no other file is read.
         self.text(target)?;
         let units = self.parts_of(target.unit);
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
@@ -241,9 +240,9 @@ impl Index {
         Ok(calls)
     }
 
-    /// The units that may hold a name, ascending.
+    /// The units that may contain a name, ascending.
     fn units_with(&self, name: &str) -> Result<Vec<usize>, Error> {
-        // The last term of a name is the most telling one: the whole of it, where it has several words.
+        // The last term of a name is the most distinctive one: the whole name, if it has several words.
         let mut term = None;
         lexical_terms(name, |found, _| term = Some(found.to_owned()));
         match term {
@@ -252,7 +251,7 @@ impl Index {
         }
     }
 
-    /// All definitions that have one of some names.
+    /// All definitions with one of some names.
     fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Definitions<'a> {
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for (unit, record) in self.table.units.iter().enumerate() {
@@ -274,7 +273,7 @@ impl Index {
         definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect()
     }
 
-    /// The units of a definition: its own, and those of what it holds.
+    /// The units of a definition, including nested ones.
     fn parts_of(&self, unit: usize) -> BTreeSet<usize> {
         let record = &self.table.units[unit];
         let name = self.name_of_unit(unit);
@@ -283,13 +282,13 @@ impl Index {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         let units = self.units_of_files[record.file as usize].clone();
-        // Another definition of that name is not part of it.
+        // Another definition with that name is not part of it.
         let is_other = |other: &usize| self.name_of_unit(*other) == name && self.is_first_part(*other);
         let end = (unit + 1..units.end).find(is_other).unwrap_or(units.end);
         (unit..end).filter(inside).collect()
     }
 
-    /// Whether a unit holds the beginning of what it is part of: only that has the declaration.
+    /// Whether a unit is the first part of its definition: only that has the declaration.
     fn is_first_part(&self, unit: usize) -> bool {
         !self.table.text(self.table.units[unit].signature).is_empty()
     }
@@ -299,12 +298,12 @@ impl Index {
     }
 }
 
-/// What callers are looked for.
+/// The definitions whose callers are wanted.
 struct Wanted<'a> {
-    /// The definitions; without any, whatever has one of the names.
+    /// The definitions; if empty, anything with one of the names.
     units: HashSet<usize>,
     names: BTreeSet<&'a str>,
-    /// A constructor is called by the name of its type: those of the definitions that are one, by that name.
+    /// Constructors are called by the name of their type: the wanted constructors, by that name.
     constructed: BTreeMap<&'a str, BTreeSet<usize>>,
 }
 
@@ -329,10 +328,10 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What may stand between the parts of a qualified name.
+/// Separators between the parts of a qualified name.
 const SEPARATORS: [char; 4] = ['.', ':', '#', '/'];
 
-/// Whether a qualified name in a file ends with all of `parts`, the file's name and directories coming before it.
+/// Whether a qualified name in a file, preceded by the file's directories and name, ends with all of `parts`.
 fn is_qualified(name: &str, path: &str, parts: &[&str], is_same: fn(&str, &str) -> bool) -> bool {
     let path = path.rsplit_once('.').map_or(path, |(path, _)| path);
     let full: Vec<&str> = path.split('/').chain(name.split('.')).collect();

@@ -10,11 +10,11 @@
 //! generation-8/       being written, or left by a writer that died: the next writer removes it
 //! ```
 //!
-//! A file that a manifest names is never written again. The manifest has its length, time and hash, so that a damaged
-//! one is found before it is searched; the index is then rebuilt, except for the vectors that are intact.
+//! A file that a manifest names is never written again. The manifest contains its size, time and hash, so that a
+//! damaged file is detected before it is searched; the index is then rebuilt, except for the vectors that are intact.
 //!
-//! All files are opened below the directory, without following links, and only this user can read them. In a tree,
-//! a manifest is read only if it is sealed with the key of its record ([`Records`]).
+//! All files are opened relative to the directory, without following links, and only this user can read them. In a
+//! tree, a manifest is read only if it is sealed with the key of its record ([`Records`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -52,7 +52,7 @@ const PART: &str = "part-";
 /// Prefix of the names of vector files.
 pub(crate) const VECTORS: &str = "vectors-";
 
-/// Maximum bytes of a manifest: enough to name some millions of files that were left out.
+/// Maximum size of a manifest in bytes: enough to name some millions of skipped files.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// Maximum characters of a tree's name in the name of its cache directory: file names are limited to 255 bytes.
@@ -61,7 +61,7 @@ const MAX_NAME_CHARS: usize = 50;
 /// Directory of the indexes in the user's cache.
 pub(crate) const CACHED_INDEXES: &str = "index";
 
-/// How often taking the lock is retried because the directory was removed meanwhile.
+/// How often locking is retried because the directory was removed meanwhile.
 const MAX_LOCKS: usize = 10;
 
 /// The directory of an index, which may not exist yet.
@@ -72,9 +72,9 @@ pub(crate) struct IndexDirectory {
 
 #[derive(Debug, Clone)]
 enum Location {
-    /// In the user's own directories, or where the user says.
+    /// In the user's own directories, or at a path given by the user.
     User(PathBuf),
-    /// In the indexed tree, which others may have written to.
+    /// In the indexed tree, which is untrusted.
     Tree {
         /// Canonical.
         tree: PathBuf,
@@ -85,33 +85,33 @@ enum Location {
     Nowhere,
 }
 
-/// The lock of a directory that may be an index, before it is known that nobody else has it.
+/// The lock of a directory that may be an index, before it is known whether it is free.
 struct LockFile {
     directory: Directory,
     file: File,
     /// Whether nothing of Quarry's was there.
     is_new: bool,
-    /// As of [`WriterLock`].
+    /// See [`WriterLock`].
     is_made: bool,
 }
 
-/// Held while writing; dropping it lets the next writer in.
+/// Held while writing; released when dropped.
 pub(crate) struct WriterLock {
     /// The index directory, open for writing.
     pub directory: Directory,
-    /// Seals the manifest; none in a directory that only this user writes to.
+    /// Seals the manifest; `None` in a directory that only this user can write to.
     key: Option<Key>,
-    /// Whether the directory was made for the index.
+    /// Whether the directory was created for the index.
     is_made: bool,
     #[expect(dead_code, reason = "the lock lives as long as the file is open")]
     file: File,
 }
 
 impl IndexDirectory {
-    /// The directory that the user named for the index of `tree` (canonical).
+    /// The directory given by the user for the index of `tree` (canonical).
     ///
     /// # Errors
-    /// When it is in the tree and holds files that this machine has not written.
+    /// When it is in the tree and contains files that this machine has not written.
     pub fn named(path: &Path, tree: &Path, records: Records) -> Result<Self, Error> {
         let Some(relative) = below(tree, path) else { return Ok(Self::of_user(path.to_owned())) };
         let named = Self::in_tree(tree, relative, records);
@@ -125,7 +125,7 @@ impl IndexDirectory {
         Ok(named)
     }
 
-    /// A directory that only this user writes to.
+    /// A directory that only this user can write to.
     pub fn of_user(path: PathBuf) -> Self {
         Self { location: Location::User(path) }
     }
@@ -148,14 +148,14 @@ impl IndexDirectory {
         Self::of_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
     }
 
-    /// Those of all trees in the user's cache.
+    /// The directories of all trees in the user's cache.
     pub fn all_in_cache(cache: &Path) -> Vec<Self> {
         let indexes = cache.join(CACHED_INDEXES);
         let names = Directory::open(&indexes).and_then(|indexes| indexes.names()).unwrap_or_default();
         names.into_iter().map(|name| Self::of_user(indexes.join(name))).collect()
     }
 
-    /// Whether strangers cannot write there, nor read what is in it.
+    /// Whether only this user can write and read there.
     pub fn is_of_user(&self) -> bool {
         matches!(self.location, Location::User(_))
     }
@@ -184,7 +184,7 @@ impl IndexDirectory {
     /// Opens it, and checks the files that a manifest names.
     ///
     /// # Errors
-    /// When they are not as they were written.
+    /// When one of them is damaged.
     pub fn open_checked(&self, manifest: &Manifest) -> Result<Directory, Error> {
         let directory = self.open().map_err(|source| Error::io("open", &self.path(), source))?;
         manifest.check(&directory)?;
@@ -210,7 +210,7 @@ impl IndexDirectory {
         }
     }
 
-    /// Whether it may be read: only this user writes to it, or this machine sealed its manifest.
+    /// Whether it may be read: only this user can write to it, or this machine sealed its manifest.
     pub fn is_trusted(&self) -> bool {
         if matches!(self.location, Location::User(_)) {
             return true;
@@ -234,7 +234,7 @@ impl IndexDirectory {
         }
     }
 
-    /// Whether it holds an index of any version.
+    /// Whether it contains an index of any version.
     pub fn has_manifest(&self) -> bool {
         let manifest = self.open().and_then(|directory| directory.entry(MANIFEST_FILE.as_ref()));
         manifest.is_ok_and(|found| found.kind == EntryKind::File)
@@ -273,7 +273,7 @@ impl IndexDirectory {
         }
         let Some(json) = json else { return Err(broken(&"its content differs from what was written")) };
         let manifest: Manifest = serde_json::from_slice(json).map_err(|error| broken(&error))?;
-        // A name with separators could lead elsewhere.
+        // A name with separators could point elsewhere.
         let names = manifest.parts.iter().map(|part| (&part.name, PART));
         for (name, prefix) in names.chain([(&manifest.generation, GENERATION)]) {
             if number(OsStr::new(name), prefix).is_none() {
@@ -283,7 +283,7 @@ impl IndexDirectory {
         Ok(manifest)
     }
 
-    /// Bytes of all files below the directory, and when the valid generation was made.
+    /// Total size in bytes of all files below the directory, and the time at which the valid generation was made.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -296,11 +296,11 @@ impl IndexDirectory {
         read().map_err(|source| Error::io("read", &self.path(), source))
     }
 
-    /// Creates the directory if necessary and takes the writer's lock; calls `waiting` when another process has
-    /// it, and waits.
+    /// Creates the directory if necessary and takes the writer's lock; if another process has it, calls `waiting` and
+    /// waits.
     ///
     /// # Errors
-    /// When the directory cannot be written, or holds something other than an index.
+    /// When the directory cannot be written, or contains something other than an index.
     pub fn lock(&self, waiting: impl Fn()) -> Result<WriterLock, Error> {
         let path = self.path().join(LOCK_FILE);
         let failed = |source| Error::io("lock", &path, source);
@@ -357,8 +357,8 @@ impl IndexDirectory {
         Ok(WriterLock { directory, key, file, is_made })
     }
 
-    /// Removes what a writer made that did not get as far as a manifest, and the directory of the index unless it was
-    /// there before; nothing where there is an index.
+    /// Removes what a writer without a manifest has made, and the directory of the index unless it existed before;
+    /// does nothing if there is an index.
     pub fn discard(&self, lock: WriterLock) {
         let directory = &lock.directory;
         lock.remove_unfinished(&[]);
@@ -367,7 +367,7 @@ impl IndexDirectory {
         }
         let _ = directory.remove_file(GITIGNORE_FILE.as_ref());
         let _ = directory.remove_file(LOCK_FILE.as_ref());
-        // Whoever waits for the lock sees that it is gone, and begins again.
+        // A process that waits for the lock sees that it is gone, and starts again.
         if !lock.is_made {
             return;
         }
@@ -405,7 +405,7 @@ impl IndexDirectory {
         let is_new = !has_lock || (matches!(self.location, Location::Tree { .. }) && self.key().is_none());
         if is_new {
             let names = directory.names().map_err(|source| Error::io("list", &path, source))?;
-            // Another writer may have made its files since.
+            // Another writer may have created its files since.
             if !names.iter().all(|name| is_ours(name)) {
                 return Err(Error::ForeignDirectory(path));
             }
@@ -425,7 +425,7 @@ impl IndexDirectory {
 }
 
 impl WriterLock {
-    /// Makes an empty directory for a new generation and returns its name.
+    /// Creates an empty directory for a new generation and returns its name.
     ///
     /// # Errors
     /// When the directory cannot be written.
@@ -433,7 +433,7 @@ impl WriterLock {
         Ok(self.make_directories(GENERATION, 1)?.remove(0))
     }
 
-    /// Makes empty directories for new parts and returns their names.
+    /// Creates empty directories for new parts and returns their names.
     ///
     /// # Errors
     /// When the directory cannot be written.
@@ -472,18 +472,18 @@ impl WriterLock {
         Ok(())
     }
 
-    /// Ends what is to be written with what shows that this machine wrote it.
+    /// Appends a checksum or seal to the content, which proves that this machine wrote it.
     pub fn seal(&self, written: &mut Vec<u8>) {
         let checksum = checksum(written, self.key.as_ref());
         written.extend(format!("\n{checksum}\n").bytes());
     }
 
-    /// What a file held before it was [sealed](Self::seal); none where it was not.
+    /// The content of a file before it was [sealed](Self::seal); `None` if it was not.
     pub fn unsealed<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
         verified(file, self.key.as_ref())
     }
 
-    /// Names of the directories of parts, those of no manifest included, in the order in which they were made.
+    /// Names of the directories of parts, including those in no manifest, in the order in which they were created.
     pub fn parts(&self) -> Vec<String> {
         let names = self.written().unwrap_or_default();
         let mut numbers: Vec<u64> = names.iter().filter_map(|name| number(name, PART)).collect();
@@ -491,7 +491,7 @@ impl WriterLock {
         numbers.into_iter().map(|number| format!("{PART}{number}")).collect()
     }
 
-    /// Removes what an interrupted writer left behind, but for the parts that are to be used again.
+    /// Removes what an interrupted writer left behind, except for the parts to be reused.
     pub fn remove_unfinished(&self, kept: &[PartSize]) {
         // A manifest of another version still protects its generation.
         let header = |name: &str| header(&self.directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?).ok();
@@ -504,8 +504,8 @@ impl WriterLock {
         self.remove_all_but(&keep.iter().map(String::as_str).chain(kept).collect::<Vec<_>>());
     }
 
-    /// Removes from a part what no manifest names: vectors that were replaced, what was kept for the case that the writer
-    /// is interrupted, and what an interrupted writer left behind.
+    /// Removes from a part what is in no manifest: replaced vectors, checkpoints, and what an interrupted writer left
+    /// behind.
     fn remove_unnamed(&self, part: &PartSize) {
         let Ok(directory) = part.directory(&self.directory) else { return };
         for name in directory.names().unwrap_or_default().iter().filter(|name| !part.names(name)) {
@@ -513,7 +513,7 @@ impl WriterLock {
         }
     }
 
-    /// What cannot be removed (a system may keep mapped files) is left to the next writer.
+    /// Files that cannot be removed (a system may keep mapped files) are left to the next writer.
     fn remove_all_but(&self, keep: &[&str]) {
         for name in self.written().unwrap_or_default() {
             if !keep.iter().any(|kept| name == *kept) {
@@ -530,8 +530,8 @@ impl WriterLock {
     }
 }
 
-/// The part of a path that is in a tree (canonical); none if it leads elsewhere. Links are resolved up to the tree; in
-/// it they are plain names.
+/// The part of a path that is in a tree (canonical); `None` if it is elsewhere. Links are resolved up to the tree;
+/// within it they are plain names.
 fn below(tree: &Path, path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let mut at = PathBuf::new();

@@ -59,9 +59,9 @@ pub(crate) struct UnitRecord {
     /// Name of its language: that of its file, or in a notebook that of its cell.
     pub language: Text,
     kind: u32,
-    /// Row in the part that `name` is in.
+    /// Row in the part that contains `name`.
     row: u32,
-    /// 1 for test code in whatever file, else 0.
+    /// 1 for test code in any file, otherwise 0.
     is_test: u32,
 }
 
@@ -141,7 +141,7 @@ impl PartSize {
         open_directory(index, &self.name)
     }
 
-    /// Whether something in its directory is part of it.
+    /// Whether a file in its directory belongs to it.
     pub fn names(&self, name: &OsStr) -> bool {
         let first = |file: &StoredFile| file.path().split('/').next().is_some_and(|first| name == first);
         self.files.iter().chain(self.vectors.values()).any(first)
@@ -150,7 +150,7 @@ impl PartSize {
     /// Maps the hashes of its rows.
     ///
     /// # Errors
-    /// When the file is not as it was written.
+    /// When the file is damaged.
     pub fn hashes(&self, index: &Directory) -> Result<Column<u128>, Error> {
         let directory = self.directory(index)?;
         let mut files = self.files.iter().filter(|file| file.path() == HASHES_FILE);
@@ -179,12 +179,12 @@ pub(crate) struct Numbering {
 pub(crate) enum PartUnits {
     /// All units of the part, consecutive and in order.
     Run(Range<usize>),
-    /// Of each row, or [`PartUnits::GONE`].
+    /// The unit of each row, or [`PartUnits::GONE`].
     Each(Vec<u32>),
 }
 
 impl PartUnits {
-    /// Stands for a unit of a file that changed or was removed.
+    /// Marks a row of a file that changed or was removed.
     pub const GONE: u32 = u32::MAX;
 
     /// Number of rows.
@@ -195,7 +195,7 @@ impl PartUnits {
         }
     }
 
-    /// The unit of a row; none if it was removed.
+    /// The unit of a row; `None` if it was removed.
     #[inline]
     pub fn unit(&self, row: usize) -> Option<usize> {
         match self {
@@ -211,7 +211,7 @@ impl Table {
     /// Maps the table that [`TableBuilder::write`] wrote, with the strings of its parts.
     ///
     /// # Errors
-    /// When the directories do not hold a table of this size, or a record points outside of it.
+    /// When the directories do not contain a table of this size, or a record points outside of it.
     pub fn open(
         index: &Directory,
         generation: &str,
@@ -258,7 +258,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Of the files of new parts, which follow each other.
+    /// A table of the files of new parts, in sequence.
     ///
     /// # Errors
     /// When there are too many.
@@ -296,7 +296,7 @@ impl Table {
     /// that several of them have is taken from the last one.
     ///
     /// # Errors
-    /// When there is too much.
+    /// When the result is too large.
     pub fn of_parts(tables: Vec<Self>) -> Result<Self, Error> {
         let mut files: Vec<(&str, usize, usize)> = Vec::new();
         for (number, table) in tables.iter().enumerate() {
@@ -355,7 +355,7 @@ impl Table {
         Numbering { n_units: self.units.len(), parts: numbers }
     }
 
-    /// How much text all units have.
+    /// Total text lengths of all units by field.
     pub fn field_sizes(&self) -> FieldSizes {
         let mut sizes = FieldSizes::default();
         self.files.iter().for_each(|file| sizes.add(&file.n_terms, &file.n_texts));
@@ -372,7 +372,7 @@ impl Table {
         ranges
     }
 
-    /// The string that a record names.
+    /// The string that a record refers to.
     pub fn text(&self, text: Text) -> &str {
         // `open` has checked every record.
         let strings = self.parts.get(text.part as usize).and_then(|part| part.strings.get(text.range()));
@@ -401,12 +401,12 @@ impl Table {
 }
 
 impl UnitRecord {
-    /// The part that it is in.
+    /// The part that contains it.
     pub fn part(&self) -> usize {
         self.name.part as usize
     }
 
-    /// Its row there.
+    /// Its row in the part.
     pub fn row(&self) -> usize {
         self.row as usize
     }
@@ -447,7 +447,7 @@ impl FileRecord {
         FileFlags::from_bits_truncate(self.flags)
     }
 
-    /// The part that its path is in, and its units.
+    /// The part that contains its path, and its units.
     pub fn part(&self) -> usize {
         self.path.part as usize
     }

@@ -7,7 +7,7 @@ use std::fs;
 use quarry_index::{CallSite, Filter, Hit, Index, OpenOptions, UserDirectories};
 use quarry_walk::WalkChoice;
 
-/// A tree of files, each given as its path and its content.
+/// A tree of files, each given as path and content.
 struct Tree {
     directory: tempfile::TempDir,
 }
@@ -38,7 +38,7 @@ impl Tree {
         Index::open_or_build(&self.directory.path().join("tree"), &options, None, &|_| {}).unwrap().index
     }
 
-    /// Checks where a definition is called: `path:line` with `?` behind it where that is not certain.
+    /// Checks the callers of a definition: `path:line`, followed by `?` if uncertain.
     #[track_caller]
     fn check_callers(&self, name: &str, expected: &[&str]) {
         let index = self.index();
@@ -47,7 +47,7 @@ impl Tree {
         assert_eq!(sites.iter().map(shown).collect::<Vec<_>>(), expected, "{sites:#?}");
     }
 
-    /// Checks what a definition calls: `name path:line`, or `name -` for what is outside of the tree.
+    /// Checks the callees of a definition: `name path:line`, or `name -` if it is outside of the tree.
     #[track_caller]
     fn check_callees(&self, name: &str, expected: &[&str]) {
         let index = self.index();
@@ -96,7 +96,7 @@ fn python() {
     tree.check_callers("Store.load", &["main.py:9?"]);
     tree.check_callers("Cart", &["main.py:7"]);
     tree.check_callers("Cart.__init__", &["main.py:7"]);
-    // A function of another file that nobody imported is not the one that is called.
+    // A function of another file that is not imported is not the one that is called.
     tree.check_callers("open", &[]);
     tree.check_callers("print", &["main.py:11?"]);
     tree.check_callees(
@@ -260,7 +260,7 @@ fn a_long_line_is_not_told_with_each_of_its_calls() {
 
 #[test]
 fn what_no_call_can_be_read_from_is_said() {
-    // Larger than what is parsed.
+    // Larger than the limit for parsing.
     let text = format!("f();\n{}", "// nothing\n".repeat(3 << 20));
     let tree = Tree::new(&[("a.js", &text), ("b.js", "f();\n")]);
     let index = tree.index_with(WalkChoice { max_bytes: Some(64 << 20), ..WalkChoice::default() });
@@ -274,7 +274,7 @@ fn what_no_call_can_be_read_from_is_said() {
 
 #[test]
 fn functions_that_are_not_parsed_change_nothing() {
-    // Around the calls are functions without the name, of which some are all that a class has.
+    // The calls are surrounded by functions without the name, some of which are the only members of a class.
     let python = "class A:\n    def one(self):\n        return 1\n\n    def two(self):\n        return 2\n\n\nclass B:\n    def use(self):\n        return wanted(3)\n\n    def other(self):\n        def inner():\n            return wanted(4)\n\n        return inner\n\n\nclass C:\n    def three(self):\n        return [\n            1,\n            2,\n            3,\n        ]\n\n\nwanted(5)\n";
     let script = "const a = {\n  one() { return [1, 2, 3]; },\n  two() { return [1, 2, 3, 4]; },\n  use() { return wanted(); },\n};\n";
     let tree = Tree::new(&[("a.py", python), ("b.js", script)]);

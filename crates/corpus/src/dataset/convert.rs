@@ -1,7 +1,7 @@
-//! Converts any format to any other, as far as the target can represent the records.
+//! Converts between all formats, as far as the target can represent the records.
 //!
-//! A data set consists of pairs (a text with a code), or of queries, documents and judgments, or of both. Pairs become
-//! queries, documents and judgments as they are read, so a file may be larger than memory: only hashes of ids
+//! A data set consists of pairs (a text with a code), or of queries, documents and judgments, or of both. Pairs
+//! become queries, documents and judgments as they are read, so a file may be larger than memory: only hashes of ids
 //! and texts are kept. Joining separate records to pairs, and merging the judgments of several annotators, needs the
 //! texts, or the judgments, in memory.
 
@@ -28,7 +28,7 @@ pub enum Grades {
     Max,
     /// Use the minimum.
     Min,
-    /// Use the mean, rounded to the nearest whole number, halves away from zero.
+    /// Use the mean, rounded to the nearest integer, halves away from zero.
     Mean,
 }
 
@@ -37,9 +37,9 @@ pub enum Grades {
 pub struct ConvertOptions {
     /// Use the published tokens, joined by spaces, as texts, if there are any.
     pub tokens: bool,
-    /// Keep only pairs and judgments of this programming language, in any case.
+    /// Keep only pairs and judgments of this programming language, ignoring case.
     pub language: Option<String>,
-    /// Grade of unlabeled pairs; without one, their queries and codes are kept, but no judgment.
+    /// Grade of unlabeled pairs; if `None`, their queries and codes are kept, but no judgment.
     pub unlabeled: Option<i32>,
     /// How to merge different grades for one query and document.
     pub grades: Grades,
@@ -77,8 +77,8 @@ impl fmt::Display for Written {
 /// Converts sources into a new file or directory.
 ///
 /// # Errors
-/// A wrong record; ids or judgments that contradict each other; records that the target cannot represent, or none
-/// that it can; when `out` exists or cannot be written. Nothing is left behind then.
+/// An invalid record; contradictory ids or judgments; records that the target cannot represent, or none that it can;
+/// when `out` exists or cannot be written. Nothing is left behind in that case.
 pub fn convert(
     sources: &[Source],
     target: Target,
@@ -86,7 +86,7 @@ pub fn convert(
     split: &str,
     options: &ConvertOptions,
 ) -> Result<Converted, FormatError> {
-    // Files are named after it.
+    // Used in file names.
     if split.contains(['/', '\\', '\0']) {
         return Err(FormatError::File {
             path: out.to_owned(),
@@ -125,7 +125,7 @@ fn write(
         for writer in &mut writers {
             held |= writer.write(&record)?;
         }
-        // Separately, a record that no file wants is not lost if its pair is written.
+        // A record that no separate file takes is not lost if its pair is written.
         let lost = !held
             && match &record {
                 Record::Pair(pair) if pair.label == Some(0) => {
@@ -186,7 +186,7 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
     }
 }
 
-/// Reads sources as a benchmark. Documents, queries and judgments come in the order of the files.
+/// Reads sources as a benchmark. Documents, queries and judgments are in the order of the files.
 ///
 /// # Errors
 /// Those of [`convert`].
@@ -211,23 +211,24 @@ pub fn benchmark(sources: &[Source], options: &ConvertOptions) -> Result<Benchma
 /// `retrieval_idx`, grade = `label`.
 ///
 /// # Errors
-/// When a file cannot be read or is wrong, a pair names a code that the code base lacks, or an `idx` comes twice.
+/// When a file cannot be read or is malformed, a pair refers to a code that is not in the code base, or an `idx` is
+/// repeated.
 pub fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Benchmark, FormatError> {
     let paths = [retrieval_json.to_owned(), code_idx_map.to_owned()];
     benchmark(&sources(&paths, "cosqa", "")?, &ConvertOptions::default())
 }
 
-/// Turns the records of all formats into those of a target, with consistent ids.
+/// Converts the records of all formats to those of a target, with consistent ids.
 struct Normalizer<'o> {
     options: &'o ConvertOptions,
     wants_pairs: bool,
     /// Whether documents are written, so that judged documents must be among them.
     wants_documents: bool,
-    /// Whether judgments name the text of their query and the language of their document.
+    /// Whether judgments need the text of their query and the language of their document.
     wants_texts: bool,
     queries: Texts,
     documents: Texts,
-    /// Whether the sources have a corpus, to which pairs do not add.
+    /// Whether the sources have a corpus, to which pairs add no documents.
     has_corpus: bool,
     /// Labels from a separate file, by pair.
     labels: HashMap<u128, i32>,
@@ -259,7 +260,7 @@ impl Texts {
         self.numbers.entry(key(of)).or_insert(next).to_string()
     }
 
-    /// Whether the id is new. `Err` if it has another text already.
+    /// Returns whether the id is new; `Err` if it already has another text.
     fn add(&mut self, id: &str, text: &str) -> Result<bool, ()> {
         match self.known.entry(key(id)) {
             Entry::Vacant(free) => {

@@ -1,4 +1,4 @@
-//! Removes duplicates, and rows that another data set has too.
+//! Removes duplicates, and rows that another data set contains too.
 
 use super::near::NearIndex;
 use super::rows::{RowWriter, writable};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub enum Same {
     /// When all bytes are equal.
     Exact,
-    /// When runs of white space count as one space, and none at the ends.
+    /// Ignoring differences in white space.
     Normalized,
     /// When their similarity is at least this, see [`NearIndex`].
     Near(f64),
@@ -60,12 +60,12 @@ pub struct Duplicate {
     pub is_leak: bool,
 }
 
-/// Finds rows of `sources` that duplicate earlier ones or one of `against`, reports at most
-/// `max_examples` of them, and writes the others unchanged to `out`: a file for one source, a directory for
-/// several. Keeps hashes of the texts in memory, or of their runs of tokens for [`Same::Near`].
+/// Finds rows of `sources` that duplicate earlier ones or one of `against`, reports at most `max_examples` of them,
+/// and writes the others unchanged to `out`: a file for one source, a directory for several. Keeps hashes of the
+/// texts in memory, or of their token n-grams for [`Same::Near`].
 ///
 /// # Errors
-/// A wrong row, or when `out` exists or cannot be written.
+/// An invalid row, or when `out` exists or cannot be written.
 pub fn dedupe(
     sources: &[Source],
     against: &[Source],
@@ -150,7 +150,7 @@ fn named(path: &Path, number: usize) -> String {
     format!("{}:{number}", path.display())
 }
 
-/// The text to compare; `None` for a row without one, or one that names the id of a text in another file.
+/// The text to compare; `None` for a row without one, or one that refers to a text in another file by its id.
 fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, FormatError> {
     let mut text = None;
     (source.format.read)(row, &mut |record| {
@@ -193,7 +193,7 @@ impl Seen {
         }
     }
 
-    /// The number of the first equal text.
+    /// The index of the first equal text.
     fn find(&self, text: &str) -> Option<usize> {
         self.hashes.get(&self.hash(text)).copied().or_else(|| match self.same {
             Same::Near(_) => self.near.find(text),

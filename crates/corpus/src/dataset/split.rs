@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Sizes that parts may have: their sums and quotients are exact enough.
+/// Allowed weights of parts: their sums and quotients are exact enough.
 pub const WEIGHTS: RangeInclusive<f64> = 1e-9..=1e9;
 
 /// A part of a data set.
@@ -43,7 +43,7 @@ pub struct PartSize {
 /// queries and documents belong to all parts and are not written.
 ///
 /// # Errors
-/// A wrong row, nothing to split, a container that rows cannot be written in, or when `out` exists.
+/// An invalid row, nothing to split, an encoding in which rows cannot be written, or when `out` exists.
 pub fn split(
     sources: &[Source],
     parts: &[Part],
@@ -79,7 +79,7 @@ pub fn split(
     }
     for source in &divided {
         let name = source.path.file_name().unwrap_or_default().to_string_lossy();
-        // What follows the first dot; packed files are written unpacked.
+        // The text after the first dot; compressed files are written uncompressed.
         let ending = name.trim_end_matches(".gz").split_once('.').map_or("", |(_, ending)| ending).to_owned();
         let mut writers = parts
             .iter()
@@ -119,9 +119,9 @@ pub fn split(
 
 #[derive(Default)]
 struct Queries {
-    /// Hash of the text by hash of the id, for those that are in files of their own.
+    /// Hash of the text by hash of the id, for texts in separate files.
     texts: HashMap<u128, u128>,
-    /// Number of positives, and position among all queries, by hash of the text.
+    /// Number of positives, and index among all queries, by hash of the text.
     positives: HashMap<u128, (usize, usize)>,
 }
 
@@ -158,7 +158,7 @@ impl Queries {
 
     /// The part of each query.
     fn deal(&self, parts: &[Part], seed: u64) -> HashMap<u128, usize> {
-        // The order of a hash map is another in each run.
+        // The order of a hash map differs in each run.
         let mut queries: Vec<(usize, usize, u128)> = self
             .positives
             .iter()
@@ -170,7 +170,7 @@ impl Queries {
     }
 }
 
-/// The part of each query, by its number of positives, as [`split`] deals them out.
+/// The part of each query, by its number of positives, distributed as by [`split`].
 #[must_use]
 pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
     let mut strata: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

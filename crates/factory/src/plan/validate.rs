@@ -1,4 +1,4 @@
-//! Checks the entries of a plan, each by itself and with each other.
+//! Validates the entries of a plan, individually and in combination.
 
 use quarry_corpus::dataset::split::WEIGHTS;
 use quarry_eval::method::Method;
@@ -11,10 +11,10 @@ use super::{
 use crate::written::{self, Extract};
 use crate::{filter, license};
 
-/// Maximum number of candidates of a query.
+/// Maximum number of candidates per query.
 const MAX_CANDIDATES: usize = 1000;
 
-/// Asks whether a name is one of some, and otherwise says which one may have been meant.
+/// Checks that a name is a known one, and otherwise suggests the closest.
 fn known(at: Vec<At>, what: &str, name: &str, names: &[&str]) -> Result<(), Wrong> {
     if names.contains(&name) {
         return Ok(());
@@ -26,7 +26,7 @@ fn known(at: Vec<At>, what: &str, name: &str, names: &[&str]) -> Result<(), Wron
 }
 
 impl PlanFile {
-    /// Checks the entries, each by itself and with each other.
+    /// Validates the entries, individually and in combination.
     pub(super) fn validate(&self) -> Result<(), Wrong> {
         for (table, n_entries, what) in [
             ("sources", self.sources.len(), "where the code is"),

@@ -1,4 +1,4 @@
-//! What one file calls.
+//! The calls in one file.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -20,12 +20,12 @@ pub(super) struct CalledFile<'a> {
     row: usize,
     root: usize,
     path: &'a str,
-    /// Bytes that are not UTF-8 are replaced, by as many.
+    /// Invalid UTF-8 is replaced, byte by byte.
     source: String,
     references: References,
 }
 
-/// What tells calls of one name apart: the unit that they are in, the name, and the receiver.
+/// The key by which calls are merged: the containing unit, the name, and the receiver.
 type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
 
 /// Which calls are asked for.
@@ -111,17 +111,17 @@ impl CalledFile<'_> {
         })
     }
 
-    /// The names that some of its units call.
+    /// The names called in some of its units.
     pub fn names_in(&self, units: &BTreeSet<usize>) -> BTreeSet<&str> {
         self.calls_in(units).map(|(_, call)| name_of(call, &self.references.imports)).collect()
     }
 
-    /// The calls in some of its units, with what they may mean.
+    /// The calls in some of its units, with their possible targets.
     pub fn sites_in(&self, units: &BTreeSet<usize>, definitions: &Definitions) -> Vec<(&str, CallSite)> {
         self.resolved(self.calls_in(units), definitions)
     }
 
-    /// The calls of names that are wanted, with what they may mean.
+    /// The calls of wanted names, with their possible targets.
     pub fn sites(
         &self,
         is_wanted: impl Fn(&str) -> bool,
@@ -131,7 +131,7 @@ impl CalledFile<'_> {
         self.resolved(calls, definitions)
     }
 
-    /// The calls with the units that they are in.
+    /// The calls with the units that contain them.
     fn calls(&self) -> impl Iterator<Item = (Option<usize>, &Call)> {
         self.references.calls.iter().map(|call| (self.index.unit_around(self.row, call.byte), call))
     }
@@ -140,7 +140,7 @@ impl CalledFile<'_> {
         self.calls().filter(|(unit, _)| unit.is_some_and(|unit| units.contains(&unit)))
     }
 
-    /// Calls by the names of what they call, with what they may mean: the same for all that look the same in a unit.
+    /// Calls by called name, with their possible targets: shared by all that look the same in a unit.
     fn resolved<'a>(
         &'a self,
         calls: impl Iterator<Item = (Option<usize>, &'a Call)>,
@@ -196,7 +196,7 @@ impl CalledFile<'_> {
     }
 }
 
-/// What stands between the name at a byte and what it is looked up in: `.`, `::`, `->`.
+/// The separator before the name at a byte: `.`, `::`, `->`.
 fn separator_before(source: &str, byte: usize) -> &str {
     let before = source.get(..byte).unwrap_or_default().trim_end();
     let start = before.trim_end_matches(['.', ':', '-', '>', '?', '!', '#', '$']).len();
@@ -206,7 +206,7 @@ fn separator_before(source: &str, byte: usize) -> &str {
     }
 }
 
-/// The line that a byte is on, or what is around that byte, without the white space around it.
+/// The trimmed line that contains a byte, or the text around that byte.
 fn line_around(source: &str, byte: usize) -> String {
     let byte = source.floor_char_boundary(byte);
     let first = source.ceil_char_boundary(byte.saturating_sub(MAX_LINE_BYTES));

@@ -10,35 +10,35 @@ use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
 use crate::rules::last_part;
 
-/// A definition that has the name of what is called.
+/// A definition with the called name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate<'a> {
     pub unit: usize,
-    /// Relative to the root, `/` between its parts.
+    /// Path relative to the root, `/` between its parts.
     pub path: &'a str,
-    /// Qualified within the file.
+    /// Name qualified within the file.
     pub name: &'a str,
     pub kind: UnitKind,
     pub language: Language,
 }
 
-/// All definitions of one name.
+/// All definitions with one name.
 #[derive(Default)]
 pub(crate) struct Candidates<'a> {
     families: HashMap<&'static str, Family<'a>>,
 }
 
-/// Definitions of one name in languages that call each other.
+/// Definitions with one name in languages that can call each other.
 #[derive(Default)]
 struct Family<'a> {
     all: Vec<Candidate<'a>>,
-    /// Those that are at the top of a file.
+    /// Top-level definitions.
     free: Vec<Candidate<'a>>,
-    /// Those that are in something.
+    /// Definitions nested in something.
     methods: Vec<Candidate<'a>>,
-    /// Those by the last part of the name of what they are in.
+    /// Nested definitions by the last part of the name of their container.
     owners: HashMap<&'a str, Vec<Candidate<'a>>>,
-    /// The units of `methods`, shared by all calls that may mean any of them.
+    /// The units of `methods`, shared by all calls that may target any of them.
     any_method: Arc<[usize]>,
 }
 
@@ -67,12 +67,12 @@ impl<'a> Candidates<'a> {
 }
 
 impl<'a> Family<'a> {
-    /// Those of a type, by the last part of its name.
+    /// Members of a type, by the last part of its name.
     fn of_type(&self, name: &str) -> &[Candidate<'a>] {
         self.owners.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Those of the type that a qualified name ends with.
+    /// Members of the type that a qualified name ends with.
     fn of_same_type(&self, name: &str) -> &[Candidate<'a>] {
         if name.is_empty() { &[] } else { self.of_type(last_part(name)) }
     }
@@ -82,18 +82,18 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Where a call is.
+/// The location of a call.
 pub(crate) struct Site<'a> {
     pub path: &'a str,
     pub language: Language,
-    /// Qualified name of the unit that the call is in; empty outside of definitions.
+    /// Qualified name of the unit that contains the call; empty outside of definitions.
     pub name: &'a str,
     pub imports: &'a [Import],
-    /// The text of the file, where the type of a variable may be declared.
+    /// The text of the file, which may declare the type of a variable.
     pub text: &'a str,
     /// The words of that text.
     pub words: &'a Words<'a>,
-    /// The unit that the call is in: what it declares comes first.
+    /// The unit that contains the call: its declarations take precedence.
     pub unit_bytes: Range<usize>,
 }
 
@@ -152,24 +152,25 @@ fn all_words(text: &str) -> HashMap<&str, Rc<[usize]>> {
 /// What a call may mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Resolution {
-    /// Units, ascending.
+    /// Numbers of units, ascending.
     pub units: Arc<[usize]>,
-    /// Whether scopes or imports say so; else only the name does, and it may be something outside of the tree.
+    /// Whether scopes or imports determine the target; otherwise only the name matches, and it may be outside of the
+    /// tree.
     pub is_certain: bool,
 }
 
-/// What a call is looked up in that means the type around it.
+/// Receivers that refer to the enclosing type.
 const SELF_NAMES: &[&str] = &["self", "this", "cls", "Self", "$this", "static", "@self", "me", "Me"];
-/// What a call is looked up in that means a base of the type around it.
+/// Receivers that refer to a base of the enclosing type.
 const BASE_NAMES: &[&str] = &["super", "super()", "base", "parent", "MyBase"];
 /// File names that stand for their directory.
 const DIRECTORY_FILES: &[&str] = &["__init__", "index", "init", "lib", "main", "mod"];
-/// What may stand between a variable and its type.
+/// Words between a variable and its type.
 const TYPE_WORDS: &[&str] = &[
     "Arc", "Box", "Option", "Rc", "await", "const", "dyn", "final", "impl", "mut", "new", "ref", "val", "var",
 ];
 
-/// The name of what is called, where it is defined: that of an import whose alias stands here.
+/// The name of the callee in its definition: for an alias, the imported name.
 pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
     let names = imports.iter().flat_map(|import| &import.names);
     let is_alias = |alias: &Option<String>| alias.as_deref() == Some(call.callee.as_str());
@@ -191,12 +192,12 @@ pub(crate) fn resolve<'s>(call: &'s Call, site: &Site<'s>, candidates: &Candidat
     }
 }
 
-/// A call of a name on its own.
+/// A call of a bare name.
 fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
     if let Some((module, name)) = imported(callee, site.imports)
         && (name.is_some() || last_segment(module) == callee)
     {
-        // The module of a type has its name in some languages.
+        // In some languages, the module of a type has the type's name.
         let found = in_module(&Module::new(module, site), site, known);
         return if found.units.is_empty() && name.is_none() { nearest(site, known, false) } else { found };
     }
@@ -208,7 +209,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
     };
     let here: Vec<Candidate> = known.iter().filter(in_scope).copied().collect();
     if !here.is_empty() {
-        // The innermost scope that both lie in.
+        // The innermost scope that contains both.
         let depth = |candidate: &Candidate| common_parts(site.name, container(candidate.name));
         let deepest = here.iter().map(depth).max().unwrap_or_default();
         return certain(here.into_iter().filter(|candidate| depth(candidate) == deepest));
@@ -224,7 +225,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
     }
     let free: Vec<Candidate> =
         known.iter().filter(|candidate| candidate.kind != UnitKind::Method).copied().collect();
-    // Modules that are imported with all that is in them.
+    // Modules that are imported with all their members.
     let wholesale = site.imports.iter().filter(|import| {
         import.names.iter().any(|name| name.name == "*" && name.alias.is_none())
             || import.names.is_empty() && site.language.name_scope() != NameScope::File
@@ -248,7 +249,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
         NameScope::Tree => {
             let found = nearest(site, &free, true);
             if found.units.is_empty() && site.language.calls_own_methods() {
-                // Of a type that this one inherits from, perhaps.
+                // Possibly of a base type.
                 return nearest(site, known, false);
             }
             found
@@ -281,7 +282,7 @@ fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Re
         if words.len() == 1 && !family.of_type(real_name).is_empty() {
             return nearest(site, family.of_type(real_name), true);
         }
-        // An object of the module may be of any type; what is written like a path is outside of the tree.
+        // An object of the module may have any type; a receiver that is written like a path is outside of the tree.
         let is_value = words.len() > 1 || name.is_some_and(|name| name.starts_with(char::is_lowercase));
         return if is_value && !receiver.contains("::") {
             declared(last, site, family)
@@ -302,7 +303,7 @@ fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Re
     {
         return nearest(site, family.of_type(owner), true);
     }
-    // A module may be named without an import, as in Rust and Erlang, and so may a variable.
+    // A module may be used without an import, as in Rust and Erlang, and so may a variable.
     let named = Module { parts: vec![(*last).to_owned()], is_whole: false, is_own: false };
     let is_named = |candidate: &&Candidate| named.level(candidate) == 3;
     let free: Arc<[usize]> = match words.len() {
@@ -312,7 +313,7 @@ fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Re
     if free.is_empty() { family.possible() } else { Resolution { units: free, is_certain: false } }
 }
 
-/// Candidates in a module, of those that fit it best.
+/// The candidates in a module that match it best.
 fn in_module(module: &Module, site: &Site, known: &[Candidate]) -> Resolution {
     let best = known.iter().map(|candidate| module.level(candidate)).max().unwrap_or_default();
     if best == 0 {
@@ -323,7 +324,7 @@ fn in_module(module: &Module, site: &Site, known: &[Candidate]) -> Resolution {
     nearest(site, &found, best > 1)
 }
 
-/// Those of some candidates that are nearest to a call: in its file, else in its directory, else anywhere.
+/// The candidates nearest to a call: in its file, otherwise in its directory, otherwise anywhere.
 fn nearest(site: &Site, candidates: &[Candidate], is_certain: bool) -> Resolution {
     let distance = |candidate: &Candidate| match () {
         () if candidate.path == site.path => 0,
@@ -343,7 +344,7 @@ fn certain<'a>(candidates: impl Iterator<Item = Candidate<'a>>) -> Resolution {
     Resolution { units: found.iter().map(|candidate| candidate.unit).collect(), is_certain }
 }
 
-/// Number of different definitions: those that share a name in a file are overloads, clauses or parts of one.
+/// Number of distinct definitions: those with the same name in a file are overloads, clauses or parts of one.
 pub(crate) fn n_definitions(candidates: &[Candidate]) -> usize {
     candidates.iter().map(|candidate| (candidate.path, candidate.name)).collect::<BTreeSet<_>>().len()
 }
@@ -352,7 +353,7 @@ pub(crate) fn n_definitions(candidates: &[Candidate]) -> usize {
 fn imported<'a>(word: &str, imports: &'a [Import]) -> Option<(&'a str, Option<&'a str>)> {
     for import in imports {
         for name in &import.names {
-            // The module itself, among names of it: Rust's `self`, JavaScript's `* as other`.
+            // The module itself, among its names: Rust's `self`, JavaScript's `* as other`.
             let is_module = name.name == "self" || name.name == "*" && name.alias.is_some();
             if is_module && name.alias.as_deref().unwrap_or_else(|| last_segment(&import.module)) == word {
                 return Some((&import.module, None));
@@ -374,12 +375,12 @@ fn word_of(alias: Option<&String>) -> &str {
     alias.map_or("default", String::as_str)
 }
 
-/// Where something is imported from.
+/// The module that something is imported from.
 struct Module {
     parts: Vec<String>,
-    /// Whether the parts are all of the path from the root.
+    /// Whether the parts are the complete path from the root.
     is_whole: bool,
-    /// Whether it is one of this tree, whatever the parts say.
+    /// Whether it is part of this tree, whatever the parts are.
     is_own: bool,
 }
 
@@ -393,7 +394,7 @@ impl Module {
         if is_relative {
             parts = directory_parts(site.path);
         } else if dots > 0 {
-            // Python's: one point is the directory of the file, each further one that around it.
+            // Python's: one dot is the directory of the file, each further one its parent.
             parts = directory_parts(site.path);
             parts.truncate(parts.len().saturating_sub(dots - 1));
             rest = &module[dots..];
@@ -418,7 +419,8 @@ impl Module {
         Self { parts, is_whole, is_own }
     }
 
-    /// How well a candidate fits: 3 in it, 2 below it or by most of its path, 1 by the end of its path alone, 0 not.
+    /// How well a candidate matches: 3 in the module, 2 below it or by most of its path, 1 only by the end of its
+    /// path, 0 not.
     fn level(&self, candidate: &Candidate) -> u8 {
         let directories = directory_parts(candidate.path);
         let mut file = directories.clone();
@@ -453,7 +455,7 @@ impl Module {
             () if is_free && !directories.is_empty() && common == directories.len() => 3,
             () if is_free && common >= 2 => 2,
             () if is_free && full.windows(parts.len()).any(|window| window == parts) => 2,
-            // The first part may be the name of a package that is no directory.
+            // The first part may be the name of a package that is not a directory.
             () if parts.len() >= 2 && is_in(&parts[1..]) => {
                 if parts.len() > 2 || self.is_own {
                     2
@@ -473,7 +475,7 @@ fn declared<'s, 'a>(variable: &'s str, site: &Site<'s>, family: &Family<'a>) -> 
     let begin = positions.partition_point(|at| *at < site.unit_bytes.start);
     let end = positions.partition_point(|at| *at < site.unit_bytes.end);
     let owner = |at: &usize| {
-        // More of the text says nothing about the variable.
+        // Text further away says nothing about the variable.
         let before = &text[text.ceil_char_boundary(at.saturating_sub(MAX_DECLARATION_BYTES))..*at];
         let after =
             &text[at + variable.len()..text.floor_char_boundary(at + variable.len() + MAX_DECLARATION_BYTES)];
@@ -499,7 +501,7 @@ fn type_after<'a>(text: &str, family: &Family<'a>) -> Option<&'a str> {
             return Some(owner);
         }
         rest = match after.strip_prefix("::").or_else(|| after.strip_prefix('.')) {
-            // Of a path, any part may be the type.
+            // Any part of a path may be the type.
             Some(path) => {
                 let word = path.split(|c| !is_word_part(c)).next().unwrap_or_default();
                 return owner(word);
@@ -553,13 +555,13 @@ fn path_words(receiver: &str) -> Vec<&str> {
     words
 }
 
-/// What a qualified name is in; empty at the top of a file.
+/// The container of a qualified name; empty for top-level names.
 fn container(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(container, _)| container)
 }
 
-/// The qualified name of the type that a call is in: of what is around it, the innermost that has one of the methods, else
-/// the next one around it.
+/// The qualified name of the type that contains a call: the innermost enclosing one with one of the methods,
+/// otherwise the innermost enclosing one.
 fn enclosing_type<'a>(site: &Site<'a>, family: &Family) -> &'a str {
     let mut around = container(site.name);
     let innermost = around;
@@ -582,7 +584,7 @@ fn is_inside(name: &str, container: &str) -> bool {
         || name.strip_prefix(container).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// Number of parts that two qualified names begin with alike.
+/// Length of the common prefix of two qualified names, in parts.
 fn common_parts(a: &str, b: &str) -> usize {
     if b.is_empty() {
         return 0;

@@ -1,4 +1,4 @@
-//! Tables and parts that are being built.
+//! Building tables and parts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -42,7 +42,7 @@ pub(crate) struct TableBuilder {
 pub(crate) struct PartBuilder {
     pub(super) part: u16,
     pub files: Vec<(FileRecord, Vec<UnitRecord>)>,
-    /// Of each row.
+    /// The hash of each row.
     pub hashes: Vec<u128>,
     pub(super) tokens: PartTokensBuilder,
     pub(super) strings: Vec<u8>,
@@ -73,7 +73,7 @@ impl TableBuilder {
         self.units.is_empty()
     }
 
-    /// Unit numbers are of 32 bits, the last of which stands for none.
+    /// Unit numbers are 32-bit, and the last one stands for none.
     pub(super) fn check_size(&self) -> Result<(), Error> {
         if self.units.len() < u32::MAX as usize { Ok(()) } else { Err(Error::TooLarge) }
     }
@@ -103,7 +103,7 @@ impl PartBuilder {
         Self { part, ..Self::default() }
     }
 
-    /// Appends a file; the units pushed next are its own.
+    /// Appends a file; the units pushed next belong to it.
     ///
     /// # Errors
     /// When the part is full.
@@ -136,7 +136,7 @@ impl PartBuilder {
         Ok(())
     }
 
-    /// Appends a unit of the file pushed last.
+    /// Appends a unit to the file pushed last.
     ///
     /// # Errors
     /// When the part is full.

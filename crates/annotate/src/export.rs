@@ -109,7 +109,7 @@ pub fn export(
     let renumber = export.renumber || !whole_ids && export.target.name() == cosqa_plus::PAIRS.name;
     let options =
         convert::ConvertOptions { renumber, grades: export.grades, ..convert::ConvertOptions::default() };
-    let Converted { files, negatives } =
+    let Converted { files, negatives, .. } =
         convert::convert(&sources, export.target, out, export.split, &options)?;
     let mut exported = ExportSummary {
         files,

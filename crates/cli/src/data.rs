@@ -5,10 +5,12 @@ mod check;
 mod compare;
 mod convert;
 mod dedupe;
+mod depth;
 mod describe;
 mod distractors;
 mod formats;
 mod intent;
+mod leaks;
 mod pull;
 mod split;
 mod written;
@@ -42,6 +44,8 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Remove what is there twice, or leaks from a test set
     Dedupe(dedupe::DedupeArgs),
+    /// Say how many candidates of a query are worth labeling: how often they answer, by rank
+    Depth(depth::DepthArgs),
     /// Print the statistics of a data set, and what it shares with others
     Describe(describe::DescribeArgs),
     /// Draw the candidates that each query is ranked among
@@ -52,6 +56,8 @@ enum Command {
     Formats(formats::FormatsArgs),
     /// Say which queries look for code, by CoSQA's intent filter
     Intent(intent::IntentArgs),
+    /// Say what data sets share, such as the parts of a build and a public test set
+    Leaks(leaks::LeaksArgs),
     /// Download a public data set, or list those that are known
     Pull(pull::PullArgs),
     /// Split by query, with as many of each number of positives in every part
@@ -103,6 +109,8 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Status(args) => build::status(&args),
         Command::Diff(args) => compare::run(&args),
         Command::Intent(args) => intent::run(&args),
+        Command::Depth(args) => depth::run(&args),
+        Command::Leaks(args) => leaks::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Dedupe(args) => dedupe::run(&args),

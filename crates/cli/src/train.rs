@@ -1,20 +1,29 @@
 //! `quarry train`: training models.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use quarry_corpus::dataset;
+use quarry_corpus::dataset::convert::{ConvertOptions, Grades, benchmark};
+use quarry_corpus::formats::Document;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::write_model;
+use quarry_source::{functions, language_called};
 use quarry_text::counted;
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{Pair, Teacher, read_pairs};
 use quarry_transformer::TransformerModel;
 
 use crate::output;
+
+/// Maximum length of a line that is looked at to tell formats apart, in bytes.
+const MAX_LINE: u64 = 16 << 20;
 
 /// Arguments of `quarry train`.
 #[derive(Debug, Args)]
@@ -33,8 +42,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct TeacherArgs {
-    /// File of pairs, as `quarry data pairs` writes it
-    #[arg(long, value_name = "FILE")]
+    /// Pairs or labeled data, as `quarry train static` takes them
+    #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
     /// Directory of the model, as sentence-transformers writes it
     #[arg(long, value_name = "DIR")]
@@ -49,8 +58,9 @@ struct TeacherArgs {
 
 #[derive(Debug, Args)]
 struct StaticArgs {
-    /// File of pairs, as `quarry data pairs` writes it
-    #[arg(long, value_name = "FILE")]
+    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled 0
+    /// are hard negatives of their query
+    #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
@@ -78,8 +88,79 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the codes
+/// that were judged not to answer.
+fn training_pairs(path: &Path) -> anyhow::Result<Vec<Pair>> {
+    if path.is_file() && is_training_pair(&first_line(path)?) {
+        return Ok(read_pairs(path)?);
+    }
+    let sources = dataset::sources(&[path.to_owned()], "", "train").or_else(|error| {
+        // Of data without that split.
+        dataset::sources(&[path.to_owned()], "", "test").map_err(|_| error)
+    })?;
+    let options = ConvertOptions { grades: Grades::Max, ..ConvertOptions::default() };
+    let benchmark = benchmark(&sources, &options)?;
+    let documents: HashMap<&str, &Document> =
+        benchmark.documents.iter().map(|document| (document.id.as_str(), document)).collect();
+    let mut pairs = Vec::new();
+    for query in &benchmark.queries {
+        let Some(judged) = benchmark.qrels.get(&query.id) else { continue };
+        let codes = |answers: bool| {
+            let judged = judged.iter().filter(move |(_, grade)| (**grade > 0) == answers);
+            judged.filter_map(|(id, _)| documents.get(id.as_str()).copied())
+        };
+        let negatives: Vec<String> = codes(false).map(|code| code.full_text().into_owned()).collect();
+        for document in codes(true) {
+            let code = document.full_text().into_owned();
+            let language = document.language_name().map(Cow::into_owned).unwrap_or_default();
+            let functions = language_called(&language).map(|language| functions(language, code.as_bytes()));
+            let name = functions.into_iter().flatten().next().map(|function| function.name);
+            pairs.push(Pair {
+                query: query.text.clone(),
+                doc: String::new(),
+                name: name.unwrap_or_default(),
+                code,
+                language,
+                // What is held out for validation is chosen by repositories: here, by queries.
+                repository: format!("query {}", query.id),
+                negatives: negatives.clone(),
+            });
+        }
+    }
+    if pairs.is_empty() {
+        bail!(
+            "{}: expected pairs that are labeled as matching, found none of {} queries; label them, for example with \
+             `quarry judge`, or make pairs with `quarry data pairs`",
+            path.display(),
+            benchmark.queries.len()
+        );
+    }
+    let n_negatives: usize = pairs.iter().map(|pair| pair.negatives.len()).sum();
+    output::note(&format!(
+        "{}: {} of labeled data, with {}",
+        path.display(),
+        counted(pairs.len(), "pair"),
+        counted(n_negatives, "hard negative")
+    ));
+    Ok(pairs)
+}
+
+/// The beginning of a file: as much as a pair may take.
+fn first_line(path: &Path) -> anyhow::Result<String> {
+    let file = std::fs::File::open(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let mut line = Vec::new();
+    BufReader::new(file.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Whether a line is in the format of training, or wants to be: no other format has its fields.
+fn is_training_pair(line: &str) -> bool {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(line);
+    value.is_ok_and(|value| value.get("repository").is_some() && value.get("doc").is_some())
+}
+
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
-    let pairs = read_pairs(&args.pairs)?;
+    let pairs = training_pairs(&args.pairs)?;
     let model = TransformerModel::load(&args.model)?;
     let all: Vec<&Pair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
@@ -98,7 +179,7 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings = read_settings(args)?;
-    let pairs = read_pairs(&args.pairs)?;
+    let pairs = training_pairs(&args.pairs)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;

@@ -249,7 +249,7 @@ fn splits_keep_queries_together_and_strata_even() {
     let directory = directory(&[("pairs.jsonl", &lines)]);
     let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
     let parts = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
-        .map(|(name, weight)| Part { name: name.into(), weight });
+        .map(|(name, weight)| Part { name: name.into(), weight, positives_only: false });
     let run = |out: &str, seed| {
         let out = directory.path().join(out);
         let sizes = split(&sources, &parts, seed, &out).unwrap();

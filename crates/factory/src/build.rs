@@ -16,6 +16,7 @@ use crate::error::FactoryError;
 use crate::export;
 use crate::graph;
 use crate::labels::{self, Labelling};
+use crate::leaks;
 use crate::plan::{Plan, QueryKind};
 use crate::pool;
 use crate::query;
@@ -126,6 +127,7 @@ impl Build<'_> {
         plan.queries.iter().try_for_each(query::check)?;
         let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
         labels::check(&plan.labels, self.root)?;
+        plan.leaks.iter().try_for_each(leaks::check)?;
 
         let mut sources = Vec::new();
         for source in opened {
@@ -186,8 +188,13 @@ impl Build<'_> {
         let at_labels = self.at(&labels);
 
         let step = export::split_step(&plan.splits, plan.seed, &labels);
-        let splits =
+        let mut splits =
             self.run(step, |step, _| export::write_splits(&plan.splits, plan.seed, &at_labels, step))?;
+        if let Some(leaks) = &plan.leaks {
+            let step = leaks::step(leaks, &plan.splits, &splits)?;
+            let at_splits = self.at(&splits);
+            splits = self.run(step, |step, _| leaks::write(leaks, &plan.splits, &at_splits, step))?;
+        }
         let at_splits = self.at(&splits);
 
         let at_written: Vec<PathBuf> = written.iter().map(|written| self.at(written)).collect();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +12,7 @@ use quarry_embed::{Embedder, Side, Vectors, embed_many};
 use quarry_eval::method::{Corpus, LoadModel, Method, ModelName, QUERIES_PER_BATCH};
 use quarry_transformer::nearest::{Neighbor, nearest};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
@@ -24,7 +26,7 @@ use crate::step::{Key, Step, write_file};
 type Ranked = Vec<(usize, f32)>;
 
 /// Incremented when the same pool, queries and methods lead to other candidates.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The candidates, query by query.
 pub(crate) const CANDIDATES: &str = "candidates.jsonl";
@@ -38,6 +40,9 @@ const TEXTS_AT_ONCE: usize = 512;
 /// Number of codes that are compared exactly in addition to those requested, because matrix products have rounding
 /// errors.
 const MARGIN: usize = 8;
+
+/// Codes that CoSQA+'s script takes for each query, in the order of a partition, which is none.
+pub(crate) const RELEASED_PARTITION: usize = 30;
 
 /// The method name for candidates found by the encoders together.
 const ENCODERS: &str = "encoders";
@@ -130,8 +135,23 @@ pub(crate) fn write(
     let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
     let workspace = Workspace { directory: workspace, stop };
     let mut by_method: Vec<(&str, Vec<Ranked>)> = Vec::new();
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     if !methods.encoders.is_empty() {
-        by_method.push((ENCODERS, workspace.by_encoders(&methods.encoders, &pool, &queries, plan.k)?));
+        let mut found = if plan.as_released {
+            let scales = workspace.scales(&methods.encoders, &pool, &queries)?;
+            let best =
+                workspace.by_encoders(&methods.encoders, &pool, &queries, RELEASED_PARTITION, Some(&scales))?;
+            partitioned(best, &queries, plan.k)
+        } else {
+            workspace.by_encoders(&methods.encoders, &pool, &queries, plan.k, None)?
+        };
+        if let Some(minimum) = plan.minimum {
+            counts.insert("below the minimum".to_owned(), drop_below(&mut found, minimum));
+        }
+        if let Some(maximum) = plan.maximum_uses {
+            counts.insert("used too often".to_owned(), limit_uses(&mut found, maximum));
+        }
+        by_method.push((ENCODERS, found));
     }
     if !methods.union.is_empty() {
         let (numbers, documents) = distinct_documents(&pool)?;
@@ -167,12 +187,50 @@ pub(crate) fn write(
         }
     }
     writer.finish()?;
-    Ok([
-        ("queries".to_owned(), queries.len() as u64),
-        ("candidates".to_owned(), n_candidates),
-        ("found by several methods".to_owned(), n_shared),
-    ]
-    .into())
+    counts.insert("queries".to_owned(), queries.len() as u64);
+    counts.insert("candidates".to_owned(), n_candidates);
+    counts.insert("found by several methods".to_owned(), n_shared);
+    Ok(counts)
+}
+
+/// Removes what is less similar than asked for; how much that was.
+fn drop_below(found: &mut [Ranked], minimum: f32) -> u64 {
+    let count = |found: &[Ranked]| found.iter().map(|ranked| ranked.len() as u64).sum::<u64>();
+    let before = count(found);
+    found.iter_mut().for_each(|ranked| ranked.retain(|(_, score)| *score >= minimum));
+    before - count(found)
+}
+
+/// Leaves each code to the queries that it is most similar to, as many as may have it; how many lose it. In which order
+/// CoSQA applied its maximum is not published.
+fn limit_uses(found: &mut [Ranked], maximum: usize) -> u64 {
+    let mut all: Vec<(f32, usize, usize)> = Vec::new();
+    for (query, ranked) in found.iter().enumerate() {
+        all.extend(ranked.iter().map(|(code, score)| (*score, query, *code)));
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    let mut uses: HashMap<usize, usize> = HashMap::new();
+    let mut lost: HashSet<(usize, usize)> = HashSet::new();
+    for (_, query, code) in all {
+        let uses = uses.entry(code).or_default();
+        *uses += 1;
+        if *uses > maximum {
+            lost.insert((query, code));
+        }
+    }
+    for (query, ranked) in found.iter_mut().enumerate() {
+        ranked.retain(|(code, _)| !lost.contains(&(query, *code)));
+    }
+    lost.len() as u64
+}
+
+/// Any `k` of the best codes of each query, as a partition that is not sorted leaves them: drawn by the query.
+fn partitioned(mut best: Vec<Ranked>, queries: &[QueryRecord], k: usize) -> Vec<Ranked> {
+    for (ranked, query) in best.iter_mut().zip(queries) {
+        fastrand::Rng::with_seed(xxh3_64(query.id.as_bytes())).shuffle(ranked);
+        ranked.truncate(k);
+    }
+    best
 }
 
 /// The codes found for a query by several methods, in the order of the methods and then of their ranks, without
@@ -197,24 +255,66 @@ impl Workspace<'_> {
         if self.stop.load(Ordering::SeqCst) { Err(FactoryError::Stopped) } else { Ok(()) }
     }
 
-    /// The best codes by the mean of the cosines of all encoders, block by block.
+    /// The greatest absolute cosine of each query with any code, by encoder.
+    fn scales(
+        &self,
+        encoders: &[Arc<dyn Embedder>],
+        pool: &Path,
+        queries: &[QueryRecord],
+    ) -> Result<Vec<Vec<f32>>, FactoryError> {
+        let path = self.directory.join("scales.json");
+        let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
+        // Each query and its opposite, to which the code with the least cosine is closest.
+        let mut asked = Vec::new();
+        for encoder in encoders {
+            let mut both = together(slice::from_ref(encoder), Side::Query, &texts)?;
+            let opposite: Vec<f32> = both.values.iter().map(|value| -value).collect();
+            both.values.extend(opposite);
+            asked.push(both);
+        }
+        let mut scales = vec![vec![0.0_f32; queries.len()]; encoders.len()];
+        for_each_block(pool, 0, &mut |block, _| {
+            self.check()?;
+            let texts: Vec<&str> = block.iter().map(|(_, text)| text.as_str()).collect();
+            for ((encoder, asked), scales) in encoders.iter().zip(&asked).zip(&mut scales) {
+                let documents = together(slice::from_ref(encoder), Side::Document, &texts)?;
+                let found = nearest(asked, &documents, 1);
+                for (row, found) in found.iter().enumerate() {
+                    let scale = &mut scales[row % queries.len()];
+                    *scale = found.iter().map(|neighbor| neighbor.similarity).fold(*scale, f32::max);
+                }
+            }
+            Ok(())
+        })?;
+        write_file(&path, &serde_json::to_vec(&scales).unwrap_or_default())?;
+        Ok(scales)
+    }
+
+    /// The best codes by the mean of the cosines of all encoders, block by block; with `scales` each cosine is divided by
+    /// that of its encoder and query.
     fn by_encoders(
         &self,
         encoders: &[Arc<dyn Embedder>],
         pool: &Path,
         queries: &[QueryRecord],
         k: usize,
+        scales: Option<&[Vec<f32>]>,
     ) -> Result<Vec<Ranked>, FactoryError> {
         let path = self.directory.join("best.json");
         let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let mut best: Best =
             known.unwrap_or_else(|| Best { n_seen: 0, found: vec![Vec::new(); queries.len()] });
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
-        let asked = together(encoders, Side::Query, &texts)?;
-        let mut seen = HashSet::new();
-        let (mut number, mut block): (usize, Vec<(usize, String)>) = (0, Vec::with_capacity(BLOCK));
-        let skip = best.n_seen;
-        let mut search = |block: &mut Vec<(usize, String)>, n_seen: usize| -> Result<(), FactoryError> {
+        let mut asked = together(encoders, Side::Query, &texts)?;
+        if let Some(scales) = scales {
+            let dimensions: Vec<usize> = encoders.iter().map(|encoder| encoder.dimension()).collect();
+            scale(&mut asked, &dimensions, scales);
+        }
+        for_each_block(pool, best.n_seen, &mut |block, n_seen| {
             self.check()?;
             let texts: Vec<&str> = block.iter().map(|(_, text)| text.as_str()).collect();
             let documents = together(encoders, Side::Document, &texts)?;
@@ -229,21 +329,45 @@ impl Workspace<'_> {
                 all.truncate(k);
             }
             best.n_seen = n_seen;
-            block.clear();
             write_file(&path, &serde_json::to_vec(&best).unwrap_or_default())
-        };
-        jsonl::for_each(pool, &mut |record: CodeRecord, _| {
-            let is_first = seen.insert(normalized_hash(&record.code));
-            if is_first && number >= skip {
-                block.push((number, record.code));
-            }
-            number += 1;
-            if block.len() == BLOCK { search(&mut block, number) } else { Ok(()) }
         })?;
-        if !block.is_empty() {
-            search(&mut block, number)?;
-        }
         Ok(best.found)
+    }
+}
+
+/// What [`for_each_block`] hands on: codes with their numbers in the pool, and how many codes of it were read so far.
+type TakeBlock<'t> = dyn FnMut(&[(usize, String)], usize) -> Result<(), FactoryError> + 't;
+
+/// Reads the codes of a pool whose texts are distinct, block by block, from the one with number `skip` on.
+fn for_each_block(pool: &Path, skip: usize, each: &mut TakeBlock<'_>) -> Result<(), FactoryError> {
+    let (mut seen, mut number) = (HashSet::new(), 0);
+    let mut block: Vec<(usize, String)> = Vec::with_capacity(BLOCK);
+    jsonl::for_each(pool, &mut |record: CodeRecord, _| {
+        let is_first = seen.insert(normalized_hash(&record.code));
+        if is_first && number >= skip {
+            block.push((number, record.code));
+        }
+        number += 1;
+        if block.len() == BLOCK {
+            each(&block, number)?;
+            block.clear();
+        }
+        Ok(())
+    })?;
+    if block.is_empty() { Ok(()) } else { each(&block, number) }
+}
+
+/// Divides the part of each encoder in joined vectors by the scale of encoder and row.
+fn scale(joined: &mut Vectors, dimensions: &[usize], scales: &[Vec<f32>]) {
+    let rows = joined.values.chunks_exact_mut(joined.dimension.max(1));
+    for (row, mut values) in rows.enumerate() {
+        for (dimension, scales) in dimensions.iter().zip(scales) {
+            let (part, rest) = values.split_at_mut(*dimension);
+            // Without any similarity there is nothing to divide.
+            let scale = if scales[row] > 0.0 { scales[row] } else { 1.0 };
+            part.iter_mut().for_each(|value| *value /= scale);
+            values = rest;
+        }
     }
 }
 
@@ -354,6 +478,64 @@ mod tests {
                 assert!((neighbor.similarity - mean).abs() < 1e-6);
             }
         }
+    }
+
+    #[test]
+    fn a_code_stays_with_the_queries_that_it_is_most_similar_to() {
+        let mut found = vec![vec![(7, 0.9)], vec![(7, 0.6), (8, 0.4)], vec![(7, 0.8)], vec![(7, 0.6)]];
+        assert_eq!(drop_below(&mut found, 0.5), 1);
+        assert_eq!(limit_uses(&mut found, 3), 1);
+        assert_eq!(found, [vec![(7, 0.9)], vec![(7, 0.6)], vec![(7, 0.8)], vec![]]);
+    }
+
+    /// Queries and codes of a pool in files, as the steps before leave them.
+    fn pool(directory: &Path, codes: &[&str]) -> std::path::PathBuf {
+        let path = directory.join("pool.jsonl");
+        let mut writer = Writer::create(&path).unwrap();
+        for code in codes {
+            let language = quarry_source::language_named("python").unwrap();
+            writer.write(&crate::function::snippet_record(&crate::Origin::default(), language, code)).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+
+    #[test]
+    fn each_encoder_is_scaled_by_its_best_code_as_released() {
+        let directory = tempfile::tempdir().unwrap();
+        let pool = pool(directory.path(), &["ab", "aab", "bbbc", "aab "]);
+        let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('c'))];
+        let queries = ["aaab", "ccb"].map(|text| QueryRecord {
+            id: id_of(&[text]),
+            text: text.into(),
+            origin: String::new(),
+            codes: Vec::new(),
+        });
+        let stop = AtomicBool::new(false);
+        let workspace = Workspace { directory: directory.path(), stop: &stop };
+        let scales = workspace.scales(&encoders, &pool, &queries).unwrap();
+        let cosine = |letter, query: &str, code: &str| {
+            let vectors = Letter(letter).embed_documents(&[query, code]).unwrap().values;
+            vectors[0] * vectors[2] + vectors[1] * vectors[3]
+        };
+        let codes = ["ab", "aab", "bbbc"];
+        for (letter, scales) in ['a', 'c'].into_iter().zip(&scales) {
+            for (query, scale) in queries.iter().zip(scales) {
+                let most = codes.iter().map(|code| cosine(letter, &query.text, code).abs()).fold(0.0, f32::max);
+                assert!((most - scale).abs() < 1e-6, "{letter} {most} {scale}");
+            }
+        }
+        let found = workspace.by_encoders(&encoders, &pool, &queries, 30, Some(&scales)).unwrap();
+        for (query, (text, found)) in queries.iter().map(|query| &query.text).zip(&found).enumerate() {
+            assert_eq!(found.len(), 3);
+            for (code, score) in found {
+                let sum = cosine('a', text, codes[*code]) / scales[0][query]
+                    + cosine('c', text, codes[*code]) / scales[1][query];
+                assert!((score - sum / 2.0).abs() < 1e-5, "{score} {sum}");
+            }
+        }
+        let drawn = partitioned(found.clone(), &queries, 2);
+        assert!(drawn.iter().zip(&found).all(|(drawn, found)| drawn.len() == 2 && drawn.iter().all(|one| found.contains(one))));
     }
 
     #[test]

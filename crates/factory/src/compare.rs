@@ -1,12 +1,13 @@
 //! What differs between two builds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::build::BUILD;
 use crate::error::FactoryError;
+use crate::export::PARTS;
 use crate::jsonl;
 use crate::labels::PAIRS_FILE;
 use crate::record::LabelledPair;
@@ -101,6 +102,30 @@ fn damage(root: &Path, steps: &[Step]) -> Result<Vec<Damage>, FactoryError> {
         }
     }
     Ok(damaged)
+}
+
+/// The parts of the data set that was last built in a directory, with their files of labelled pairs; none where nothing
+/// was built.
+///
+/// # Errors
+/// When what was built cannot be read.
+pub fn parts_of_build(root: &Path) -> Result<Vec<(String, PathBuf)>, FactoryError> {
+    if !root.join(BUILD).exists() {
+        return Ok(Vec::new());
+    }
+    let steps = read(root)?;
+    let named = |name: &str| steps.iter().find(|step| step.name == name);
+    let Some(step) = named("leaks").or_else(|| named("splits")) else { return Ok(Vec::new()) };
+    let parts = directory_of(root, &step.key()).join(PARTS);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&parts).map_err(FactoryError::read(&parts))? {
+        let path = entry.map_err(FactoryError::read(&parts))?.path();
+        if let Some(name) = path.file_stem() {
+            found.push((name.to_string_lossy().into_owned(), path));
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// The exports among steps, with their formats.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
-use crate::labels::{GENERATED, PAIRS_FILE};
+use crate::labels::{GENERATED, NEGATIVE, PAIRS_FILE};
 use crate::plan::{ExportPlan, SplitPlan, TRAINING_PAIRS};
 use crate::pool::{POOL, PoolReader};
 use crate::query::QUERIES;
@@ -24,10 +24,10 @@ use crate::written::{self, Extract};
 
 /// Change when the same input gives another output.
 const SPLIT_VERSION: u32 = 1;
-const EXPORT_VERSION: u32 = 1;
+const EXPORT_VERSION: u32 = 2;
 
 /// The directory of parts in the step of splits.
-const PARTS: &str = "parts";
+pub(crate) const PARTS: &str = "parts";
 
 /// The step that splits pairs by query.
 pub(crate) fn split_step(plan: &SplitPlan, seed: u64, labels: &Key) -> Step {
@@ -49,11 +49,14 @@ pub(crate) fn write_splits(
     for part in split::split(&sources, &plan.parts(), seed, &step.join(PARTS))? {
         counts.insert(format!("queries in {}", part.name), part.queries as u64);
         counts.insert(format!("pairs in {}", part.name), part.rows as u64);
+        if part.left_out > 0 {
+            counts.insert(format!("negatives left out of {}", part.name), part.left_out as u64);
+        }
     }
     Ok(counts)
 }
 
-fn part_file(splits: &Path, part: &str) -> PathBuf {
+pub(crate) fn part_file(splits: &Path, part: &str) -> PathBuf {
     splits.join(PARTS).join(part).with_added_extension("jsonl")
 }
 
@@ -263,9 +266,12 @@ struct TrainingPair {
     code: String,
     language: String,
     repository: String,
+    /// Codes that were judged not to answer the query.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    negatives: Vec<String>,
 }
 
-/// The positive pairs of each part, a file each.
+/// The positive pairs of each part, a file each, with the codes that do not answer their queries.
 fn write_training_pairs(
     parts: &[&str],
     inputs: &Inputs<'_>,
@@ -276,11 +282,22 @@ fn write_training_pairs(
     for part in parts {
         let name = format!("{part}.jsonl");
         let mut writer = Writer::create(&step.join(&name))?;
-        let mut n_pairs = 0;
+        let (mut n_pairs, mut n_negatives) = (0, 0);
+        // Where nobody looked at a pair, that it does not answer is no more than likely: such pairs are not taught.
+        let is_judged = |pair: &LabelledPair| pair.label == Some(0) && pair.evidence.as_deref() != Some(NEGATIVE);
+        let mut negatives: HashMap<String, Vec<String>> = HashMap::new();
         jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: LabelledPair, _| {
-            if pair.label.is_none_or(|label| label < 1) {
+            if is_judged(&pair) {
+                negatives.entry(pair.query_id).or_default().push(pair.code);
+            }
+            Ok(())
+        })?;
+        jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: LabelledPair, _| {
+            if !pair.is_positive() {
                 return Ok(());
             }
+            let negatives = negatives.get(&pair.query_id).cloned().unwrap_or_default();
+            n_negatives += negatives.len() as u64;
             let (_, code) = pool.get(&pair.code_id)?;
             n_pairs += 1;
             let own_name = code.name.rsplit('.').next().unwrap_or_default();
@@ -291,9 +308,11 @@ fn write_training_pairs(
                 language: code.language,
                 repository: code.repository,
                 name: code.name,
+                negatives,
             })
         })?;
         writer.finish()?;
+        counts.insert(format!("hard negatives in {name}"), n_negatives);
         counts.insert(name, n_pairs);
     }
     Ok(counts)

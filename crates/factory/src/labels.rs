@@ -27,6 +27,9 @@ use crate::step::{Key, Step};
 /// Changes when the same candidates and labels give other pairs.
 const VERSION: u32 = 1;
 
+/// The evidence of labels that nobody gave by looking.
+pub(crate) const NEGATIVE: &str = "negative";
+
 /// Pairs with a label.
 pub(crate) const PAIRS_FILE: &str = "pairs.jsonl";
 /// Codes that were generated for queries without a correct candidate.
@@ -164,7 +167,7 @@ pub(crate) fn write(
                 labels
                     .iter_mut()
                     .filter(|label| label.is_none())
-                    .for_each(|label| *label = Some((0, "negative".into())));
+                    .for_each(|label| *label = Some((0, NEGATIVE.into())));
             }
             (LabelKind::File, Some(path)) => from_file(path, &queries, &pairs, &mut pool, &mut labels)?,
             (LabelKind::Judge, Some(path)) => {

@@ -37,6 +37,7 @@ pub struct Plan {
     pub(crate) candidates: CandidatePlan,
     pub(crate) labels: Vec<LabelPlan>,
     pub(crate) splits: SplitPlan,
+    pub(crate) leaks: Option<LeakPlan>,
     pub(crate) exports: Vec<ExportPlan>,
 }
 
@@ -66,6 +67,8 @@ struct PlanFile {
     labels: Vec<LabelPlan>,
     #[serde(default)]
     splits: SplitPlan,
+    #[serde(default)]
+    leaks: Option<LeakPlan>,
     #[serde(default)]
     exports: Vec<ExportPlan>,
 }
@@ -148,6 +151,8 @@ pub(crate) struct PoolPlan {
     pub(crate) near_duplicates: Option<f64>,
     /// Whether secrets and personal data are masked.
     pub(crate) mask: bool,
+    /// Whether the names of functions and variables are hidden, as in AdvTest.
+    pub(crate) hide_names: bool,
     /// Licenses under which code is taken, as SPDX identifiers or `permissive`; any without any.
     pub(crate) licenses: Vec<String>,
 }
@@ -234,11 +239,24 @@ pub(crate) struct CandidatePlan {
     pub(crate) union: Vec<String>,
     /// Number of candidates of a query, of each of these.
     pub(crate) k: usize,
+    /// Least mean cosine of a candidate of the encoders.
+    pub(crate) minimum: Option<f32>,
+    /// How many queries may have the same code as a candidate of the encoders.
+    pub(crate) maximum_uses: Option<usize>,
+    /// Whether encoders are combined with the faults of what CoSQA+ released.
+    pub(crate) as_released: bool,
 }
 
 impl Default for CandidatePlan {
     fn default() -> Self {
-        Self { encoders: vec!["static".into()], union: vec!["bm25".into()], k: 10 }
+        Self {
+            encoders: vec!["static".into()],
+            union: vec!["bm25".into()],
+            k: 10,
+            minimum: None,
+            maximum_uses: None,
+            as_released: false,
+        }
     }
 }
 
@@ -273,6 +291,33 @@ pub(crate) enum LabelKind {
 pub(crate) struct SplitPlan {
     /// Names of the parts with their sizes in proportion.
     pub(crate) parts: BTreeMap<String, f64>,
+    /// Parts that have only queries with an answer, and only the pairs that answer.
+    pub(crate) positives_only: Vec<String>,
+}
+
+/// What parts may share with each other, and with other data sets.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LeakPlan {
+    /// Data sets that no part may share anything with.
+    #[serde(skip_serializing)]
+    pub(crate) against: Vec<PathBuf>,
+    /// Similarity from which texts count as the same; without it, only equal ones do.
+    pub(crate) near: Option<f64>,
+    /// What happens to what is shared.
+    pub(crate) action: LeakAction,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LeakAction {
+    /// The larger part loses it.
+    #[default]
+    Remove,
+    /// It stays, and is counted and listed.
+    Count,
+    /// The build ends.
+    Refuse,
 }
 
 impl Default for SplitPlan {
@@ -281,13 +326,19 @@ impl Default for SplitPlan {
             parts: [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
                 .map(|(name, size)| (name.into(), size))
                 .into(),
+            positives_only: Vec::new(),
         }
     }
 }
 
 impl SplitPlan {
     pub(crate) fn parts(&self) -> Vec<Part> {
-        self.parts.iter().map(|(name, weight)| Part { name: name.clone(), weight: *weight }).collect()
+        let part = |(name, weight): (&String, &f64)| Part {
+            name: name.clone(),
+            weight: *weight,
+            positives_only: self.positives_only.contains(name),
+        };
+        self.parts.iter().map(part).collect()
     }
 }
 
@@ -366,6 +417,7 @@ impl Plan {
             candidates,
             mut labels,
             splits,
+            mut leaks,
             exports,
         } = file;
         if let Some(path) = &mut annotation.documentation {
@@ -398,6 +450,9 @@ impl Plan {
                 resolve([At::Key("labels"), At::Item(number), At::Key("path")], path)?;
             }
         }
+        for (number, path) in leaks.iter_mut().flat_map(|leaks| leaks.against.iter_mut()).enumerate() {
+            resolve([At::Key("leaks"), At::Key("against"), At::Item(number)], path)?;
+        }
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self {
             path: path.to_owned(),
@@ -411,6 +466,7 @@ impl Plan {
             candidates,
             labels,
             splits,
+            leaks,
             exports,
         })
     }
@@ -424,7 +480,7 @@ impl Plan {
     /// Maximum number of candidates per query.
     #[must_use]
     pub fn candidates_per_query(&self) -> usize {
-        let CandidatePlan { encoders, union, k } = &self.candidates;
+        let CandidatePlan { encoders, union, k, .. } = &self.candidates;
         k * (usize::from(!encoders.is_empty()) + union.len())
     }
 

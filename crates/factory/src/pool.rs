@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset::near::NearIndex;
-use quarry_source::language_called;
+use quarry_source::{hide_names, language_called, language_named};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
@@ -28,6 +28,9 @@ const SHARES: &str = "shares.json";
 
 /// What stands for a license that nobody knows.
 pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
+
+/// What removes code whose names cannot be hidden.
+const NAMES: &str = "names";
 
 /// Examples of what each filter removed.
 const EXAMPLES: usize = 3;
@@ -141,6 +144,9 @@ impl<'p> Sieve<'p> {
             removed.push(Removed::by("licenses", &format!("code under {}", plan.licenses.join(", "))));
         }
         removed.extend(filters.iter().map(|filter| Removed::by(filter.name, filter.about)));
+        if plan.hide_names {
+            removed.push(Removed::by(NAMES, "functions whose names can be hidden, of languages with rules for it"));
+        }
         removed.push(Removed::by("empty", "code that says something"));
         if !plan.keep_duplicates {
             removed
@@ -208,6 +214,13 @@ impl<'p> Sieve<'p> {
                     *text = masked;
                 }
             }
+        }
+        if self.plan.hide_names {
+            let language = language_named(&record.language);
+            let hidden = language.and_then(|language| hide_names(language, &record.code));
+            let Some(hidden) = hidden else { return Some(NAMES) };
+            // The signature has the names, too.
+            (record.code, record.signature) = (hidden, String::new());
         }
         if record.code.trim().is_empty() {
             return Some("empty");

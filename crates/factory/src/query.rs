@@ -184,6 +184,14 @@ fn rule_against(
     Some((format!("intent {}", finding.category), format!("{}: {}", finding.category, finding.keyword)))
 }
 
+/// As many queries as asked for, in an order that a seed decides; more of them begin with fewer.
+#[must_use]
+pub fn draw_queries(mut queries: Vec<String>, maximum: usize, seed: u64) -> Vec<String> {
+    queries.sort_by_cached_key(|query| (xxh3_64_with_seed(query.as_bytes(), seed), query.clone()));
+    queries.truncate(maximum);
+    queries
+}
+
 /// Selects at most `maximum` queries by a hash of the text, so that a larger selection includes a smaller one. The
 /// order is kept.
 fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<(String, Vec<String>)> {

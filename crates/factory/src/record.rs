@@ -134,6 +134,13 @@ pub(crate) struct LabelledPair {
     pub evidence: Option<String>,
 }
 
+impl LabelledPair {
+    /// Whether the code is said to answer the query.
+    pub(crate) fn is_positive(&self) -> bool {
+        self.label.is_some_and(|label| label > 0)
+    }
+}
+
 /// 16 hexadecimal digits that stand for texts.
 pub(crate) fn id_of(texts: &[&str]) -> String {
     let mut bytes = Vec::new();

@@ -21,7 +21,7 @@ use crate::record::CodeRecord;
 use crate::step::Step;
 
 /// Changes when the same source gives other records.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The records of a source, in its step's directory.
 pub(crate) const RECORDS: &str = "records.jsonl";

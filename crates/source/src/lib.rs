@@ -27,6 +27,7 @@
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
 //! [`Diagnostic`]s and as many units as possible. Nothing here recurses, so nesting depth is bounded by memory only.
 
+mod anonymous;
 mod check;
 mod comment;
 mod definition;
@@ -97,6 +98,13 @@ pub fn functions(language: Language, source: &[u8]) -> Vec<Function> {
 /// no rules for it.
 pub fn function_shapes(language: Language, source: &[u8]) -> Option<Vec<FunctionShape>> {
     parse::function_shapes(language, source, &Limits::default())
+}
+
+/// The text of one function with its name replaced by `func` and the names of its variables by `arg_0`, `arg_1` and so
+/// on, within the default [`Limits`]; comments and the content of texts stay. A name that the text has already is not
+/// given. `None` without a function, without a syntax tree, or where the language has no rules for it.
+pub fn hide_names(language: Language, text: &str) -> Option<String> {
+    parse::hide_names(language, text, &Limits::default())
 }
 
 /// What the parts of `source` are, for coloring it, within the default [`Limits`]: ascending and disjoint byte ranges.

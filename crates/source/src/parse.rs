@@ -18,6 +18,7 @@ use crate::line::{Lines, line_number};
 use crate::magic;
 use crate::markdown::{Headings, find_sections};
 use crate::reference::{find_references, place_calls};
+use crate::anonymous::find_names;
 use crate::shape::{FunctionShape, find_shapes};
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
@@ -122,6 +123,42 @@ pub(crate) fn function_shapes(
         .with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits))
         .ok()?;
     Some(find_shapes(&tree, rules, language.shape_rules(grammar), source))
+}
+
+/// What languages want around a function that stands alone: nothing, a class, an opening tag, both.
+const AROUND_FUNCTIONS: [(&str, &str); 4] =
+    [("", ""), ("class A {\n", "\n}\n"), ("<?php ", ""), ("<?php class A {\n", "\n}\n")];
+
+pub(crate) fn hide_names(language: Language, text: &str, limits: &Limits) -> Option<String> {
+    let Reader::Syntax(grammar) = language.reader() else { return None };
+    if !language.has_shape_rules() {
+        return None;
+    }
+    let (rules, shape_rules) = (language.rules(grammar), language.shape_rules(grammar));
+    let mut best = None;
+    for (before, after) in AROUND_FUNCTIONS {
+        let source = format!("{before}{text}{after}");
+        let parsed = WORKSPACE.with_borrow_mut(|workspace| {
+            parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits)
+        });
+        let Ok(tree) = parsed else { continue };
+        let Some(names) = find_names(&tree, rules, shape_rules, source.as_bytes()) else { continue };
+        let is_whole = !tree.root_node().has_error();
+        if is_whole || best.is_none() {
+            let (mut hidden, mut end) = (String::with_capacity(text.len()), before.len());
+            for (range, name) in names {
+                hidden.push_str(&source[end..range.start]);
+                hidden.push_str(&name);
+                end = range.end;
+            }
+            hidden.push_str(&source[end..before.len() + text.len()]);
+            best = Some(hidden);
+        }
+        if is_whole {
+            break;
+        }
+    }
+    best
 }
 
 pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<Check> {

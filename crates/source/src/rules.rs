@@ -306,8 +306,12 @@ pub(crate) enum ShapeCapture {
     Result,
     /// A function without a name.
     Closure,
-    /// The name of a variable where it is given a value.
+    /// The name of a variable, or a pattern of names, where it is declared or given a value.
     Local,
+    /// The name of something that belongs to another thing and is written like a variable: an argument, a field.
+    Member,
+    /// The name of what is called, in languages where a variable may have the same name.
+    Callee,
 }
 
 /// Compiles patterns of a rule file. Returns the meaning of each capture by its index; captures whose names begin

@@ -47,7 +47,7 @@ pub(crate) fn find_shapes(
                 Some(ShapeCapture::Result) => results.push(bytes),
                 Some(ShapeCapture::Closure) => closures.push(bytes),
                 Some(ShapeCapture::Local) => locals.push(bytes),
-                None => {}
+                Some(ShapeCapture::Member | ShapeCapture::Callee) | None => {}
             }
         }
     }

@@ -21,6 +21,9 @@ pub struct Pair {
     pub language: String,
     /// Repository that it comes from, as `owner/name`.
     pub repository: String,
+    /// Codes that were judged not to answer the query: hard negatives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub negatives: Vec<String>,
 }
 
 /// Reads a file of pairs.
@@ -36,7 +39,8 @@ pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
             path: path.to_owned(),
             line: line + 1,
             problem: format!(
-                "expected an object with query, doc, name, code, language and repository, all strings: {error}"
+                "expected an object with query, doc, name, code, language and repository, all strings, and negatives, a list of them, where there \
+                 are some: {error}"
             ),
         })?;
         pairs.push(pair);

@@ -29,6 +29,7 @@ fn pairs() -> Vec<Pair> {
                     ),
                     language: "python".to_owned(),
                     repository: format!("owner/r{repository}"),
+                    negatives: Vec::new(),
                 });
             }
         }
@@ -67,6 +68,23 @@ fn similarity(model: &StaticModel, query: &str, document: &str) -> f32 {
     let query = model.embed_queries(&[query]).unwrap();
     let document = model.embed_documents(&[document]).unwrap();
     query.values.iter().zip(&document.values).map(|(a, b)| a * b).sum()
+}
+
+/// What was judged not to answer moves away from its question, more than without the judgment.
+#[test]
+fn judged_negatives_are_learned_from() {
+    let negative = "def delete_file_later(x): return x.delete(file, later)";
+    let trained = |negatives: &[String]| {
+        let mut pairs = pairs();
+        for pair in pairs.iter_mut().filter(|pair| pair.query == "remove the given file") {
+            pair.negatives = negatives.to_vec();
+        }
+        let settings = Settings { validation: 0.0, ..settings() };
+        let (weights, _) = train(&pairs, &settings, None, None, |_| ()).unwrap();
+        similarity(&load(&weights), "remove the given file", negative)
+    };
+    let (without, with) = (trained(&[]), trained(&[negative.to_owned()]));
+    assert!(with < without - 0.1, "{with} {without}");
 }
 
 #[test]

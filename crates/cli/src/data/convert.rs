@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use quarry_corpus::dataset::convert::{ConvertOptions, Converted, Grades, Target, convert};
+use quarry_corpus::dataset::convert::{ConvertOptions, Converted, Grades, HideNames, Target, convert};
+use quarry_source::{Language, language_called};
 use quarry_text::counted;
 
 use super::Inputs;
@@ -41,6 +42,13 @@ pub struct ConvertArgs {
     /// Renumber queries and documents from 0, merging equal texts of pairs
     #[arg(long)]
     renumber: bool,
+    /// Hide the names of functions and variables in codes (func, arg_0, arg_1, ...), as in AdvTest; LANGUAGE is that of
+    /// codes whose records do not name one
+    #[arg(long, value_name = "LANGUAGE", num_args = 0..=1, require_equals = true)]
+    hide_names: Option<Option<String>>,
+    /// Number of results of each query in a run that become pairs [default: all]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top: Option<u32>,
     /// Files or directories to read, then the file or directory to write, which must not exist
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -79,7 +87,10 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     if inputs.is_empty() {
         bail!("{}: expected files to read before the one to write", out.display());
     }
+    let hide_names = args.hide_names.as_ref().map(|name| language(name.as_deref())).transpose()?;
     let options = ConvertOptions {
+        hide_names: hide_names.map(|language| HideNames { language }),
+        top: args.top.map(|top| top as usize),
         tokens: args.tokens,
         language: args.language.clone(),
         unlabeled: args.unlabeled,
@@ -88,7 +99,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     };
     let sources = args.inputs.sources(&inputs)?;
     let target = named.map_or_else(|| Target::default_for(out, &sources), Ok)?;
-    let Converted { files, negatives } = convert(&sources, target, out, &args.inputs.split, &options)?;
+    let Converted { files, negatives, names_kept } = convert(&sources, target, out, &args.inputs.split, &options)?;
     files.iter().for_each(|file| output::note(&file.to_string()));
     if negatives > 0 {
         output::note(&format!(
@@ -97,7 +108,22 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             target.name()
         ));
     }
+    if names_kept > 0 {
+        output::note(&format!(
+            "names stay in {}: no function was found there, or the language is not known; --hide-names=LANGUAGE names it",
+            counted(names_kept, "code")
+        ));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn language(name: Option<&str>) -> anyhow::Result<Option<Language>> {
+    let known = |name| {
+        language_called(name).with_context(|| {
+            format!("--hide-names={name}: expected a language; `quarry languages` lists them")
+        })
+    };
+    name.map(known).transpose()
 }
 
 fn named(name: &str) -> anyhow::Result<Target> {

@@ -1,5 +1,7 @@
 //! `quarry data intent`: which queries look for code.
 
+mod study;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +22,22 @@ pub struct IntentArgs {
     /// Print each query that does not look for code, with its category and the keyword that says so
     #[arg(long)]
     explain: bool,
+    /// Write a form for people instead, who say which category each query is of: a CSV file
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["explain", "labels"])]
+    form: Option<PathBuf>,
+    /// Number of queries that are drawn for the form
+    #[arg(long, value_name = "N", default_value_t = 250, requires = "form")]
+    sample: usize,
+    /// The files are forms that people filled in: say how well the rules agree with them, and how well a classifier does
+    /// that is trained on them
+    #[arg(long, conflicts_with = "explain")]
+    labels: bool,
+    /// Write a classifier that is trained on all labels
+    #[arg(long, value_name = "FILE", requires = "labels")]
+    save: Option<PathBuf>,
+    /// Seed for drawing queries, and for dealing them out for cross-validation
+    #[arg(long, value_name = "SEED", default_value_t = 42)]
+    seed: u64,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -37,6 +55,12 @@ struct IntentReport<'a> {
 /// # Errors
 /// When a file cannot be read.
 pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
+    if let Some(form) = &args.form {
+        return study::write_form(&args.files, form, args.sample, args.seed);
+    }
+    if args.labels {
+        return study::report(&args.files, args.seed, args.save.as_deref(), &args.layout);
+    }
     let intents = Intents::builtin();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut explained = String::new();

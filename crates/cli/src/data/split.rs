@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use quarry_corpus::dataset::split::{Part, WEIGHTS, split};
 use quarry_text::counted;
@@ -18,6 +19,9 @@ pub struct SplitArgs {
     /// Names of the parts with their proportions
     #[arg(long, value_name = "NAME:SIZE,...", value_delimiter = ',', default_value = "train:8,dev:1,test:1", value_parser = part)]
     parts: Vec<Part>,
+    /// Parts that have only queries with a positive, and only their positives, as CoSQA's dev and test for search
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    positives_only: Vec<String>,
     /// Seed of the random numbers
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -38,7 +42,7 @@ fn part(text: &str) -> Result<Part, String> {
     let weight: f64 = weight.parse().map_err(|_| expected())?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');
     if is_name && WEIGHTS.contains(&weight) {
-        Ok(Part { name: name.to_owned(), weight })
+        Ok(Part { name: name.to_owned(), weight, positives_only: false })
     } else {
         Err(expected())
     }
@@ -50,9 +54,20 @@ fn part(text: &str) -> Result<Part, String> {
 /// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
-    for part in split(&args.inputs.sources(inputs)?, &args.parts, args.seed, out)? {
+    let mut parts = args.parts.clone();
+    for name in &args.positives_only {
+        let Some(part) = parts.iter_mut().find(|part| part.name == *name) else {
+            bail!("--positives-only {name}: expected one of the parts of --parts");
+        };
+        part.positives_only = true;
+    }
+    for part in split(&args.inputs.sources(inputs)?, &parts, args.seed, out)? {
+        let left_out = match part.left_out {
+            0 => String::new(),
+            count => format!(", {} left out that do not match", counted(count, "row")),
+        };
         output::note(&format!(
-            "{}: {}, {}",
+            "{}: {}, {}{left_out}",
             part.name,
             counted(part.queries, "query"),
             counted(part.rows, "row")

@@ -13,6 +13,7 @@ use crate::formats::qrels::Qrels;
 use crate::formats::source::Source;
 use crate::formats::write::{Staged, Writer};
 use crate::formats::{Document, FormatError, Judgment, Pair, Query, Record, RecordKind, Side, excerpt};
+use quarry_source::Language;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -46,6 +47,17 @@ pub struct ConvertOptions {
     /// Renumber queries and documents from 0, in their order. Repeated ids stay one; the
     /// records of pairs become queries and documents by their texts.
     pub renumber: bool,
+    /// Hide the names of functions and variables, as in AdvTest; code without a language is in this one.
+    pub hide_names: Option<HideNames>,
+    /// Number of results of a query in a run that become pairs, the best first; all without one.
+    pub top: Option<usize>,
+}
+
+/// How to hide names, see [`quarry_source::hide_names`].
+#[derive(Debug, Clone, Default)]
+pub struct HideNames {
+    /// Language of code whose record does not name one.
+    pub language: Option<Language>,
 }
 
 /// The result of a conversion.
@@ -55,6 +67,9 @@ pub struct Converted {
     pub files: Vec<Written>,
     /// Number of pairs that do not match and were left out because the formats cannot represent them.
     pub negatives: usize,
+    /// Number of codes whose names were to be hidden and stayed: no function was found in them, or their language is not
+    /// known, or has no rules for it.
+    pub names_kept: usize,
 }
 
 /// A file that was written.
@@ -163,7 +178,7 @@ fn write(
         };
         written.push(Written { path, records, holds: format.holds });
     }
-    Ok(Converted { files: written, negatives })
+    Ok(Converted { files: written, negatives, names_kept: normalizer.names_kept })
 }
 
 fn unfit(out: &Path, record: &Record) -> FormatError {
@@ -240,6 +255,10 @@ struct Normalizer<'o> {
     query_texts: HashMap<String, String>,
     document_texts: HashMap<String, String>,
     document_languages: HashMap<String, String>,
+    /// Results of each query of a run, in the order in which queries first occur.
+    retrieved: Vec<(String, Vec<(String, f64)>)>,
+    retrieved_places: HashMap<String, usize>,
+    names_kept: usize,
 }
 
 /// The known ids of one side, and their texts.
@@ -310,6 +329,19 @@ impl<'o> Normalizer<'o> {
             query_texts: HashMap::new(),
             document_texts: HashMap::new(),
             document_languages: HashMap::new(),
+            retrieved: Vec::new(),
+            retrieved_places: HashMap::new(),
+            names_kept: 0,
+        }
+    }
+
+    /// Hides the names in a code.
+    fn hide_names(&mut self, text: &mut String, language: Option<&str>) {
+        let Some(HideNames { language: otherwise }) = self.options.hide_names else { return };
+        let language = language.and_then(quarry_source::language_called).or(otherwise);
+        match language.and_then(|language| quarry_source::hide_names(language, text)) {
+            Some(hidden) => *text = hidden,
+            None => self.names_kept += usize::from(!text.is_empty()),
         }
     }
 
@@ -337,7 +369,13 @@ impl<'o> Normalizer<'o> {
                 .into(),
         };
         match record {
-            Record::Pair(pair) if self.is_kept(pair.language.as_deref()) => {
+            Record::Pair(mut pair) if self.is_kept(pair.language.as_deref()) => {
+                if self.options.hide_names.is_some() {
+                    let language = pair.language_name();
+                    self.hide_names(&mut pair.code.text, language.as_deref());
+                    // They have the names, too.
+                    pair.code.tokens = None;
+                }
                 let Identified { pair, query_id, code_id } = self.identified(*pair);
                 if self.queries.add(&query_id, &pair.query.text).map_err(|()| clash("query", &query_id))? {
                     emit(Record::Query(Query { id: query_id.clone(), text: pair.query.text.clone() }))?;
@@ -385,12 +423,16 @@ impl<'o> Normalizer<'o> {
             }
             Record::Document(mut document) => {
                 self.renumber(&mut document.id, |this| &mut this.documents);
+                if self.options.hide_names.is_some() {
+                    let language = document.language_name().map(|language| language.to_string());
+                    self.hide_names(&mut document.text, language.as_deref());
+                }
                 let text = document.full_text();
                 if !self.documents.add(&document.id, &text).map_err(|()| clash("document", &document.id))? {
                     return Ok(());
                 }
                 self.documents.by_text.insert(key(&text), document.id.clone());
-                if let (true, Some(language)) = (self.wants_texts, document.language_name()) {
+                if let (true, Some(language)) = (self.wants_texts || self.wants_pairs, document.language_name()) {
                     self.document_languages.insert(document.id.clone(), language.into());
                 }
                 if self.wants_pairs {
@@ -415,6 +457,17 @@ impl<'o> Normalizer<'o> {
             }
             Record::Label(label) => {
                 self.labels.insert(key(&label.pair), label.label);
+                Ok(())
+            }
+            Record::Retrieved(mut found) if self.wants_pairs => {
+                self.renumber(&mut found.query, |this| &mut this.queries);
+                self.renumber(&mut found.document, |this| &mut this.documents);
+                let next = self.retrieved.len();
+                let place = *self.retrieved_places.entry(found.query.clone()).or_insert(next);
+                if place == next {
+                    self.retrieved.push((found.query, Vec::new()));
+                }
+                self.retrieved[place].1.push((found.document, found.score));
                 Ok(())
             }
             Record::Pair(_) | Record::Judgment(_) | Record::Retrieved(_) => Ok(()),
@@ -526,6 +579,7 @@ impl<'o> Normalizer<'o> {
         for Judgment { query, document, grade, .. } in self.waiting.drain(..) {
             grades.entry((query, document)).or_default().push(grade);
         }
+        let mut merged: HashMap<(String, String), i32> = HashMap::new();
         for ((query, document), grades) in grades {
             let grade = match self.options.grades {
                 Grades::Refuse if grades.iter().any(|grade| *grade != grades[0]) => {
@@ -544,25 +598,51 @@ impl<'o> Normalizer<'o> {
                     (sum / grades.len() as f64).round() as i32
                 }
             };
+            if !self.retrieved.is_empty() {
+                merged.insert((query, document), grade);
+                continue;
+            }
             if self.wants_pairs {
-                let side = |texts: &HashMap<String, String>, what: &str, id: &str| match texts.get(id) {
-                    Some(text) => Ok(Side::new(Some(id.to_owned()), text.clone(), None)),
-                    None => Err(FormatError::File {
-                        path: path(),
-                        expected: format!("judgments of a {what} whose text is known"),
-                        found: excerpt(id),
-                        remedy: format!("name the file that holds the texts of the {what} too"),
-                    }),
-                };
-                emit(Record::Pair(Box::new(Pair {
-                    query: side(&self.query_texts, "query", &query)?,
-                    code: side(&self.document_texts, "document", &document)?,
-                    label: Some(i32::from(grade >= 1)),
-                    ..Pair::default()
-                })))?;
+                emit(self.joined(&query, &document, Some(i32::from(grade >= 1)), &path)?)?;
             }
             emit(Record::Judgment(Judgment { query, document, grade, language: None }))?;
         }
+        for (query, mut found) in std::mem::take(&mut self.retrieved) {
+            // Those of equal scores in the order of their ids, as in evaluation.
+            found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            found.truncate(self.options.top.unwrap_or(usize::MAX));
+            for (document, _) in found {
+                let both = (query.clone(), document);
+                let label = merged.get(&both).map(|grade| i32::from(*grade >= 1)).or(self.options.unlabeled);
+                emit(self.joined(&both.0, &both.1, label, &path)?)?;
+            }
+        }
         Ok(())
+    }
+
+    /// A pair of texts that are in files of their own.
+    fn joined(
+        &self,
+        query: &str,
+        document: &str,
+        label: Option<i32>,
+        path: &dyn Fn() -> PathBuf,
+    ) -> Result<Record, FormatError> {
+        let side = |texts: &HashMap<String, String>, what: &str, id: &str| match texts.get(id) {
+            Some(text) => Ok(Side::new(Some(id.to_owned()), text.clone(), None)),
+            None => Err(FormatError::File {
+                path: path(),
+                expected: format!("a {what} whose text is known"),
+                found: excerpt(id),
+                remedy: format!("name the file that holds the texts of the {what} too"),
+            }),
+        };
+        Ok(Record::Pair(Box::new(Pair {
+            query: side(&self.query_texts, "query", query)?,
+            code: side(&self.document_texts, "document", document)?,
+            label,
+            language: self.document_languages.get(document).cloned(),
+            ..Pair::default()
+        })))
     }
 }

@@ -50,7 +50,7 @@ pub struct DedupeReport {
 }
 
 /// A row and the one that it duplicates.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Duplicate {
     /// The row, as `file:line`.
     pub row: String,
@@ -140,6 +140,66 @@ pub fn dedupe(
     report.leaking = leaking.len();
     staged.map_or(Ok(()), Staged::publish)?;
     Ok(report)
+}
+
+/// What of one data set another has too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Overlap {
+    /// Number of distinct texts, where runs of white space count as one space.
+    pub texts: usize,
+    /// Number of those that the other data set has.
+    pub same: usize,
+    /// Number of those that it has, or has something similar to.
+    pub near: usize,
+    /// The first of those.
+    pub examples: Vec<Duplicate>,
+}
+
+/// Finds the texts of `sources` that `others` has, too, or something at least as similar as `threshold`, see
+/// [`NearIndex`]; lists at most `max_examples` of them.
+///
+/// # Errors
+/// A wrong row, or when a file cannot be read.
+pub fn overlap(
+    sources: &[Source],
+    others: &[Source],
+    (threshold, on): (f64, On),
+    max_examples: usize,
+) -> Result<Overlap, FormatError> {
+    let each = |sources: &[Source], each: &mut dyn FnMut(String, (PathBuf, usize))| {
+        sources.iter().try_for_each(|source| {
+            source.for_each_row(&mut |row| {
+                let row = row?;
+                if let Some(text) = text_of(source, &row, on)?.filter(|text| !text.trim().is_empty()) {
+                    each(text, position(source, &row));
+                }
+                Ok(())
+            })
+        })
+    };
+    let mut theirs = Seen::new(Same::Near(threshold));
+    each(others, &mut |text, position| {
+        if !theirs.hashes.contains_key(&theirs.hash(&text)) {
+            theirs.add(&text, position);
+        }
+    })?;
+    let mut seen = std::collections::HashSet::new();
+    let mut overlap = Overlap { texts: 0, same: 0, near: 0, examples: Vec::new() };
+    each(sources, &mut |text, (path, number)| {
+        let hash = theirs.hash(&text);
+        if !seen.insert(hash) {
+            return;
+        }
+        overlap.texts += 1;
+        overlap.same += usize::from(theirs.hashes.contains_key(&hash));
+        let Some(other) = theirs.find(&text) else { return };
+        overlap.near += 1;
+        if overlap.examples.len() < max_examples {
+            let (row, same_as) = (named(&path, number), theirs.named(other));
+            overlap.examples.push(Duplicate { row, same_as, is_leak: true });
+        }
+    })?;
+    Ok(overlap)
 }
 
 fn position(source: &Source, row: &Row<'_>) -> (PathBuf, usize) {

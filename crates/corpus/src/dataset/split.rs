@@ -1,5 +1,5 @@
 //! Splits by query, so that no query is in two parts, with as many queries of each number of positives in
-//! every part as its size asks for.
+//! every part as its size asks for; parts may have positives only.
 
 use super::rows::{RowWriter, writable};
 use super::{key, normalized};
@@ -21,6 +21,9 @@ pub struct Part {
     pub name: String,
     /// Its size in proportion to those of the other parts, one of [`WEIGHTS`].
     pub weight: f64,
+    /// Whether it has only queries with a positive, and only their positives, as the development and test parts of
+    /// CoSQA's search data.
+    pub positives_only: bool,
 }
 
 /// The result for a part.
@@ -32,6 +35,8 @@ pub struct PartSize {
     pub queries: usize,
     /// Number of rows.
     pub rows: usize,
+    /// Number of rows of its queries that were left out, since they do not match and the part has positives only.
+    pub left_out: usize,
 }
 
 /// Splits files of pairs or judgments by query. Queries with the same text (runs of white space as one space) are
@@ -73,7 +78,7 @@ pub fn split(
     }
     let assigned = queries.deal(parts, seed);
     let mut sizes: Vec<PartSize> =
-        parts.iter().map(|part| PartSize { name: part.name.clone(), queries: 0, rows: 0 }).collect();
+        parts.iter().map(|part| PartSize { name: part.name.clone(), queries: 0, rows: 0, left_out: 0 }).collect();
     for part in assigned.values() {
         sizes[*part].queries += 1;
     }
@@ -94,12 +99,17 @@ pub fn split(
             .collect::<Result<Vec<_>, _>>()?;
         source.for_each_row(&mut |row| {
             let row = row?;
-            let mut part = None;
+            let (mut part, mut is_positive) = (None, false);
             (source.format.read)(&row, &mut |record| {
+                is_positive |= is_match(&record);
                 part = part.or_else(|| assigned.get(&queries.key_of(&record)?).copied());
                 Ok(())
             })?;
             let part = part.unwrap_or_default();
+            if parts[part].positives_only && !is_positive {
+                sizes[part].left_out += 1;
+                return Ok(());
+            }
             sizes[part].rows += 1;
             writers[part].write(&row)
         })?;
@@ -115,6 +125,15 @@ pub fn split(
     }
     staged.publish()?;
     Ok(sizes)
+}
+
+/// Whether a record says that a code answers a query.
+fn is_match(record: &Record) -> bool {
+    match record {
+        Record::Pair(pair) => pair.label.is_some_and(|label| label >= 1),
+        Record::Judgment(judgment) => judgment.grade >= 1,
+        _ => false,
+    }
 }
 
 #[derive(Default)]
@@ -138,22 +157,17 @@ impl Queries {
     }
 
     fn count(&mut self, record: &Record) {
-        let positive = match record {
-            Record::Query(query) => {
-                self.texts.insert(key(&query.id), key(&normalized(&query.text)));
-                return;
-            }
-            Record::Pair(pair) => pair.label,
-            Record::Judgment(judgment) => Some(judgment.grade),
-            _ => return,
-        };
+        if let Record::Query(query) = record {
+            self.texts.insert(key(&query.id), key(&normalized(&query.text)));
+            return;
+        }
         let Some(query) = self.key_of(record) else { return };
         let position = self.positives.len();
         let count = match self.positives.entry(query) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => free.insert((0, position)),
         };
-        count.0 += usize::from(positive.is_some_and(|label| label >= 1));
+        count.0 += usize::from(is_match(record));
     }
 
     /// The part of each query.
@@ -177,20 +191,24 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
     for (query, positives) in positives.iter().enumerate() {
         strata.entry(*positives).or_default().push(query);
     }
-    let total: f64 = parts.iter().map(|part| part.weight).sum();
-    let shares: Vec<f64> = parts.iter().map(|part| part.weight / total).collect();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut assigned = vec![0; positives.len()];
     let (mut sizes, mut n_assigned) = (vec![0_usize; parts.len()], 0);
-    for mut queries in strata.into_values() {
+    for (positives, mut queries) in strata {
         random.shuffle(&mut queries);
+        // Queries without a positive have no place in parts of positives, unless there are no others.
+        let takes = |part: &Part| positives > 0 || !part.positives_only;
+        let has_place = parts.iter().any(takes);
+        let weight = |part: &Part| if takes(part) || !has_place { part.weight } else { 0.0 };
+        let total: f64 = parts.iter().map(weight).sum();
+        let shares: Vec<f64> = parts.iter().map(|part| weight(part) / total).collect();
         let mut counts: Vec<usize> =
             shares.iter().map(|share| (share * queries.len() as f64).floor() as usize).collect();
         n_assigned += queries.len();
         while counts.iter().sum::<usize>() < queries.len() {
             let lack = |part: usize| shares[part] * n_assigned as f64 - (sizes[part] + counts[part]) as f64;
             // The first of equals.
-            let neediest = (0..parts.len()).rev().max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
+            let neediest = (0..parts.len()).rev().filter(|part| shares[*part] > 0.0).max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
             counts[neediest.unwrap_or_default()] += 1;
         }
         let mut rest = queries.into_iter();

@@ -216,7 +216,7 @@ fn folded(
         return Ok((vec![Part::rankings("all", n_documents, all)], BTreeMap::new()));
     };
     let folds = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
-        .map(|(name, weight)| split::Part { name: name.into(), weight });
+        .map(|(name, weight)| split::Part { name: name.into(), weight, positives_only: false });
     let n_positives: Vec<usize> =
         benchmark.qrels.values().map(|judged| judged.values().filter(|grade| **grade > 0).count()).collect();
     let mut parts = Vec::new();

@@ -93,6 +93,13 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
 /// Lines over a common horizontal axis of integers.
 #[must_use]
 pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Markup {
+    html! {
+        (curves_svg(title, x_label, y_label, series))
+        (legend(series.iter().map(|series| series.label.as_str())))
+    }
+}
+
+fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Markup {
     let positions = || series.iter().flat_map(|series| series.points.iter().map(|(x, _, _)| *x));
     let frame = Frame {
         x_label,
@@ -113,8 +120,30 @@ pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
                 }
             }
         }))
-        (legend(series.iter().map(|series| series.label.as_str())))
     }
+}
+
+/// Like [`curves`], as a file of its own, with a line of names below.
+#[must_use]
+pub fn curves_alone(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
+    let svg = curves_svg(title, x_label, y_label, series).into_string();
+    let names: String = html! {
+        @for (index, series) in series.iter().enumerate() {
+            @let y = Frame::HEIGHT + 14.0 + index as f64 * 18.0;
+            circle class=(color(index)) cx=(fixed(Frame::LEFT)) cy=(fixed(y - 4.0)) r="5" {}
+            text x=(fixed(Frame::LEFT + 12.0)) y=(fixed(y)) { (series.label) }
+        }
+    }
+    .into_string();
+    let height = Frame::HEIGHT + 8.0 + 18.0 * series.len() as f64;
+    let head = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 {WIDE:.0} {height:.0}\"><style>{}</style>",
+        include_str!("page.css"),
+        WIDE = Frame::WIDTH,
+    );
+    let content = svg.split_once('>').map_or("", |(_, content)| content);
+    let content = content.trim_end_matches("</svg>");
+    format!("{head}{content}{names}</svg>\n")
 }
 
 /// A reliability diagram: bins of (mean probability, share of matches, number of cases).
@@ -162,6 +191,8 @@ impl<'a> Frame<'a> {
     const SIZE: f64 = 280.0;
     const LEFT: f64 = 48.0;
     const TOP: f64 = 12.0;
+    const WIDTH: f64 = Self::LEFT + Self::SIZE + 16.0;
+    const HEIGHT: f64 = Self::TOP + Self::SIZE + 42.0;
 
     fn unit(x_label: &'a str, y_label: &'a str) -> Self {
         Self { x_label, y_label, from: 0.0, to: 1.0, whole: false }

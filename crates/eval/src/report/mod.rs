@@ -3,4 +3,5 @@
 mod chart;
 mod html;
 
+pub use chart::{Series, curves_alone};
 pub use html::page;

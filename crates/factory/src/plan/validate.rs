@@ -8,6 +8,7 @@ use super::locate::At;
 use super::{
     CandidatePlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS, QueryKind, SourceKind, Wrong, wrong,
 };
+use crate::candidates::RELEASED_PARTITION;
 use crate::written::{self, Extract};
 use crate::{filter, license};
 
@@ -148,13 +149,37 @@ impl PlanFile {
     }
 
     fn validate_candidates(&self) -> Result<(), Wrong> {
-        let CandidatePlan { encoders, union, k } = &self.candidates;
+        let CandidatePlan { encoders, union, k, minimum, maximum_uses, as_released } = &self.candidates;
         if encoders.is_empty() && union.is_empty() {
             let problem = "expected `encoders` or `union`, the methods that find candidates, found neither";
             return Err(wrong([At::Key("candidates")], problem));
         }
         if *k == 0 || *k > MAX_CANDIDATES {
             let problem = format!("expected 1 to {MAX_CANDIDATES} as `k`, found {k}");
+            return Err(wrong([At::Key("candidates"), At::Key("k")], problem));
+        }
+        if minimum.is_some_and(|minimum| !(-1.0..=1.0).contains(&minimum)) {
+            let problem = "expected a cosine from -1 to 1 as `minimum`";
+            return Err(wrong([At::Key("candidates"), At::Key("minimum")], problem));
+        }
+        if *maximum_uses == Some(0) {
+            let problem = "expected 1 or more as `maximum_uses`, found 0";
+            return Err(wrong([At::Key("candidates"), At::Key("maximum_uses")], problem));
+        }
+        for (key, is_set) in
+            [("minimum", minimum.is_some()), ("maximum_uses", maximum_uses.is_some()), ("as_released", *as_released)]
+        {
+            if is_set && encoders.is_empty() {
+                let problem = format!("`{key}` is about candidates of `encoders`, of which there are none; remove it");
+                return Err(wrong([At::Key("candidates"), At::Key(key)], problem));
+            }
+        }
+        if *as_released && minimum.is_some() {
+            let problem = "with `as_released` scores are no cosines, so that `minimum` says nothing; remove one of them";
+            return Err(wrong([At::Key("candidates"), At::Key("minimum")], problem));
+        }
+        if *as_released && *k > RELEASED_PARTITION {
+            let problem = format!("`as_released` takes {RELEASED_PARTITION} codes or fewer of each query, found k = {k}");
             return Err(wrong([At::Key("candidates"), At::Key("k")], problem));
         }
         for (key, methods) in [("encoders", encoders), ("union", union)] {
@@ -233,6 +258,17 @@ impl PlanFile {
                 );
                 return Err(wrong([At::Key("splits"), At::Key("parts")], problem));
             }
+        }
+        let parts: Vec<&str> = self.splits.parts.keys().map(String::as_str).collect();
+        for (item, part) in self.splits.positives_only.iter().enumerate() {
+            let at = vec![At::Key("splits"), At::Key("positives_only"), At::Item(item)];
+            known(at, "a part of [splits]", part, &parts)?;
+        }
+        if let Some(similarity) = self.leaks.as_ref().and_then(|leaks| leaks.near)
+            && !(0.5..=1.0).contains(&similarity)
+        {
+            let problem = format!("expected a similarity from 0.5 to 1 as `near`, found {similarity}");
+            return Err(wrong([At::Key("leaks"), At::Key("near")], problem));
         }
         for (number, export) in self.exports.iter().enumerate() {
             let at = |key| vec![At::Key("exports"), At::Item(number), At::Key(key)];

@@ -23,7 +23,8 @@ pub struct Outcome {
 
 /// Symmetric InfoNCE over in-batch negatives (van den Oord et al. 2018; both directions as in CLIP): with
 /// `S = cos(q, d) / τ`, the mean over i of `−½ ln softmax(S[i, ·])[i] − ½ ln softmax(S[·, i])[i]`. Off-diagonal cells
-/// whose question or document equals the row's own are not negatives and are left out.
+/// whose question or document equals the row's own are not negatives and are left out. Documents beyond the number of
+/// questions are negatives of every row, and no answers of their own.
 ///
 /// With a teacher, the cross-entropies are taken against its distributions instead of against the diagonal alone:
 /// `targets` holds what [`soften`] makes of them.
@@ -42,22 +43,24 @@ pub fn info_nce(
     let query_norms = normalize_rows(&mut queries, dimension);
     let document_norms = normalize_rows(&mut documents, dimension);
     let q = Tensor::from_slice(&queries, (n, dimension), &Device::Cpu)?;
-    let d = Tensor::from_slice(&documents, (n, dimension), &Device::Cpu)?;
+    let n_documents = batch.code_hash.len();
+    let d = Tensor::from_slice(&documents, (n_documents, dimension), &Device::Cpu)?;
     let mut cells = q.matmul(&d.t()?)?.flatten_all()?.to_vec1::<f32>()?;
 
     // Cosines are at most 1, so subtracting 1/τ keeps every exponential in 0..=1, for rows and columns alike.
     let positives: f32 = match targets {
-        None => (0..n).map(|i| cells[i * n + i]).sum(),
+        None => (0..n).map(|i| cells[i * n_documents + i]).sum(),
+        // A row of targets is as long as there are answers.
         Some(targets) => cells
-            .par_chunks(n)
+            .par_chunks(n_documents)
             .zip(targets.par_chunks(n))
-            .map(|(a, b)| dot(a, b))
+            .map(|(cells, targets)| dot(&cells[..n], targets))
             .collect::<Vec<_>>()
             .iter()
             .sum(),
     };
     let row_sums: Vec<f32> = cells
-        .par_chunks_exact_mut(n)
+        .par_chunks_exact_mut(n_documents)
         .enumerate()
         .map(|(i, row)| {
             for (j, cell) in row.iter_mut().enumerate() {
@@ -67,7 +70,7 @@ pub fn info_nce(
         })
         .collect();
     let mut column_sums = vec![0.0f32; n];
-    for row in cells.chunks_exact(n) {
+    for row in cells.chunks_exact(n_documents) {
         column_sums.iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
     }
     column_sums.iter_mut().for_each(|sum| *sum = sum.max(SMALLEST_SUM));
@@ -75,21 +78,24 @@ pub fn info_nce(
     let loss = (entropies - (positives - n as f32) / temperature) / n as f32;
 
     let share = 0.5 / (n as f32 * temperature);
-    cells.par_chunks_exact_mut(n).enumerate().for_each(|(i, row)| {
+    cells.par_chunks_exact_mut(n_documents).enumerate().for_each(|(i, row)| {
         let by_row = share / row_sums[i];
-        for (cell, column_sum) in row.iter_mut().zip(&column_sums) {
+        let (answers, negatives) = row.split_at_mut(n);
+        for (cell, column_sum) in answers.iter_mut().zip(&column_sums) {
             *cell *= by_row + share / column_sum;
         }
+        negatives.iter_mut().for_each(|cell| *cell *= by_row);
         match targets {
-            None => row[i] -= 2.0 * share,
+            None => answers[i] -= 2.0 * share,
             Some(targets) => {
-                row.iter_mut()
+                answers
+                    .iter_mut()
                     .zip(&targets[i * n..])
                     .for_each(|(cell, target)| *cell -= 2.0 * share * target);
             }
         }
     });
-    let cells = Tensor::from_vec(cells, (n, n), &Device::Cpu)?;
+    let cells = Tensor::from_vec(cells, (n, n_documents), &Device::Cpu)?;
     let mut query_gradient = cells.matmul(&d)?.flatten_all()?.to_vec1::<f32>()?;
     let mut document_gradient = cells.t()?.matmul(&q)?.flatten_all()?.to_vec1::<f32>()?;
     through_normalization(&mut query_gradient, &queries, &query_norms, dimension);
@@ -97,9 +103,10 @@ pub fn info_nce(
     Ok(Outcome { loss, queries: query_gradient, documents: document_gradient })
 }
 
-/// Whether row `j` asks what row `i` asks, or has its answer, without being it.
+/// Whether document `j` is the answer of row `i`, or that of a row that asks the same, without being that of row `i`.
 fn is_same(batch: &Batch, i: usize, j: usize) -> bool {
-    i != j && (batch.query_hash[i] == batch.query_hash[j] || batch.code_hash[i] == batch.code_hash[j])
+    let asks_the_same = batch.query_hash.get(j) == Some(&batch.query_hash[i]);
+    i != j && (asks_the_same || batch.code_hash[i] == batch.code_hash[j])
 }
 
 /// The targets of a batch by a teacher: in row i, `1 - share` on the question's own answer, and `share` spread as
@@ -211,6 +218,29 @@ mod tests {
     #[test]
     fn gradients_agree_with_differences() {
         check_gradient(&batch(&[1, 2, 3], &[1, 2, 3]), None);
+    }
+
+    #[test]
+    fn hard_negatives_push_their_question_away_and_are_no_answers() {
+        // Rows 4 and 5 of the documents are negatives, of which row 5 is the answer of the first question.
+        let batch = batch(&[1, 2, 3], &[1, 2, 3, 9, 1]);
+        let (q, d) = (random(12, 1), random(20, 2));
+        let outcome = info_nce(q.clone(), d.clone(), 4, 0.1, &batch, None).unwrap();
+        assert_eq!((outcome.queries.len(), outcome.documents.len()), (12, 20));
+        for at in 0..20 {
+            let by = |change: f32| {
+                let mut d = d.clone();
+                d[at] += change;
+                loss(&q, &d, &batch, None)
+            };
+            let (found, expected) = (outcome.documents[at], (by(3e-3) - by(-3e-3)) / 6e-3);
+            assert!((found - expected).abs() < 2e-2 * (1.0 + expected.abs()), "{found} is not {expected}");
+        }
+        let without = self::batch(&[1, 2, 3], &[1, 2, 3]);
+        assert!(outcome.loss > loss(&q, &d[..12], &without, None));
+        // A negative of one question that is the answer of all is not in the way of any.
+        let all = self::batch(&[1, 1, 1], &[1, 1, 1, 1]);
+        assert!(loss(&q, &d[..16], &all, None).abs() < 1e-5);
     }
 
     #[test]

@@ -37,10 +37,16 @@ pub struct Examples {
     name: Lists,
     doc: Lists,
     code: Lists,
+    /// Codes that do not answer, those of one example after those of the one before.
+    negative: Lists,
+    /// Where those of each example end in the list.
+    negative_ends: Vec<usize>,
     /// Equal for examples that ask the same question.
     query_hash: Vec<u64>,
     /// Equal for examples with the same answer.
     code_hash: Vec<u64>,
+    /// Equal to that of an answer with the same text.
+    negative_hash: Vec<u64>,
     /// Examples of one group may share a batch.
     group: Vec<u32>,
 }
@@ -82,7 +88,8 @@ impl Bag {
     }
 }
 
-/// Questions and their answers: row `i` of `queries` belongs to row `i` of `documents`.
+/// Questions and their answers: row `i` of `queries` belongs to row `i` of `documents`; further rows of `documents` answer
+/// none of the questions that they were drawn for.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Batch {
     /// The questions.
@@ -91,7 +98,7 @@ pub struct Batch {
     pub documents: Bag,
     /// Rows with equal values ask the same question.
     pub query_hash: Vec<u64>,
-    /// Rows with equal values have the same answer.
+    /// Documents with equal values are the same.
     pub code_hash: Vec<u64>,
     /// The example of each row.
     pub examples: Vec<u32>,
@@ -110,15 +117,17 @@ impl Examples {
             });
             tokens
         };
-        let read: Vec<[Vec<u32>; 4]> = pairs
+        let read: Vec<([Vec<u32>; 4], Vec<Vec<u32>>)> = pairs
             .par_iter()
             .map(|pair| {
-                [
+                let negatives = pair.negatives.iter().map(|code| read(code, settings.max_words)).collect();
+                let texts = [
                     read(&pair.query, settings.max_query_words),
                     read(&pair.name, settings.max_query_words),
                     read(&pair.doc, settings.max_doc_words),
                     read(&pair.code, settings.max_words),
-                ]
+                ];
+                (texts, negatives)
             })
             .collect();
         let mut examples = Examples {
@@ -126,11 +135,19 @@ impl Examples {
             name: Lists::default(),
             doc: Lists::default(),
             code: Lists::default(),
+            negative: Lists::default(),
+            negative_ends: Vec::new(),
             query_hash: Vec::new(),
             code_hash: Vec::new(),
+            negative_hash: Vec::new(),
             group: Vec::new(),
         };
-        for (pair, [query, name, doc, code]) in pairs.iter().zip(read) {
+        for (pair, ([query, name, doc, code], negatives)) in pairs.iter().zip(read) {
+            for negative in negatives {
+                examples.negative_hash.push(xxh3_64(bytemuck::cast_slice(&negative)));
+                examples.negative.push(&negative);
+            }
+            examples.negative_ends.push(examples.negative_hash.len());
             // Questions without an answer to them are other functions' names, so that both kinds mask each other.
             let asked = if query.is_empty() { &name } else { &query };
             examples.query_hash.push(xxh3_64(bytemuck::cast_slice(asked)));
@@ -190,7 +207,7 @@ impl Examples {
             let at = example as usize;
             let mut random = fastrand::Rng::with_seed(mix(settings.seed, epoch, at + 1));
             let (query, name, code) = (self.query.get(at), self.name.get(at), self.code.get(at));
-            let ask_name = query.is_empty() || random.f32() < settings.ask_name;
+            let ask_name = query.is_empty() || !name.is_empty() && random.f32() < settings.ask_name;
             let asked = if ask_name { name } else { query };
             let dropped: Vec<u32> =
                 asked.iter().copied().filter(|_| random.f32() >= settings.drop_query_words).collect();
@@ -226,7 +243,33 @@ impl Examples {
             batch.code_hash.push(self.code_hash[at]);
             batch.examples.push(example);
         }
+        for &example in examples {
+            self.draw_negatives(example as usize, settings, epoch, &mut batch);
+        }
         batch
+    }
+
+    /// Adds some of the codes that do not answer the question of an example.
+    fn draw_negatives(&self, at: usize, settings: &Settings, epoch: usize, batch: &mut Batch) {
+        let start = if at == 0 { 0 } else { self.negative_ends[at - 1] };
+        let mut all: Vec<usize> = (start..self.negative_ends[at]).collect();
+        if all.is_empty() || settings.hard_negatives == 0 {
+            return;
+        }
+        // Another sequence than that of the example itself.
+        let mut random = fastrand::Rng::with_seed(mix(!settings.seed, epoch, at + 1));
+        random.shuffle(&mut all);
+        for &negative in all.iter().take(settings.hard_negatives) {
+            let mut position = usize::MAX;
+            batch.documents.push_row(self.negative.get(negative).iter().filter_map(|&token| {
+                if token & NEW_WORD != 0 {
+                    position = position.wrapping_add(1);
+                }
+                let bucket = position_bucket(position, settings.positions) as u8;
+                (position < settings.max_words).then_some((token & !NEW_WORD, bucket))
+            }));
+            batch.code_hash.push(self.negative_hash[negative]);
+        }
     }
 }
 

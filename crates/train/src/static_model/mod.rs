@@ -97,6 +97,8 @@ pub struct Settings {
     pub name_with_query: f32,
     /// Share of question words that are left out.
     pub drop_query_words: f32,
+    /// Codes that were judged not to answer a question which its batch holds, at most, where the pairs have some.
+    pub hard_negatives: usize,
     /// Functions without documentation are used, asked for by name, up to this many for each with documentation.
     pub undocumented: f32,
     /// Share of repositories held out for validation.
@@ -131,6 +133,7 @@ impl Default for Settings {
             with_query: 0.1,
             name_with_query: 0.5,
             drop_query_words: 0.1,
+            hard_negatives: 4,
             undocumented: 0.0,
             validation: 0.04,
             seed: 1,
@@ -398,6 +401,12 @@ fn split<'a>(pairs: &'a [Pair], settings: &Settings) -> (Vec<&'a Pair>, Vec<&'a 
 /// Tells the pairs of one run from those of another, for resuming.
 fn run_identity(pairs: &[Pair]) -> u64 {
     pairs.iter().fold(pairs.len() as u64, |hash, pair| {
-        hash.rotate_left(5) ^ xxh3_64(pair.code.as_bytes()) ^ xxh3_64(pair.query.as_bytes()).rotate_left(17)
+        let negatives = pair.negatives.iter().fold(0, |hash: u64, code| {
+            hash.rotate_left(9) ^ xxh3_64(code.as_bytes())
+        });
+        hash.rotate_left(5)
+            ^ xxh3_64(pair.code.as_bytes())
+            ^ xxh3_64(pair.query.as_bytes()).rotate_left(17)
+            ^ negatives.rotate_left(29)
     })
 }

@@ -36,6 +36,7 @@ impl Validation {
             with_query: 0.0,
             drop_query_words: 0.0,
             with_doc: 0.0,
+            hard_negatives: 0,
             ..settings.clone()
         };
         let named =

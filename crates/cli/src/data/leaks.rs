@@ -1,0 +1,123 @@
+//! `quarry data leaks`: what data sets share, such as the parts of a build and a public test set.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use quarry_corpus::dataset::dedupe::{Duplicate, On, Overlap, overlap};
+use quarry_corpus::formats::source::Source;
+use quarry_factory::parts_of_build;
+use quarry_metrics::table::{Sections, Table};
+use serde::Serialize;
+
+use super::Inputs;
+use crate::eval::arguments::LayoutArgs;
+
+/// Arguments of `quarry data leaks`.
+#[derive(Debug, Args)]
+pub struct LeaksArgs {
+    #[command(flatten)]
+    inputs: Inputs,
+    /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
+    #[arg(long, value_name = "S", default_value_t = 0.8)]
+    threshold: f64,
+    /// Maximum number of matches to list for each two data sets
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    limit: usize,
+    #[command(flatten)]
+    layout: LayoutArgs,
+    /// Data sets: a file or directory each; a build stands for each of its parts
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+}
+
+/// What of one data set another has.
+#[derive(Debug, Serialize)]
+struct Leak {
+    of: String,
+    within: String,
+    /// Which texts.
+    on: &'static str,
+    /// Distinct texts of the first.
+    texts: usize,
+    /// Those that the other has, whatever their white space.
+    same: usize,
+    /// Those that it has, or has something like.
+    near: usize,
+    examples: Vec<Example>,
+}
+
+/// A text, and one of the other data set, both as `file:line`.
+#[derive(Debug, Serialize)]
+struct Example {
+    row: String,
+    same_as: String,
+}
+
+/// Compares every two data sets; the exit status is 1 where two share something.
+///
+/// # Errors
+/// When a file is missing or wrong, or there are not two data sets.
+pub fn run(args: &LeaksArgs) -> anyhow::Result<ExitCode> {
+    if !(args.threshold > 0.0 && args.threshold <= 1.0) {
+        bail!("--threshold {}: expected a similarity over 0 and at most 1", args.threshold);
+    }
+    let mut sets: Vec<(String, Vec<Source>)> = Vec::new();
+    for path in &args.paths {
+        let parts = parts_of_build(path)?;
+        for (name, file) in &parts {
+            let sources = args.inputs.sources(std::slice::from_ref(file))?;
+            sets.push((format!("{} of {}", name, path.display()), sources));
+        }
+        if parts.is_empty() {
+            sets.push((path.display().to_string(), args.inputs.sources(std::slice::from_ref(path))?));
+        }
+    }
+    if sets.len() < 2 {
+        bail!("expected two data sets to compare, or a build, found one: {}", sets[0].0);
+    }
+    let mut leaks = Vec::new();
+    for (number, (of, ours)) in sets.iter().enumerate() {
+        for (other, (within, theirs)) in sets.iter().enumerate() {
+            if number == other {
+                continue;
+            }
+            for (on, side) in [("query", On::Query), ("code", On::Code)] {
+                let Overlap { texts, same, near, examples } =
+                    overlap(ours, theirs, (args.threshold, side), args.limit)?;
+                let examples = examples.into_iter().map(|Duplicate { row, same_as, .. }| Example { row, same_as });
+                leaks.push(Leak {
+                    of: of.clone(),
+                    within: within.clone(),
+                    on,
+                    texts,
+                    same,
+                    near,
+                    examples: examples.collect(),
+                });
+            }
+        }
+    }
+    let is_clean = leaks.iter().all(|leak| leak.near == 0);
+    args.layout.print(&serde_json::json!({ "leaks": leaks }), || {
+        let mut table = Table::new(["of", "in", "on", "texts", "same", "same or near", "%"]).align_left([1, 2]);
+        let mut examples = String::new();
+        for leak in &leaks {
+            table.push([
+                leak.of.clone(),
+                leak.within.clone(),
+                leak.on.to_owned(),
+                leak.texts.to_string(),
+                leak.same.to_string(),
+                leak.near.to_string(),
+                format!("{:.1}", 100.0 * leak.near as f64 / leak.texts.max(1) as f64),
+            ]);
+            for Example { row, same_as } in &leak.examples {
+                examples.push_str(&format!("{} {row} is that of {same_as}\n", leak.on));
+            }
+        }
+        Sections::new().text(examples).table(table)
+    })?;
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

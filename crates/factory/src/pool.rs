@@ -477,6 +477,25 @@ mod tests {
     }
 
     #[test]
+    fn code_whose_names_cannot_be_hidden_is_removed() {
+        let python = quarry_source::language_named("python").unwrap();
+        let plan = PoolPlan { hide_names: true, ..PoolPlan::default() };
+        let records = [
+            (0, function("one", "def add(a, b):\n    return a + b\n")),
+            // The same function by other names.
+            (0, function("one", "def plus(c, d):\n    return c + d\n")),
+            (0, snippet_record(&Origin::default(), python, "x = 1\n")),
+        ];
+        let (kept, removed, _) = sieved(&plan, &records);
+        assert_eq!(kept.len(), 1);
+        assert_eq!(
+            (kept[0].code.as_str(), kept[0].signature.as_str()),
+            ("def func(arg_0, arg_1):\n    return arg_0 + arg_1", "")
+        );
+        assert_eq!(removed, [("duplicates".into(), 1), ("names".into(), 1)].into());
+    }
+
+    #[test]
     fn what_is_masked_and_what_snippets_were_is_counted() {
         let code = "def mail():\n    \"\"\"Ask jane@example.org.\"\"\"\n    return 'joe@example.org'\n";
         let plan = PoolPlan { mask: true, ..PoolPlan::default() };

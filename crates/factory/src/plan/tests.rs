@@ -142,6 +142,19 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("title = \"Small\"", "title = \"a\\u001b[2Jb\"", 2, &["a title of one line"]);
     check("title = \"Small\"", "title = \"a\\nb\"", 2, &["a title of one line"]);
     check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
+    check("[[exports]]", "[splits]\npositives_only = [\"tst\"]\n[[exports]]", 13, &["did you mean \"test\"?"]);
+    check("[[exports]]", "[leaks]\nnear = 0.1\n[[exports]]", 13, &["from 0.5 to 1", "found 0.1"]);
+    check("[[exports]]", "[leaks]\naction = \"stop\"\n[[exports]]", 13, &["unknown variant `stop`"]);
+    check("[[labels]]", "[candidates]\nmaximum_uses = 0\n[[labels]]", 11, &["expected 1 or more"]);
+    check("[[labels]]", "[candidates]\nminimum = 2.0\n[[labels]]", 11, &["a cosine from -1 to 1"]);
+    check(
+        "[[labels]]",
+        "[candidates]\nminimum = 0.5\nas_released = true\n[[labels]]",
+        11,
+        &["scores are no cosines"],
+    );
+    check("[[labels]]", "[candidates]\nas_released = true\nk = 50\n[[labels]]", 12, &["30 codes or fewer"]);
+    check("[[labels]]", "[candidates]\nencoders = []\nminimum = 0.5\n[[labels]]", 12, &["there are none"]);
     check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean \"test\"?"]);
 }
 
@@ -163,7 +176,7 @@ fn links_that_lead_out_of_the_directory_of_a_plan_are_refused() {
 fn known_entries(table: &str) -> Vec<String> {
     let surprise = match table {
         "" => format!("surprise = 1\n{PLAN}"),
-        "author" | "annotation" | "pool" | "candidates" | "splits" => {
+        "author" | "annotation" | "pool" | "candidates" | "splits" | "leaks" => {
             format!("{PLAN}[{table}]\nsurprise = 1\n")
         }
         _ => PLAN.replacen(&format!("[[{table}]]"), &format!("[[{table}]]\nsurprise = 1"), 1),
@@ -188,6 +201,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
         "candidates",
         "labels",
         "splits",
+        "leaks",
         "exports",
     ];
     for table in tables {

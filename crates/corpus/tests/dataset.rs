@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::dataset::convert::{ConvertOptions, Grades, Target, benchmark, convert};
-use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
+use quarry_corpus::dataset::convert::{ConvertOptions, Grades, HideNames, Target, benchmark, convert};
+use quarry_corpus::dataset::dedupe::{On, Same, dedupe, overlap};
 use quarry_corpus::dataset::describe::Census;
 use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_corpus::dataset::split::{Part, split};
@@ -248,8 +248,11 @@ fn splits_keep_queries_together_and_strata_even() {
     }
     let directory = directory(&[("pairs.jsonl", &lines)]);
     let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
-    let parts = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
-        .map(|(name, weight)| Part { name: name.into(), weight, positives_only: false });
+    let parts = [("train", 8.0), ("dev", 1.0), ("test", 1.0)].map(|(name, weight)| Part {
+        name: name.into(),
+        weight,
+        positives_only: false,
+    });
     let run = |out: &str, seed| {
         let out = directory.path().join(out);
         let sizes = split(&sources, &parts, seed, &out).unwrap();
@@ -276,6 +279,111 @@ fn splits_keep_queries_together_and_strata_even() {
     );
     assert_eq!(run("two", 1).1, texts);
     assert_ne!(run("three", 2).1, texts);
+}
+
+#[test]
+fn parts_of_positives_have_no_query_without_one_and_nothing_that_does_not_match() {
+    let mut lines = String::new();
+    for query in 0..100 {
+        // Every second query has a positive; all have two negatives.
+        let row = |code: &str, label: u8| {
+            format!("{{\"query\":\"q {query}\",\"code\":\"{code} {query}\",\"label\":{label}}}\n")
+        };
+        lines += &[row("no", 0), row("never", 0)].concat();
+        if query % 2 == 0 {
+            lines += &row("yes", 1);
+        }
+    }
+    let directory = directory(&[("pairs.jsonl", &lines)]);
+    let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
+    let parts = [("train", 8.0, false), ("dev", 1.0, true), ("test", 1.0, true)]
+        .map(|(name, weight, positives_only)| Part { name: name.into(), weight, positives_only });
+    let out = directory.path().join("out");
+    let sizes = split(&sources, &parts, 1, &out).unwrap();
+    let found: Vec<_> = sizes.iter().map(|size| (size.queries, size.rows, size.left_out)).collect();
+    // 50 queries with a positive are dealt 40, 5 and 5; the others all go to the first part.
+    assert_eq!(found, [(90, 90 * 2 + 40, 0), (5, 5, 10), (5, 5, 10)]);
+    for part in ["dev", "test"] {
+        let text = fs::read_to_string(out.join(part).with_extension("jsonl")).unwrap();
+        assert!(text.lines().all(|line| line.ends_with("\"label\":1}")), "{text}");
+    }
+}
+
+#[test]
+fn a_run_becomes_pairs_of_its_best_results_with_their_labels() {
+    let directory = directory(&[
+        (
+            "corpus.jsonl",
+            "{\"_id\":\"a\",\"text\":\"def a(): pass\"}\n{\"_id\":\"b\",\"text\":\"def b(): pass\"}\n{\"_id\":\"c\",\"text\":\"c\"}\n",
+        ),
+        ("queries.jsonl", "{\"_id\":\"1\",\"text\":\"first\"}\n{\"_id\":\"2\",\"text\":\"second\"}\n"),
+        ("test.tsv", "query-id\tcorpus-id\tscore\n1\tb\t2\n1\tc\t1\n2\ta\t0\n"),
+        ("run.trec", "2 Q0 a 1 0.5 r\n1 Q0 a 1 3 r\n1 Q0 c 2 1 r\n1 Q0 b 3 2 r\n"),
+    ]);
+    let files = ["corpus.jsonl", "queries.jsonl", "test.tsv", "run.trec"];
+    let pairs = |options: &ConvertOptions| {
+        let text = converted(directory.path(), &files, "query-code", options).unwrap().remove(0).1;
+        fs::remove_file(directory.path().join("out-query-code")).unwrap();
+        let field =
+            |line: &str, name: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()[name].clone();
+        let pair =
+            |line| format!("{} {} {}", field(line, "query"), field(line, "code"), field(line, "label"));
+        text.lines().map(|line| pair(line).replace('"', "")).collect::<Vec<_>>()
+    };
+    let top = ConvertOptions { top: Some(2), ..ConvertOptions::default() };
+    let expected = ["second def a(): pass 0", "first def a(): pass null", "first def b(): pass 1"];
+    assert_eq!(pairs(&top), expected);
+    let all = ConvertOptions { unlabeled: Some(0), ..ConvertOptions::default() };
+    let expected = ["second def a(): pass 0", "first def a(): pass 0", "first def b(): pass 1", "first c 1"];
+    assert_eq!(pairs(&all), expected);
+    let error = converted(directory.path(), &["queries.jsonl", "run.trec"], "query-code", &top).unwrap_err();
+    assert!(error.contains("a document whose text is known"), "{error}");
+}
+
+#[test]
+fn names_are_hidden_in_all_codes_whose_language_is_known() {
+    let directory = directory(&[
+        ("qa.json", QA),
+        (
+            "pairs.jsonl",
+            "{\"query\":\"q\",\"code\":\"def g(x): return x\"}\n{\"query\":\"r\",\"code\":\"y = 1\"}\n",
+        ),
+    ]);
+    let hidden = |language: Option<&str>| ConvertOptions {
+        hide_names: Some(HideNames { language: language.and_then(quarry_source::language_called) }),
+        unlabeled: Some(1),
+        ..ConvertOptions::default()
+    };
+    let texts = converted(directory.path(), &["qa.json"], "query-code", &hidden(None)).unwrap();
+    assert!(texts[0].1.contains("def func(arg_0):\\n  return arg_0 + 2"), "{texts:?}");
+    fs::remove_file(directory.path().join("out-query-code")).unwrap();
+    let texts = converted(directory.path(), &["pairs.jsonl"], "query-code", &hidden(None)).unwrap();
+    assert!(texts[0].1.contains("def g(x): return x"), "{texts:?}");
+    fs::remove_file(directory.path().join("out-query-code")).unwrap();
+    let texts = converted(directory.path(), &["pairs.jsonl"], "query-code", &hidden(Some("python"))).unwrap();
+    assert!(
+        texts[0].1.contains("def func(arg_0): return arg_0") && texts[0].1.contains("y = 1"),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn what_two_data_sets_share_is_counted_once() {
+    let row = |query: &str, code: &str| format!("{{\"query\":\"{query}\",\"code\":\"{code}\"}}\n");
+    let long: Vec<String> = (0..40).map(|i| format!("name{i}")).collect();
+    let (long, near) = (long.join(" "), long.join(" ").replace("name39", "other"));
+    let ours = [row("a", "x = 1"), row("b", "x  =  1"), row("c", "y = 2"), row("d", &long)].concat();
+    let theirs = [row("A", "x = 1"), row("c", "z"), row("e", &near)].concat();
+    let directory = directory(&[("a.jsonl", &ours), ("b.jsonl", &theirs)]);
+    let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
+    let count = |on| {
+        let found = overlap(&read("a.jsonl"), &read("b.jsonl"), (0.8, on), 9).unwrap();
+        assert_eq!(found.examples.len(), found.near);
+        (found.texts, found.same, found.near)
+    };
+    // Near duplicates are told without regard to case.
+    assert_eq!(count(On::Query), (4, 1, 2));
+    assert_eq!(count(On::Code), (3, 1, 2));
 }
 
 #[test]

@@ -139,8 +139,13 @@ pub(crate) fn write(
     if !methods.encoders.is_empty() {
         let mut found = if plan.as_released {
             let scales = workspace.scales(&methods.encoders, &pool, &queries)?;
-            let best =
-                workspace.by_encoders(&methods.encoders, &pool, &queries, RELEASED_PARTITION, Some(&scales))?;
+            let best = workspace.by_encoders(
+                &methods.encoders,
+                &pool,
+                &queries,
+                RELEASED_PARTITION,
+                Some(&scales),
+            )?;
             partitioned(best, &queries, plan.k)
         } else {
             workspace.by_encoders(&methods.encoders, &pool, &queries, plan.k, None)?
@@ -494,7 +499,9 @@ mod tests {
         let mut writer = Writer::create(&path).unwrap();
         for code in codes {
             let language = quarry_source::language_named("python").unwrap();
-            writer.write(&crate::function::snippet_record(&crate::Origin::default(), language, code)).unwrap();
+            writer
+                .write(&crate::function::snippet_record(&crate::Origin::default(), language, code))
+                .unwrap();
         }
         writer.finish().unwrap();
         path
@@ -521,7 +528,8 @@ mod tests {
         let codes = ["ab", "aab", "bbbc"];
         for (letter, scales) in ['a', 'c'].into_iter().zip(&scales) {
             for (query, scale) in queries.iter().zip(scales) {
-                let most = codes.iter().map(|code| cosine(letter, &query.text, code).abs()).fold(0.0, f32::max);
+                let most =
+                    codes.iter().map(|code| cosine(letter, &query.text, code).abs()).fold(0.0, f32::max);
                 assert!((most - scale).abs() < 1e-6, "{letter} {most} {scale}");
             }
         }
@@ -535,7 +543,12 @@ mod tests {
             }
         }
         let drawn = partitioned(found.clone(), &queries, 2);
-        assert!(drawn.iter().zip(&found).all(|(drawn, found)| drawn.len() == 2 && drawn.iter().all(|one| found.contains(one))));
+        assert!(
+            drawn
+                .iter()
+                .zip(&found)
+                .all(|(drawn, found)| drawn.len() == 2 && drawn.iter().all(|one| found.contains(one)))
+        );
     }
 
     #[test]

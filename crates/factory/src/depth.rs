@@ -53,7 +53,8 @@ impl Depth {
         let queries: Vec<&Vec<Option<bool>>> =
             queries.iter().filter(|labels| labels.iter().any(Option::is_some)).collect();
         let deepest = queries.iter().filter_map(|labels| labels.iter().rposition(Option::is_some)).max();
-        let of_all = |count: usize| if queries.is_empty() { 0.0 } else { count as f64 / queries.len() as f64 };
+        let of_all =
+            |count: usize| if queries.is_empty() { 0.0 } else { count as f64 / queries.len() as f64 };
         let mut rows = Vec::new();
         let (mut is_answered, mut n_answers) = (vec![false; queries.len()], 0);
         for place in 0..deepest.map_or(0, |place| place + 1) {
@@ -96,7 +97,10 @@ pub fn depth_of_build(root: &Path) -> Result<Vec<Depth>, FactoryError> {
     let steps = compare::read(root)?;
     let directory = |name: &str| {
         let step = steps.iter().find(|step| step.name == name).ok_or_else(|| {
-            FactoryError::step("candidates", format!("expected a build with the step {name}, found none; build again"))
+            FactoryError::step(
+                "candidates",
+                format!("expected a build with the step {name}, found none; build again"),
+            )
         })?;
         Ok::<_, FactoryError>(directory_of(root, &step.key()))
     };
@@ -184,13 +188,19 @@ mod tests {
     #[test]
     fn hits_are_counted_by_rank_and_unlabelled_candidates_are_not_hits() {
         let (yes, no) = (Some(true), Some(false));
-        let depth = Depth::new("m".into(), &[vec![no, yes, yes], vec![yes, None], vec![no, no, None], vec![None]]);
+        let depth =
+            Depth::new("m".into(), &[vec![no, yes, yes], vec![yes, None], vec![no, no, None], vec![None]]);
         assert_eq!((depth.queries, depth.rows.len()), (3, 3));
-        let row = |rank, labelled, hit, answered, answers| DepthRow { rank, labelled, hit, answered, answers };
+        let row =
+            |rank, labelled, hit, answered, answers| DepthRow { rank, labelled, hit, answered, answers };
         let third = 1.0 / 3.0;
         assert_eq!(
             depth.rows,
-            [row(1, 3, third, third, third), row(2, 2, 0.5, 2.0 * third, 2.0 * third), row(3, 1, 1.0, 2.0 * third, 1.0)]
+            [
+                row(1, 3, third, third, third),
+                row(2, 2, 0.5, 2.0 * third, 2.0 * third),
+                row(3, 1, 1.0, 2.0 * third, 1.0)
+            ]
         );
         assert_eq!(depth.enough(), None);
     }

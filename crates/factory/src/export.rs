@@ -284,7 +284,8 @@ fn write_training_pairs(
         let mut writer = Writer::create(&step.join(&name))?;
         let (mut n_pairs, mut n_negatives) = (0, 0);
         // Where nobody looked at a pair, that it does not answer is no more than likely: such pairs are not taught.
-        let is_judged = |pair: &LabelledPair| pair.label == Some(0) && pair.evidence.as_deref() != Some(NEGATIVE);
+        let is_judged =
+            |pair: &LabelledPair| pair.label == Some(0) && pair.evidence.as_deref() != Some(NEGATIVE);
         let mut negatives: HashMap<String, Vec<String>> = HashMap::new();
         jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: LabelledPair, _| {
             if is_judged(&pair) {

@@ -24,8 +24,11 @@ pub struct IntentModel {
 fn features(query: &str) -> BTreeSet<String> {
     let query = query.to_lowercase();
     let is_around = |c: char| !c.is_alphanumeric() && c != '#' && c != '+';
-    let words: Vec<&str> =
-        query.split_whitespace().map(|word| word.trim_matches(is_around)).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = query
+        .split_whitespace()
+        .map(|word| word.trim_matches(is_around))
+        .filter(|word| !word.is_empty())
+        .collect();
     let pairs = words.windows(2).map(|pair| pair.join(" "));
     words.iter().map(|word| (*word).to_owned()).chain(pairs).collect()
 }
@@ -39,7 +42,8 @@ impl IntentModel {
         for feature in found.iter().flatten() {
             *counts.entry(feature).or_default() += 1;
         }
-        let names: Vec<&str> = counts.iter().filter(|(_, count)| **count >= LEAST).map(|(name, _)| *name).collect();
+        let names: Vec<&str> =
+            counts.iter().filter(|(_, count)| **count >= LEAST).map(|(name, _)| *name).collect();
         let rows: Vec<(Vec<usize>, f64)> = (found.iter().zip(queries))
             .map(|(features, (_, looks))| {
                 let known = features.iter().filter_map(|name| names.binary_search(&name.as_str()).ok());
@@ -106,13 +110,16 @@ mod tests {
         let things = ["list", "dict", "file", "string", "tuple", "set"];
         let verbs = ["sort", "open", "copy", "print", "split"];
         let pairs = things.iter().flat_map(|thing| verbs.iter().map(move |verb| format!("{verb} a {thing}")));
-        pairs.flat_map(|query| [(format!("why {query} python"), false), (format!("{query} python"), true)]).collect()
+        pairs
+            .flat_map(|query| [(format!("why {query} python"), false), (format!("{query} python"), true)])
+            .collect()
     }
 
     #[test]
     fn a_word_that_tells_is_learned_and_others_are_not() {
         let queries = queries();
-        let queries: Vec<(&str, bool)> = queries.iter().map(|(query, looks)| (query.as_str(), *looks)).collect();
+        let queries: Vec<(&str, bool)> =
+            queries.iter().map(|(query, looks)| (query.as_str(), *looks)).collect();
         let model = IntentModel::train(&queries);
         assert!(model.weights["why"] < -1.0 && model.weights["python"].abs() < 1.0, "{model:?}");
         assert!(model.looks_for_code("Reverse a list") && !model.looks_for_code("WHY, reverse a list"));

@@ -257,10 +257,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [splits, step] = ["splits", "step"].map(|name| directory.path().join(name));
         let parts = SplitPlan {
-            parts: [("dev", 1.0), ("test", 1.0), ("train", 8.0)].map(|(name, size)| (name.into(), size)).into(),
+            parts: [("dev", 1.0), ("test", 1.0), ("train", 8.0)]
+                .map(|(name, size)| (name.into(), size))
+                .into(),
             ..SplitPlan::default()
         };
-        let long = |last: &str| format!("def long(a): one two three four five six seven eight nine ten {last}");
+        let long =
+            |last: &str| format!("def long(a): one two three four five six seven eight nine ten {last}");
         let found = [
             ("dev", vec![pair("sort a list", "def sort(a): return sorted(a)", 1)]),
             ("test", vec![pair("open file", &long("x"), 1), pair("open file", "def no(a): pass", 0)]),

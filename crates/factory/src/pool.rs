@@ -145,7 +145,10 @@ impl<'p> Sieve<'p> {
         }
         removed.extend(filters.iter().map(|filter| Removed::by(filter.name, filter.about)));
         if plan.hide_names {
-            removed.push(Removed::by(NAMES, "functions whose names can be hidden, of languages with rules for it"));
+            removed.push(Removed::by(
+                NAMES,
+                "functions whose names can be hidden, of languages with rules for it",
+            ));
         }
         removed.push(Removed::by("empty", "code that says something"));
         if !plan.keep_duplicates {

@@ -44,7 +44,8 @@ pub(crate) fn find_names(
                 // What is given the function itself has its name.
                 Some(ShapeCapture::Local)
                     if is_within(&function.bytes)
-                        && (is_within(&function.body) || &source[node.byte_range()] != own_name.as_bytes()) =>
+                        && (is_within(&function.body)
+                            || &source[node.byte_range()] != own_name.as_bytes()) =>
                 {
                     add_variables(node, source, &mut variables);
                 }
@@ -57,7 +58,8 @@ pub(crate) fn find_names(
     let is_nested = |other: &&crate::unit::Function| {
         function.body.start <= other.bytes.start && other.bytes.end <= function.body.end
     };
-    variables.extend(functions[1..].iter().filter(is_nested).map(|nested| last_word(&nested.name).as_bytes()));
+    variables
+        .extend(functions[1..].iter().filter(is_nested).map(|nested| last_word(&nested.name).as_bytes()));
     variables.remove(&b""[..]);
 
     let leaves = leaves(tree.root_node(), &function.bytes);
@@ -86,11 +88,13 @@ pub(crate) fn find_names(
         }
         let may_be_variable = access.is_none() && !callees.contains(&bytes.start) && is_variable(leaf);
         if may_be_variable && variables.contains(text) {
-            let name = numbers.entry(text).or_insert_with(|| loop {
-                let name = format!("{VARIABLE}{next}");
-                next += 1;
-                if !is_taken(&name) {
-                    break name;
+            let name = numbers.entry(text).or_insert_with(|| {
+                loop {
+                    let name = format!("{VARIABLE}{next}");
+                    next += 1;
+                    if !is_taken(&name) {
+                        break name;
+                    }
                 }
             });
             let is_shorthand = leaf.kind().starts_with("shorthand")
@@ -101,7 +105,8 @@ pub(crate) fn find_names(
                 false => name.clone(),
             };
             found.push((bytes, name));
-        } else if text == own_name.as_bytes() && is_called_by_name(leaf)
+        } else if text == own_name.as_bytes()
+            && is_called_by_name(leaf)
             && called_on(&source[..start]).is_none_or(is_receiver)
         {
             found.push((bytes, function_name.clone()));
@@ -135,7 +140,10 @@ fn add_variables<'s>(node: Node<'_>, source: &'s [u8], variables: &mut HashSet<&
         let text = &source[leaf.byte_range()];
         let is_constructor = is_pattern && text.first().is_some_and(u8::is_ascii_uppercase);
         let is_special = text == b"_" || RECEIVERS.iter().any(|receiver| text == receiver.as_bytes());
-        if is_variable(&leaf) && !is_constructor && !is_special && access_before(&source[..leaf.start_byte()]).is_none()
+        if is_variable(&leaf)
+            && !is_constructor
+            && !is_special
+            && access_before(&source[..leaf.start_byte()]).is_none()
         {
             variables.insert(text);
         }
@@ -186,7 +194,8 @@ fn called_on(before: &[u8]) -> Option<&[u8]> {
 
 /// Whether a text ends with a word for the object that a method is called on.
 fn is_receiver(text: &[u8]) -> bool {
-    let start = text.iter().rposition(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').map_or(0, |at| at + 1);
+    let start =
+        text.iter().rposition(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').map_or(0, |at| at + 1);
     RECEIVERS.iter().any(|receiver| &text[start..] == receiver.as_bytes())
 }
 
@@ -197,7 +206,11 @@ fn leaves<'t>(node: Node<'t>, within: &Range<usize>) -> Vec<Node<'t>> {
     loop {
         let node = cursor.node();
         let is_here = node.start_byte() < within.end && within.start < node.end_byte();
-        if is_here && node.child_count() == 0 && within.start <= node.start_byte() && node.end_byte() <= within.end {
+        if is_here
+            && node.child_count() == 0
+            && within.start <= node.start_byte()
+            && node.end_byte() <= within.end
+        {
             leaves.push(node);
         }
         if is_here && cursor.goto_first_child() {
@@ -252,7 +265,11 @@ mod tests {
 
     #[test]
     fn names_that_are_there_are_not_given_again() {
-        check("python", "def f(a, b):\n    return arg_0(func, a, b)\n", "def func_(arg_1, arg_2):\n    return arg_0(func, arg_1, arg_2)\n");
+        check(
+            "python",
+            "def f(a, b):\n    return arg_0(func, a, b)\n",
+            "def func_(arg_1, arg_2):\n    return arg_0(func, arg_1, arg_2)\n",
+        );
         // `func` is a word of the language.
         check(
             "go",

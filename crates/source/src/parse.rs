@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
 
+use crate::anonymous::find_names;
 use crate::check::find_checks;
 use crate::definition::{Structure, find_definitions};
 use crate::embedded;
@@ -18,7 +19,6 @@ use crate::line::{Lines, line_number};
 use crate::magic;
 use crate::markdown::{Headings, find_sections};
 use crate::reference::{find_references, place_calls};
-use crate::anonymous::find_names;
 use crate::shape::{FunctionShape, find_shapes};
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,

@@ -99,7 +99,8 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     };
     let sources = args.inputs.sources(&inputs)?;
     let target = named.map_or_else(|| Target::default_for(out, &sources), Ok)?;
-    let Converted { files, negatives, names_kept } = convert(&sources, target, out, &args.inputs.split, &options)?;
+    let Converted { files, negatives, names_kept } =
+        convert(&sources, target, out, &args.inputs.split, &options)?;
     files.iter().for_each(|file| output::note(&file.to_string()));
     if negatives > 0 {
         output::note(&format!(

@@ -61,7 +61,8 @@ fn value(depth: &Depth) -> serde_json::Value {
 }
 
 fn section(sections: Sections, depth: &Depth) -> Sections {
-    let mut table = Table::new(["rank", "labeled", "hit %", "queries with an answer %", "answers of a query"]);
+    let mut table =
+        Table::new(["rank", "labeled", "hit %", "queries with an answer %", "answers of a query"]);
     for DepthRow { rank, labelled, hit, answered, answers } in &depth.rows {
         table.push([
             rank.to_string(),

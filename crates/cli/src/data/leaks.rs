@@ -86,7 +86,8 @@ pub fn run(args: &LeaksArgs) -> anyhow::Result<ExitCode> {
             for (on, side) in [("query", On::Query), ("code", On::Code)] {
                 let Overlap { texts, same, near, examples } =
                     overlap(ours, theirs, (args.threshold, side), args.limit)?;
-                let examples = examples.into_iter().map(|Duplicate { row, same_as, .. }| Example { row, same_as });
+                let examples =
+                    examples.into_iter().map(|Duplicate { row, same_as, .. }| Example { row, same_as });
                 leaks.push(Leak {
                     of: of.clone(),
                     within: within.clone(),
@@ -101,7 +102,8 @@ pub fn run(args: &LeaksArgs) -> anyhow::Result<ExitCode> {
     }
     let is_clean = leaks.iter().all(|leak| leak.near == 0);
     args.layout.print(&serde_json::json!({ "leaks": leaks }), || {
-        let mut table = Table::new(["of", "in", "on", "texts", "same", "same or near", "%"]).align_left([1, 2]);
+        let mut table =
+            Table::new(["of", "in", "on", "texts", "same", "same or near", "%"]).align_left([1, 2]);
         let mut examples = String::new();
         for leak in &leaks {
             table.push([

@@ -432,7 +432,9 @@ impl<'o> Normalizer<'o> {
                     return Ok(());
                 }
                 self.documents.by_text.insert(key(&text), document.id.clone());
-                if let (true, Some(language)) = (self.wants_texts || self.wants_pairs, document.language_name()) {
+                if let (true, Some(language)) =
+                    (self.wants_texts || self.wants_pairs, document.language_name())
+                {
                     self.document_languages.insert(document.id.clone(), language.into());
                 }
                 if self.wants_pairs {

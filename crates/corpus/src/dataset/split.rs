@@ -77,8 +77,10 @@ pub fn split(
         })?;
     }
     let assigned = queries.deal(parts, seed);
-    let mut sizes: Vec<PartSize> =
-        parts.iter().map(|part| PartSize { name: part.name.clone(), queries: 0, rows: 0, left_out: 0 }).collect();
+    let mut sizes: Vec<PartSize> = parts
+        .iter()
+        .map(|part| PartSize { name: part.name.clone(), queries: 0, rows: 0, left_out: 0 })
+        .collect();
     for part in assigned.values() {
         sizes[*part].queries += 1;
     }
@@ -208,7 +210,10 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
         while counts.iter().sum::<usize>() < queries.len() {
             let lack = |part: usize| shares[part] * n_assigned as f64 - (sizes[part] + counts[part]) as f64;
             // The first of equals.
-            let neediest = (0..parts.len()).rev().filter(|part| shares[*part] > 0.0).max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
+            let neediest = (0..parts.len())
+                .rev()
+                .filter(|part| shares[*part] > 0.0)
+                .max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
             counts[neediest.unwrap_or_default()] += 1;
         }
         let mut rest = queries.into_iter();

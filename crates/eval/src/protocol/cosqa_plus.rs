@@ -44,7 +44,7 @@ pub(super) static COSQA_PLUS_V1: Protocol = Protocol {
         Measure::Judged(10),
     ],
     options: OPTIONS,
-    discrepancies: &["P5", "P10"],
+    discrepancies: &["P5", "P10", "W2"],
     strata: None,
     run: |request| run(request, "P5", BY_POSITIVES.to_vec()),
 };
@@ -63,7 +63,7 @@ pub(super) static COSQA_PLUS_V2: Protocol = Protocol {
         Measure::Judged(10),
     ],
     options: OPTIONS,
-    discrepancies: &["P10", "V3", "V4", "V7"],
+    discrepancies: &["P10", "V3", "V4", "V7", "W2"],
     strata: None,
     run: |request| {
         let mut outcome = run(request, "V7", (1..=20).collect())?;
@@ -135,7 +135,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     );
     figures
         .insert("positives".into(), benchmark.qrels.keys().map(|of| n_positives(of)).sum::<usize>() as f64);
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", discrepancy]);
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", "W2", discrepancy]);
     outcome.figures = figures;
     Ok(outcome)
 }
@@ -215,8 +215,11 @@ fn folded(
     let Some(fold) = request.options.fold else {
         return Ok((vec![Part::rankings("all", n_documents, all)], BTreeMap::new()));
     };
-    let folds = [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
-        .map(|(name, weight)| split::Part { name: name.into(), weight, positives_only: false });
+    let folds = [("train", 8.0), ("dev", 1.0), ("test", 1.0)].map(|(name, weight)| split::Part {
+        name: name.into(),
+        weight,
+        positives_only: false,
+    });
     let n_positives: Vec<usize> =
         benchmark.qrels.values().map(|judged| judged.values().filter(|grade| **grade > 0).count()).collect();
     let mut parts = Vec::new();
@@ -314,11 +317,11 @@ mod tests {
         // With the unjudged codes 2 and 1 removed, `b` ranks 0 after 3.
         check(part("unjudged removed").means()["mrr"], (1.0 / 2.0 + 1.0 / 2.0) / 2.0);
         assert_eq!((outcome.figures["queries with a positive"], outcome.figures["positives"]), (2.0, 3.0));
-        assert_eq!(outcome.discrepancies, ["P10", "P5"]);
+        assert_eq!(outcome.discrepancies, ["P10", "W2", "P5"]);
         let outcome = run(&fixture.request("cosqa-plus-v2", &files));
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["all", "1 positive", "2 positives", "unjudged removed"]);
-        assert_eq!(outcome.discrepancies, ["P10", "V7", "V3", "V4"]);
+        assert_eq!(outcome.discrepancies, ["P10", "W2", "V7", "V3", "V4"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Discrepancy {
     /// Short name, a letter for the paper (C CoSQA, G GenCodeSearchNet, Q Query4Code, P CoSQA+ version 1, V CoSQA+
-    /// version 2) and a number.
+    /// version 2, W what Quarry itself does differently) and a number.
     pub number: &'static str,
     /// The difference, in one sentence.
     pub about: &'static str,
@@ -90,6 +90,11 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
         about: "All questions to chat models are in Quarry's own wording, at temperature 0 unless a plan or a method says \
                 otherwise; those of the papers are not copied. To ask the published ones, write each into a file of its \
                 prompt's name and name the directory: `chat(MODEL, prompts = DIR)`, or `prompts` in a plan.",
+    },
+    Discrepancy {
+        number: "W2",
+        about: "CoSQA+ cuts queries after 128 tokens, codes after 512 (the second paper 256), and collapses white space \
+                before; here each model reads as much as it can, and white space as it stands.",
     },
     Discrepancy {
         number: "P5",

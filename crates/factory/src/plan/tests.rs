@@ -142,7 +142,12 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("title = \"Small\"", "title = \"a\\u001b[2Jb\"", 2, &["a title of one line"]);
     check("title = \"Small\"", "title = \"a\\nb\"", 2, &["a title of one line"]);
     check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
-    check("[[exports]]", "[splits]\npositives_only = [\"tst\"]\n[[exports]]", 13, &["did you mean \"test\"?"]);
+    check(
+        "[[exports]]",
+        "[splits]\npositives_only = [\"tst\"]\n[[exports]]",
+        13,
+        &["did you mean \"test\"?"],
+    );
     check("[[exports]]", "[leaks]\nnear = 0.1\n[[exports]]", 13, &["from 0.5 to 1", "found 0.1"]);
     check("[[exports]]", "[leaks]\naction = \"stop\"\n[[exports]]", 13, &["unknown variant `stop`"]);
     check("[[labels]]", "[candidates]\nmaximum_uses = 0\n[[labels]]", 11, &["expected 1 or more"]);

@@ -166,11 +166,14 @@ impl PlanFile {
             let problem = "expected 1 or more as `maximum_uses`, found 0";
             return Err(wrong([At::Key("candidates"), At::Key("maximum_uses")], problem));
         }
-        for (key, is_set) in
-            [("minimum", minimum.is_some()), ("maximum_uses", maximum_uses.is_some()), ("as_released", *as_released)]
-        {
+        for (key, is_set) in [
+            ("minimum", minimum.is_some()),
+            ("maximum_uses", maximum_uses.is_some()),
+            ("as_released", *as_released),
+        ] {
             if is_set && encoders.is_empty() {
-                let problem = format!("`{key}` is about candidates of `encoders`, of which there are none; remove it");
+                let problem =
+                    format!("`{key}` is about candidates of `encoders`, of which there are none; remove it");
                 return Err(wrong([At::Key("candidates"), At::Key(key)], problem));
             }
         }
@@ -179,7 +182,9 @@ impl PlanFile {
             return Err(wrong([At::Key("candidates"), At::Key("minimum")], problem));
         }
         if *as_released && *k > RELEASED_PARTITION {
-            let problem = format!("`as_released` takes {RELEASED_PARTITION} codes or fewer of each query, found k = {k}");
+            let problem = format!(
+                "`as_released` takes {RELEASED_PARTITION} codes or fewer of each query, found k = {k}"
+            );
             return Err(wrong([At::Key("candidates"), At::Key("k")], problem));
         }
         for (key, methods) in [("encoders", encoders), ("union", union)] {

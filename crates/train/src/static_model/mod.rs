@@ -401,9 +401,8 @@ fn split<'a>(pairs: &'a [Pair], settings: &Settings) -> (Vec<&'a Pair>, Vec<&'a 
 /// Tells the pairs of one run from those of another, for resuming.
 fn run_identity(pairs: &[Pair]) -> u64 {
     pairs.iter().fold(pairs.len() as u64, |hash, pair| {
-        let negatives = pair.negatives.iter().fold(0, |hash: u64, code| {
-            hash.rotate_left(9) ^ xxh3_64(code.as_bytes())
-        });
+        let negatives =
+            pair.negatives.iter().fold(0, |hash: u64, code| hash.rotate_left(9) ^ xxh3_64(code.as_bytes()));
         hash.rotate_left(5)
             ^ xxh3_64(pair.code.as_bytes())
             ^ xxh3_64(pair.query.as_bytes()).rotate_left(17)

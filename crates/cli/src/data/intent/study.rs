@@ -31,7 +31,12 @@ fn wanted() -> &'static str {
     Intents::builtin().categories().first().map_or("", |category| &category.name)
 }
 
-pub(super) fn write_form(files: &[PathBuf], out: &Path, sample: usize, seed: u64) -> anyhow::Result<ExitCode> {
+pub(super) fn write_form(
+    files: &[PathBuf],
+    out: &Path,
+    sample: usize,
+    seed: u64,
+) -> anyhow::Result<ExitCode> {
     ensure!(sample > 0, "--sample 0: expected a number of queries");
     let mut queries = BTreeSet::new();
     for file in files {
@@ -43,7 +48,10 @@ pub(super) fn write_form(files: &[PathBuf], out: &Path, sample: usize, seed: u64
         })?;
     }
     let queries = draw_queries(queries.into_iter().collect(), sample, seed);
-    ensure!(!queries.is_empty(), "expected queries, found none; name a file with a query a line, or with a data set");
+    ensure!(
+        !queries.is_empty(),
+        "expected queries, found none; name a file with a query a line, or with a data set"
+    );
     let mut table = Table::new([QUERY, INTENT]);
     for query in &queries {
         table.push([query.as_str(), ""]);
@@ -91,7 +99,12 @@ struct Scores {
 impl Scores {
     fn new(truth: &[bool], said: &[bool]) -> Self {
         let scores = class_scores(truth, said, &true);
-        Self { accuracy: accuracy(truth, said), precision: scores.precision, recall: scores.recall, f1: scores.f1 }
+        Self {
+            accuracy: accuracy(truth, said),
+            precision: scores.precision,
+            recall: scores.recall,
+            f1: scores.f1,
+        }
     }
 }
 
@@ -114,7 +127,8 @@ pub(super) fn report(
     save: Option<&Path>,
     layout: &LayoutArgs,
 ) -> anyhow::Result<ExitCode> {
-    let names: Vec<&str> = Intents::builtin().categories().iter().map(|category| category.name.as_str()).collect();
+    let names: Vec<&str> =
+        Intents::builtin().categories().iter().map(|category| category.name.as_str()).collect();
     let expected = format!("one of {}, or nothing", names.join(", "));
     let mut labels: BTreeMap<String, Vec<Option<bool>>> = BTreeMap::new();
     for (rater, path) in forms.iter().enumerate() {
@@ -170,7 +184,13 @@ fn sections(report: &StudyReport) -> Sections {
         table.push([name.to_owned(), percent(accuracy), percent(precision), percent(recall), percent(f1)]);
     }
     let (accuracy, f1) = PUBLISHED;
-    table.push(["rules, CoSQA, 250 queries".to_owned(), percent(accuracy), String::new(), String::new(), percent(f1)]);
+    table.push([
+        "rules, CoSQA, 250 queries".to_owned(),
+        percent(accuracy),
+        String::new(),
+        String::new(),
+        percent(f1),
+    ]);
     let alpha = report.alpha.map_or_else(String::new, |alpha| format!(", Krippendorff's alpha {alpha:.3}"));
     Sections::new()
         .text(format!(

@@ -1,5 +1,6 @@
 //! `quarry data`: reading, checking, converting and making data sets.
 
+mod api_docs;
 mod build;
 mod check;
 mod compare;
@@ -36,6 +37,8 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write the documentation of the functions of other packages that a build calls, as installed packages have it
+    ApiDocs(api_docs::ApiDocsArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan
     Build(Box<build::BuildArgs>),
     /// Say what is wrong with data files, and where
@@ -109,6 +112,7 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Status(args) => build::status(&args),
         Command::Diff(args) => compare::run(&args),
         Command::Intent(args) => intent::run(&args),
+        Command::ApiDocs(args) => api_docs::run(&args),
         Command::Depth(args) => depth::run(&args),
         Command::Leaks(args) => leaks::run(&args),
         Command::Check(args) => check::run(&args),

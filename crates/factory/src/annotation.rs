@@ -109,7 +109,8 @@ pub(crate) fn step(
 }
 
 /// The name, without extension, of the file that documents a function of another package.
-fn file_name(api: &str) -> String {
+#[must_use]
+pub fn file_name(api: &str) -> String {
     api.replace(['/', ':', '\\'], ".")
 }
 

@@ -586,7 +586,7 @@ mod tests {
         let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('b'))];
         let stop = AtomicBool::new(false);
         let workspace = Workspace { directory: directory.path(), stop: &stop };
-        let whole = workspace.by_encoders(&encoders, &pool, &queries, 7).unwrap();
+        let whole = workspace.by_encoders(&encoders, &pool, &queries, 7, None).unwrap();
         assert_eq!((whole.len(), whole[0].len()), (2, 7));
         assert!(whole[0].is_sorted_by(|a, b| a.1 >= b.1));
         // As if the process had been killed after the first hundred codes.
@@ -603,9 +603,12 @@ mod tests {
             half.found[row].extend(exact);
         }
         fs::write(directory.path().join("best.json"), serde_json::to_vec(&half).unwrap()).unwrap();
-        assert_eq!(workspace.by_encoders(&encoders, &pool, &queries, 7).unwrap(), whole);
+        assert_eq!(workspace.by_encoders(&encoders, &pool, &queries, 7, None).unwrap(), whole);
         stop.store(true, Ordering::SeqCst);
         fs::remove_file(directory.path().join("best.json")).unwrap();
-        assert!(matches!(workspace.by_encoders(&encoders, &pool, &queries, 7), Err(FactoryError::Stopped)));
+        assert!(matches!(
+            workspace.by_encoders(&encoders, &pool, &queries, 7, None),
+            Err(FactoryError::Stopped)
+        ));
     }
 }

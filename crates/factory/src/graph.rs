@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::calls::{CallKind, Project, RULES_TEXT, classify, own_name};
+use crate::compare;
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::order::{Calls, order};
 use crate::pool::write_json;
 use crate::record::CodeRecord;
-use crate::step::{Key, Step, sha256};
+use crate::step::{Key, Step, directory_of, sha256};
 
 /// Incremented when the same records lead to another graph.
 const VERSION: u32 = 1;
@@ -49,11 +50,29 @@ pub(crate) struct Node {
 
 /// A function of another package.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Api {
-    pub(crate) name: String,
-    pub(crate) language: String,
+pub struct Api {
+    /// Its name, with the full path of its module.
+    pub name: String,
+    /// The language that it is called in.
+    pub language: String,
     /// Number of calls of it in all sources: its popularity.
-    pub(crate) calls: u64,
+    pub calls: u64,
+}
+
+/// The functions of other packages that the last build in a directory found calls of, by popularity.
+///
+/// # Errors
+/// When nothing was built there, or without a call graph.
+pub fn apis_of_build(root: &Path) -> Result<Vec<Api>, FactoryError> {
+    let steps = compare::read(root)?;
+    let Some(step) = steps.iter().find(|step| step.name == "calls") else {
+        let problem =
+            "expected a build with queries of `kind = \"written\"`, found none; add some, and build";
+        return Err(FactoryError::step("calls", problem));
+    };
+    let mut apis: Vec<Api> = jsonl::read_all(&directory_of(root, &step.key()).join(APIS))?;
+    apis.sort_by(|a, b| a.calls.cmp(&b.calls).reverse().then_with(|| a.name.cmp(&b.name)));
+    Ok(apis)
 }
 
 #[derive(Serialize)]

@@ -42,6 +42,7 @@ mod step;
 mod written;
 
 pub use analysis::{CallRow, QualityRow, WrittenReport};
+pub use annotation::file_name as documentation_name;
 pub use build::{Built, Event, Tools, build, rehearse};
 pub use calls::{CallKind, Project, classify};
 pub use comments::{CommentBlock, comment_blocks, comment_blocks_as_released};
@@ -51,6 +52,7 @@ pub use error::FactoryError;
 pub use estimate::{WrittenEstimate, estimate_written};
 pub use filter::{Filter, filters};
 pub use function::{Origin, extract_records};
+pub use graph::{Api, apis_of_build};
 pub use intent::{Category, Finding, Intents};
 pub use intent_model::IntentModel;
 pub use plan::Plan;

@@ -425,7 +425,7 @@ mod tests {
 
     fn function(source: &str, code: &str) -> CodeRecord {
         let origin = Origin { source: source.into(), path: "a.py".into(), ..Origin::default() };
-        record_of_text(&origin, quarry_source::language_named("python").unwrap(), code)
+        record_of_text(&origin, language_named("python").unwrap(), code)
     }
 
     /// Names of the codes that a plan keeps of records of sources, and what removed the others.
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn code_whose_names_cannot_be_hidden_is_removed() {
-        let python = quarry_source::language_named("python").unwrap();
+        let python = language_named("python").unwrap();
         let plan = PoolPlan { hide_names: true, ..PoolPlan::default() };
         let records = [
             (0, function("one", "def add(a, b):\n    return a + b\n")),
@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(kept[0].documentation, "Ask <EMAIL>.");
         assert_eq!(kept[0].code, "def mail():\n    \n    return '<EMAIL>'");
         assert_eq!(counts, [("e-mail address".into(), 2)].into());
-        let python = quarry_source::language_named("python").unwrap();
+        let python = language_named("python").unwrap();
         let snippet = |text: &str| (0, snippet_record(&Origin::default(), python, text));
         let plan = PoolPlan { filters: vec!["snippets".into()], ..PoolPlan::default() };
         let records =

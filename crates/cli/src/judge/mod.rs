@@ -143,6 +143,22 @@ impl IsolationArgs {
         self.open_with(plan.packages.as_ref(), plan.programs, stop)
     }
 
+    /// What is asked for, with its name.
+    ///
+    /// # Errors
+    /// When the options contradict each other.
+    pub fn isolation(&self) -> Result<(Isolation, &'static str), quarry_sandbox::Error> {
+        Ok(match self.isolation {
+            _ if self.unsafe_no_sandbox => (Isolation::UnsafeNoSandbox, "none"),
+            Engine::Podman => (Isolation::Podman { image: self.image.clone() }, "podman"),
+            Engine::Bubblewrap if self.image.is_some() => {
+                let problem = "--image is for containers; add `--isolation podman`, or leave it out";
+                return Err(quarry_sandbox::Error::Program(problem.to_owned()));
+            }
+            Engine::Bubblewrap => (Isolation::Bubblewrap, "bubblewrap"),
+        })
+    }
+
     /// The requested sandbox, for this number of programs at the same time, with packages by these settings.
     ///
     /// # Errors
@@ -153,15 +169,7 @@ impl IsolationArgs {
         at_once: usize,
         stop: &Arc<AtomicBool>,
     ) -> Result<IsolatedPrograms, quarry_sandbox::Error> {
-        let (isolation, name) = match self.isolation {
-            _ if self.unsafe_no_sandbox => (Isolation::UnsafeNoSandbox, "none"),
-            Engine::Podman => (Isolation::Podman { image: self.image.clone() }, "podman"),
-            Engine::Bubblewrap if self.image.is_some() => {
-                let problem = "--image is for containers; add `--isolation podman`, or leave it out";
-                return Err(quarry_sandbox::Error::Program(problem.to_owned()));
-            }
-            Engine::Bubblewrap => (Isolation::Bubblewrap, "bubblewrap"),
-        };
+        let (isolation, name) = self.isolation()?;
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut packages: Option<Box<dyn PackageSource>> = None;
         if let Some(settings) = settings {

@@ -1,0 +1,136 @@
+//! `quarry data api-docs`: documentation of functions of other packages, from installed packages.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_factory::{Api, apis_of_build, documentation_name};
+use quarry_sandbox::{Ended, Limits, Program, Sandbox};
+use quarry_text::counted;
+
+use crate::judge::IsolationArgs;
+use crate::{new_file, output};
+
+/// Prints a JSON object a line: a name, and the docstring of what it stands for. Importing a package runs its code.
+const READ_DOCSTRINGS: &str = include_str!("api_docs.py");
+
+/// Names that one run of the program is asked for, so that a package that hangs costs few others.
+const NAMES_AT_ONCE: usize = 20;
+
+/// Arguments of `quarry data api-docs`.
+#[derive(Debug, Args)]
+pub struct ApiDocsArgs {
+    /// Directory of a build with a call graph
+    #[arg(value_name = "BUILD")]
+    build: PathBuf,
+    /// Directory to write a file into for each function; files that are there stay. Name it as `documentation` in
+    /// [annotation] of the plan
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Only functions that are called less often in all sources, as `unpopular_below` in the plan
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    below: u64,
+    /// Directory of packages, such as the site-packages of an environment, beside those of this machine's python3
+    #[arg(long, value_name = "DIR")]
+    packages: Option<PathBuf>,
+    /// Command that prints the documentation of a function, whose name is put for {}, in the place of docstrings; it is run
+    /// in the sandbox, too
+    #[arg(long, value_name = "COMMAND", conflicts_with = "packages")]
+    command: Option<String>,
+    #[command(flatten)]
+    isolation: IsolationArgs,
+}
+
+/// Asks the installed packages, in a sandbox.
+///
+/// # Errors
+/// When nothing was built there, the sandbox does not work, or files cannot be written.
+pub fn run(args: &ApiDocsArgs) -> anyhow::Result<ExitCode> {
+    let apis: Vec<Api> = apis_of_build(&args.build)?;
+    let is_asked =
+        |api: &&Api| api.calls < args.below && (api.language == "python" || args.command.is_some());
+    let path_of = |name: &str| args.out.join(format!("{}.txt", documentation_name(name)));
+    let names: Vec<&str> = (apis.iter().filter(is_asked))
+        .map(|api| api.name.as_str())
+        .filter(|name| !path_of(name).exists())
+        .collect();
+    std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be made", args.out.display()))?;
+    let (isolation, _) = args.isolation.isolation()?;
+    let sandbox = quarry_sandbox::open(isolation)?;
+    let mut n_found = 0;
+    let chunk = if args.command.is_some() { 1 } else { NAMES_AT_ONCE };
+    for names in names.chunks(chunk) {
+        let found = match &args.command {
+            Some(command) => by_command(sandbox.as_ref(), command, names[0])?,
+            None => docstrings(sandbox.as_ref(), names, args.packages.as_deref())?,
+        };
+        for (name, text) in found.iter().filter(|(name, _)| names.contains(&name.as_str())) {
+            new_file::write_text(&path_of(name), &format!("{}\n", text.trim_end()))?;
+            n_found += 1;
+        }
+    }
+    output::note(&format!(
+        "{}: {} of {} that are called fewer than {} times have documentation",
+        args.out.display(),
+        n_found,
+        counted(names.len(), "function"),
+        args.below
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn limits() -> Limits {
+    Limits {
+        wall_time: Duration::from_secs(60),
+        cpu_time: Duration::from_secs(60),
+        memory_bytes: 2 << 30,
+        output_bytes: 8 << 20,
+        ..Limits::default()
+    }
+}
+
+/// The docstrings of Python functions, as far as they can be imported.
+fn docstrings(
+    sandbox: &dyn Sandbox,
+    names: &[&str],
+    packages: Option<&std::path::Path>,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let list = names.join("\n");
+    let mut program = Program {
+        command: vec!["python3".into(), "docstrings.py".into()],
+        files: vec![
+            ("docstrings.py".into(), READ_DOCSTRINGS.as_bytes().to_vec()),
+            ("names.txt".into(), list.into_bytes()),
+        ],
+        reports: true,
+        ..Program::default()
+    };
+    if let Some(packages) = packages {
+        program.read_only.push(("packages".into(), packages.to_owned()));
+        program.environment.push(("PYTHONPATH".into(), "/opt/packages".into()));
+    }
+    let outcome = sandbox.run(&program, &limits())?;
+    let mut found = BTreeMap::new();
+    // What a package prints is elsewhere; a run that was cut off may end in half a line.
+    for line in outcome.report.text().lines() {
+        if let Ok((name, text)) = serde_json::from_str::<(String, String)>(line) {
+            found.insert(name, text);
+        }
+    }
+    if found.is_empty() && outcome.ended != (Ended::Exited { code: 0 }) {
+        bail!("python3 in the sandbox {}: {}", outcome.ended, outcome.stderr.text().trim());
+    }
+    Ok(found)
+}
+
+/// What a command prints of a function; nothing where it fails.
+fn by_command(sandbox: &dyn Sandbox, command: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let words: Vec<String> = command.split_whitespace().map(|word| word.replace("{}", name)).collect();
+    let outcome = sandbox.run(&Program { command: words, ..Program::default() }, &limits())?;
+    let text = outcome.stdout.text();
+    let is_text = outcome.ended == (Ended::Exited { code: 0 }) && !text.trim().is_empty();
+    Ok(is_text.then(|| (name.to_owned(), text)).into_iter().collect())
+}

@@ -139,3 +139,41 @@ fn labeled_data_is_trained_on_with_its_negatives() {
     let output = fixture.run(&["train", "static", "--pairs", "none.jsonl", "--out", "none"]);
     check_error(&output, "expected pairs that are labeled as matching, found none of 1 queries");
 }
+
+/// Copies a directory without what was built there.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() && !entry.file_name().to_string_lossy().ends_with(".build") {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else if entry.path().is_file() {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+#[test]
+fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
+    let fixture = Fixture::new();
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
+    copy(&examples, &fixture.path("tree/build"));
+    let output = fixture.run(&["data", "build", "build/written.toml", "--out", "built"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let docs = ["data", "api-docs", "built", "docs", "--unsafe-no-sandbox", "--command", "echo about {}"];
+    let output = fixture.run(&docs);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let files: Vec<_> = std::fs::read_dir(fixture.path("tree/docs")).unwrap().map(Result::unwrap).collect();
+    assert!(!files.is_empty());
+    for file in &files {
+        let name = file.file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.starts_with("about ") && name.ends_with(".txt"), "{name}: {text}");
+    }
+    // What is there stays.
+    let said = stderr(&fixture.run(&docs));
+    assert!(said.contains("docs: 0 of 0 functions"), "{said}");
+    // A package whose docstrings are read is imported in the sandbox.
+    let output = fixture.run(&["data", "api-docs", "built", "own", "--unsafe-no-sandbox", "--below", "1000"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    check_error(&fixture.run(&["data", "api-docs", "tree", "x"]), "build");
+}

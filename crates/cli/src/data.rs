@@ -1,5 +1,6 @@
 //! `quarry data`: reading, checking, converting and making data sets.
 
+#[cfg(feature = "judge")]
 mod api_docs;
 mod build;
 mod check;
@@ -38,6 +39,7 @@ pub struct DataArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Write the documentation of the functions of other packages that a build calls, as installed packages have it
+    #[cfg(feature = "judge")]
     ApiDocs(api_docs::ApiDocsArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan
     Build(Box<build::BuildArgs>),
@@ -112,6 +114,7 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Status(args) => build::status(&args),
         Command::Diff(args) => compare::run(&args),
         Command::Intent(args) => intent::run(&args),
+        #[cfg(feature = "judge")]
         Command::ApiDocs(args) => api_docs::run(&args),
         Command::Depth(args) => depth::run(&args),
         Command::Leaks(args) => leaks::run(&args),

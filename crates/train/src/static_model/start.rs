@@ -104,6 +104,7 @@ mod tests {
             code: "read the the the the the file".to_owned(),
             language: "python".to_owned(),
             repository: "owner/name".to_owned(),
+            negatives: Vec::new(),
         };
         let pairs = [&pair, &pair, &pair];
         let vocabulary = choose(&pairs, VocabularySize { words: 10, bigrams: 0, query: 10 });

@@ -52,7 +52,7 @@ enum ReportKind {
     /// The evaluation of an assertion has started.
     Begun,
     /// The assertion whose evaluation was started holds.
-    HeldInTheEnd,
+    BegunHeld,
     /// There are more reports than were written.
     More,
 }
@@ -64,7 +64,7 @@ impl ReportKind {
             "h" => Self::Held,
             "f" => Self::Failed,
             "b" => Self::Begun,
-            "H" => Self::HeldInTheEnd,
+            "H" => Self::BegunHeld,
             "m" => Self::More,
             _ => return None,
         })
@@ -94,7 +94,7 @@ impl Assertions {
                     found.ran += 1;
                     begun.push(line);
                 }
-                ReportKind::HeldInTheEnd => {
+                ReportKind::BegunHeld => {
                     // The last one on that line: assertions may be nested, and run in several threads.
                     if let Some(position) = begun.iter().rposition(|known| *known == line) {
                         begun.remove(position);
@@ -127,7 +127,7 @@ impl Assertions {
     }
 
     /// The position of the first failed assertion as a phrase; empty if unknown.
-    pub(crate) fn told_line(&self) -> String {
+    pub(crate) fn failure_position(&self) -> String {
         self.first_failed_line.map(|line| format!(" in line {line} of the program")).unwrap_or_default()
     }
 }

@@ -276,14 +276,14 @@ impl Run {
                 None => "ended without an error; how many assertions ran is not known".to_owned(),
             },
             RunResult::Failed => match found.held() {
-                0 => format!("an assertion did not hold{}", found.told_line()),
-                1 => format!("an assertion did not hold{}; 1 other held", found.told_line()),
-                held => format!("an assertion did not hold{}; {held} others held", found.told_line()),
+                0 => format!("an assertion did not hold{}", found.failure_position()),
+                1 => format!("an assertion did not hold{}; 1 other held", found.failure_position()),
+                held => format!("an assertion did not hold{}; {held} others held", found.failure_position()),
             },
             RunResult::Swallowed => format!(
                 "an assertion did not hold{}, and the program went on and ended without an error; {}, and {} of them \
                  held",
-                found.told_line(),
+                found.failure_position(),
                 found.told(),
                 found.held()
             ),

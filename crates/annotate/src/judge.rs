@@ -36,7 +36,7 @@ const SAMPLES_PER_ROUND: u32 = MAX_PROGRAMS;
 const RESAMPLING_TEMPERATURE: f64 = 0.7;
 
 /// Value of `decided_by` if a pair could not be decided.
-pub(crate) const NOBODY: &str = "nobody";
+pub(crate) const NO_PROMPT: &str = "nobody";
 
 /// Decides whether a code answers a query.
 #[derive(Clone, Debug)]
@@ -396,14 +396,14 @@ impl Judge {
                 Err(unreadable) => {
                     problem = unreadable;
                     if self.tests.is_none() {
-                        return Ok(unresolved(NOBODY, problem));
+                        return Ok(unresolved(NO_PROMPT, problem));
                     }
                 }
             }
         }
-        let Some(tests) = &self.tests else { return Ok(unresolved(NOBODY, problem)) };
+        let Some(tests) = &self.tests else { return Ok(unresolved(NO_PROMPT, problem)) };
         let Some(language) = Language::named(&pair.language) else {
-            return Ok(unresolved(NOBODY, format!("no tests can be run in {}", pair.language)));
+            return Ok(unresolved(NO_PROMPT, format!("no tests can be run in {}", pair.language)));
         };
         TestRunner { judge: self, tests, pair, language }.run(&mut values, known)?;
         let arbiter = &tests.arbiter;

@@ -33,7 +33,7 @@ pub struct Language {
 }
 
 /// Options of `pip install` and `npm install` that do not change what is requested and take no value.
-const SWITCHES: [&str; 14] = [
+const OPTIONS_WITHOUT_VALUE: [&str; 14] = [
     "-q",
     "--quiet",
     "-U",
@@ -133,7 +133,7 @@ impl Language {
         let mut packages = Vec::new();
         for command in answer.lines().flat_map(|line| line.split(" && ")) {
             for word in self.asked_for(command) {
-                if SWITCHES.contains(&word.as_str()) {
+                if OPTIONS_WITHOUT_VALUE.contains(&word.as_str()) {
                     continue;
                 }
                 // Within quotes, there may be spaces between name and version.

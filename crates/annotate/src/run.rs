@@ -384,7 +384,7 @@ impl<'a> SharedState<'a> {
                         return self.fail(error);
                     }
                     progress(Progress::Failed);
-                    if let Err(error) = self.failed_once_more(&reason) {
+                    if let Err(error) = self.record_failure(&reason) {
                         return self.fail(error);
                     }
                 }
@@ -398,7 +398,7 @@ impl<'a> SharedState<'a> {
     }
 
     /// Records a failure; returns an error if there were too many in a row.
-    fn failed_once_more(&self, reason: &str) -> Result<(), AnnotateError> {
+    fn record_failure(&self, reason: &str) -> Result<(), AnnotateError> {
         let in_a_row = self.failures_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
         match in_a_row < MAX_FAILURES_IN_A_ROW {
             true => Ok(()),

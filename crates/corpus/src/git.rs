@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{Commit as RawCommit, Delta, DiffOptions, ErrorCode, ObjectType, Odb, Oid, Repository, Sort};
 
-use self::plain::Odd;
+use self::plain::IrregularEntry;
 pub use self::snapshot::Snapshot;
 
 /// Limits for reading a history.
@@ -117,7 +117,7 @@ pub enum GitError {
     },
     /// The repository contains something other than a regular file where libgit2 expects one.
     #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone the repository again", path.display())]
-    Odd {
+    IrregularEntry {
         /// Path of it.
         path: PathBuf,
         /// What was found, or what is wrong with it.
@@ -174,7 +174,8 @@ pub fn read_history(
             ErrorCode::NotFound => GitError::NoRepository(directory.to_owned()),
             _ => failed(source),
         })?;
-    plain::check(&found).map_err(|Odd { path, problem }| GitError::Odd { path, problem })?;
+    plain::check(&found)
+        .map_err(|IrregularEntry { path, problem }| GitError::IrregularEntry { path, problem })?;
     let repository = Repository::open(&found).map_err(failed)?;
     let root = canonical(repository.workdir().ok_or_else(|| GitError::Bare(directory.to_owned()))?)?;
     let prefix =

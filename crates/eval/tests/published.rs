@@ -1,7 +1,7 @@
 //! Which numbers in the papers follow from other numbers in them, and which do not.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-use quarry_eval::protocol::{generalisation, reliability};
+use quarry_eval::protocol::{generalization, reliability};
 use quarry_metrics::agreement::{Variance, average_variance, cronbach_alpha};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -70,9 +70,9 @@ fn four_aggregates_of_gencodesearchnet_do_not_follow_from_their_parts() {
             if values["csn"][column] < 0.0 {
                 continue;
             }
-            let mut computed = generalisation(&printed(&SETS));
+            let mut computed = generalization(&printed(&SETS));
             // The combined value follows from the values by type as printed, correct or not.
-            computed.insert("combined".into(), generalisation(&printed(&TYPES[..3]))["combined"]);
+            computed.insert("combined".into(), generalization(&printed(&TYPES[..3]))["combined"]);
             for name in TYPES {
                 if !agrees(computed[name], values[name][column]) {
                     assert!(agrees(computed[name], corrected[name][column]), "{model} {name} {computed:?}");
@@ -101,7 +101,7 @@ fn codesearchnet_is_the_mean_of_its_languages() {
         for (column, values) in [accuracy, mrr].into_iter().enumerate() {
             let names = ["ruby", "go", "php", "java", "javascript"].map(str::to_owned);
             let sets: BTreeMap<String, f64> = names.into_iter().zip(values.iter().copied()).collect();
-            match generalisation(&sets).get("csn") {
+            match generalization(&sets).get("csn") {
                 Some(mean) => assert!(agrees(*mean, of_model.values["csn"][column]), "{model} {mean}"),
                 None => assert!(of_model.values["csn"][column] < 0.0, "{model}"),
             }

@@ -69,7 +69,7 @@ impl IndexLocations {
             Some(directory)
         };
         let directory = match &options.directory {
-            Some(path) => IndexDirectory::named(path, strangers(&canonical), records.clone())?,
+            Some(path) => IndexDirectory::named(path, untrusted_directory(&canonical), records.clone())?,
             None if options.local => {
                 IndexDirectory::in_tree(&canonical, LOCAL_DIRECTORY.into(), records.clone())
             }
@@ -100,7 +100,7 @@ impl IndexLocations {
 
 /// The untrusted directory that a canonical path belongs to: the repository that contains it, otherwise the directory
 /// itself.
-fn strangers(path: &Path) -> &Path {
+fn untrusted_directory(path: &Path) -> &Path {
     let is_repository = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
     let repository = path.ancestors().find(is_repository);
     repository.or_else(|| walk::base_directory(path).ok()).unwrap_or(path)

@@ -76,11 +76,11 @@ impl Index {
             let definitions: HashMap<usize, f32> =
                 units.iter().map(|unit| (*unit, exactness(unit))).collect();
             let is_written_so = definitions.values().any(|&exactness| exactness == 1.0);
-            let written = if is_written_so { None } else { self.commonest_name(&units) };
+            let written = if is_written_so { None } else { self.most_common_name(&units) };
             return Ok(WordReading { written, definitions });
         }
         let near = self.near(typed, &folded, allowed)?;
-        let written = near.first().and_then(|(_, units)| self.commonest_name(units));
+        let written = near.first().and_then(|(_, units)| self.most_common_name(units));
         let definitions = near.into_iter().flat_map(|(_, units)| units).map(|unit| (unit, NEAR)).collect();
         Ok(WordReading { written, definitions })
     }
@@ -94,11 +94,11 @@ impl Index {
         }
         let units = self.defining(&folded, allowed)?;
         reading.written = match units.is_empty() {
-            false => self.commonest_name(&units),
+            false => self.most_common_name(&units),
             // Only identifiers of several parts may be misspelled symbols; other unknown words stay.
             true if parts(typed).count() > 1 => {
                 let near = self.near(typed, &folded, allowed)?;
-                near.first().and_then(|(_, units)| self.commonest_name(units))
+                near.first().and_then(|(_, units)| self.most_common_name(units))
             }
             true => None,
         };
@@ -152,7 +152,7 @@ impl Index {
     }
 
     /// The most common name of some units; the first one in case of a tie.
-    fn commonest_name(&self, units: &[usize]) -> Option<String> {
+    fn most_common_name(&self, units: &[usize]) -> Option<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         units.iter().for_each(|&unit| *counts.entry(self.own_name(unit)).or_default() += 1);
         let commonest = counts.into_iter().max_by_key(|&(name, count)| (count, Reverse(name)));

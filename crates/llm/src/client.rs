@@ -446,7 +446,7 @@ impl Client {
                 let failure = match none {
                     PaceError::Late => late(last.take()),
                     PaceError::Paused(wait) => asked_to_wait(wait, last.take()),
-                    PaceError::Over => Failure::Withdrawn,
+                    PaceError::Canceled => Failure::Withdrawn,
                 };
                 self.failed(attempt - 1, failure)
             })?;
@@ -506,7 +506,7 @@ impl Client {
             let ending =
                 if failure.is_overload() { Ending::Refused(failure.retry_after()) } else { Ending::Failed };
             permit.end(ending);
-            if !failure.may_pass() || attempt >= self.endpoint.settings.attempts {
+            if !failure.is_transient() || attempt >= self.endpoint.settings.attempts {
                 return Err(self.failed(attempt, failure));
             }
             let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());

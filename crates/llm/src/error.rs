@@ -153,7 +153,7 @@ pub enum Failure {
 
 impl Failure {
     /// Whether another attempt may succeed.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             // Temporary redirects are not followed; the next attempt may not be redirected.
             Self::Status { status, quota_used_up, .. } => {

@@ -9,11 +9,11 @@ use crate::spelling::Spelling;
 
 /// Shorter plain words, such as `none`, `ollama` or `not-needed`, are placeholders for servers without keys: they
 /// protect nothing, and removing them from texts would mangle these.
-const SHORTEST_WORD: usize = 12;
+const MIN_WORD_KEY_BYTES: usize = 12;
 
 /// Any other key is removed from texts if it has this length at least. Shorter ones occur in texts by chance, and are
 /// rejected as keys.
-const SHORTEST_KEY: usize = 6;
+const MIN_KEY_BYTES: usize = 6;
 
 /// Whether `name` is a valid name of an environment variable. A key given in place of the name usually is not, so
 /// invalid names are never repeated in messages.
@@ -23,7 +23,7 @@ pub(crate) fn is_variable(name: &str) -> bool {
 }
 
 /// The error if [`is_variable`] returns false.
-pub(crate) fn no_variable() -> LlmError {
+pub(crate) fn invalid_variable() -> LlmError {
     LlmError::Settings {
         problem: "`key_variable` is not the name of an environment variable; expected letters, digits and `_`, such as \
                   OPENAI_API_KEY (the key itself belongs into that variable)"
@@ -56,7 +56,7 @@ impl ApiKey {
     /// set, empty, too short, or contains characters that are invalid in an HTTP header.
     pub fn from_environment(variable: &str) -> Result<Self, LlmError> {
         if !is_variable(variable) {
-            return Err(no_variable());
+            return Err(invalid_variable());
         }
         let value = std::env::var(variable).map_err(|_| LlmError::Key {
             variable: if looks_like_key(variable) { "that is named" } else { variable }.to_owned(),
@@ -79,13 +79,13 @@ impl ApiKey {
         if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(fail("holds a space or a character outside of ASCII"));
         }
-        if !is_word(secret) && secret.len() < SHORTEST_KEY {
+        if !is_word(secret) && secret.len() < MIN_KEY_BYTES {
             return Err(fail(
                 "is too short to be told from other text, and so to be kept out of what is stored; where the server \
                  needs no key, name no variable, or put a word such as `none` into it",
             ));
         }
-        let is_guarded = !is_word(secret) || secret.len() >= SHORTEST_WORD;
+        let is_guarded = !is_word(secret) || secret.len() >= MIN_WORD_KEY_BYTES;
         let spellings = if is_guarded { Spelling::all(secret) } else { Vec::new() };
         Ok(Self { secret: secret.to_owned(), variable: variable.to_owned(), spellings: spellings.into() })
     }

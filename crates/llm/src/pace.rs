@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A refusal after fewer calls in a minute is no evidence of a limit of tokens per minute.
-const TELLING_CALLS: usize = 12;
+const MIN_SIGNIFICANT_CALLS: usize = 12;
 
 /// Nor is a lower share of refusals: a server that limits tokens refuses most calls for a while.
-const TELLING_SHARE: f64 = 0.25;
+const SIGNIFICANT_SHARE: f64 = 0.25;
 
 /// By how much an answer raises a rate that is based on a single event.
 const GUESS_GROWTH: f64 = 0.1;
@@ -147,11 +147,11 @@ impl Pace {
                 }
                 self.sent.retain(|(at, _)| *at + MINUTE >= now);
                 // If the server says when to come back, its tokens per minute need not be guessed.
-                let untold = self.rate.is_none()
+                let is_unguided = self.rate.is_none()
                     && (wait.is_some()
-                        || self.sent.len() < TELLING_CALLS
-                        || self.refused_share < TELLING_SHARE);
-                if untold || self.refused_share < TELLING_SHARE / 3.0 {
+                        || self.sent.len() < MIN_SIGNIFICANT_CALLS
+                        || self.refused_share < SIGNIFICANT_SHARE);
+                if is_unguided || self.refused_share < SIGNIFICANT_SHARE / 3.0 {
                     return;
                 }
                 let last_minute: u64 = self.sent.iter().map(|(_, tokens)| tokens).sum();
@@ -193,7 +193,7 @@ pub(crate) enum PaceError {
     /// It would start after the deadline, because the server asks to wait this long.
     Paused(Duration),
     /// The call was canceled.
-    Over,
+    Canceled,
 }
 
 fn capacity(rate: f64) -> f64 {
@@ -228,7 +228,7 @@ impl Limiter {
         let mut pace = self.lock();
         loop {
             if is_over() {
-                return Err(PaceError::Over);
+                return Err(PaceError::Canceled);
             }
             let now = self.start.elapsed();
             let until = match pace.start(tokens, now) {

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::budget::{Money, Price};
 use crate::error::LlmError;
-use crate::key::{is_variable, no_variable};
+use crate::key::{invalid_variable, is_variable};
 
 /// Maximum time limit of an attempt or a call.
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(1_000_000);
@@ -136,7 +136,7 @@ impl Settings {
             }
         }
         if self.key_variable.as_deref().is_some_and(|name| !is_variable(name)) {
-            return Err(no_variable());
+            return Err(invalid_variable());
         }
         let counts = [
             ("attempts", u64::from(self.attempts)),

@@ -27,13 +27,13 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 pub const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 /// How long the dispatcher of a task may be unreachable before a worker does the task anyway.
-const ABSENCE: Duration = Duration::from_secs(5);
+const DISPATCHER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a stopping worker tries to store its last replies.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Maximum number of tasks of a kind in progress on all workers together.
-const MAX_UNDER_WAY: i64 = 100_000;
+const MAX_IN_PROGRESS: i64 = 100_000;
 
 /// Kinds of tasks that share a pool of threads.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub fn serve(
         let worker = &worker;
         for group in groups {
             let (sender, receiver) = mpsc::sync_channel(0);
-            let (receiver, free) = (Arc::new(Mutex::new(receiver)), Arc::new(Free::default()));
+            let (receiver, free) = (Arc::new(Mutex::new(receiver)), Arc::new(IdleThreads::default()));
             for _ in 0..group.threads {
                 let (receiver, free) = (Arc::clone(&receiver), Arc::clone(&free));
                 scope.spawn(move || worker.work(&receiver, &free));
@@ -131,7 +131,7 @@ impl Worker<'_> {
     }
 
     /// Takes as many tasks of a kind as there are idle threads.
-    fn take(&self, kind: &str, sender: &SyncSender<Leased>, free: &Free) {
+    fn take(&self, kind: &str, sender: &SyncSender<Leased>, free: &IdleThreads) {
         let runtime = self.connection.runtime();
         let mut consumer = None;
         while !self.is_over() {
@@ -170,7 +170,7 @@ impl Worker<'_> {
             filter_subject: subject::tasks_of_kind(kind),
             ack_policy: AckPolicy::Explicit,
             ack_wait: self.lease,
-            max_ack_pending: MAX_UNDER_WAY,
+            max_ack_pending: MAX_IN_PROGRESS,
             ..pull::Config::default()
         };
         let retry = self.connection.retry(Duration::ZERO);
@@ -205,7 +205,7 @@ impl Worker<'_> {
         Ok(Some(Leased { message, heartbeat }))
     }
 
-    fn work(&self, receiver: &Mutex<Receiver<Leased>>, free: &Free) {
+    fn work(&self, receiver: &Mutex<Receiver<Leased>>, free: &IdleThreads) {
         loop {
             free.add(1);
             let next = lock(receiver).recv();
@@ -286,7 +286,7 @@ impl Worker<'_> {
     /// not, the reply is kept for it.
     async fn begin(&self, task: &Task<'_>) -> Result<Begin, QueueError> {
         let subject = subject::signal(task.queue, task.name);
-        let end = Instant::now() + ABSENCE;
+        let end = Instant::now() + DISPATCHER_TIMEOUT;
         while Instant::now() < end && !self.is_over() {
             let request =
                 self.connection.client().request(subject.clone(), Bytes::from_static(signal::BEGUN));
@@ -368,12 +368,12 @@ struct Task<'a> {
 
 /// The number of idle threads.
 #[derive(Default)]
-struct Free {
+struct IdleThreads {
     count: Mutex<isize>,
     changed: Condvar,
 }
 
-impl Free {
+impl IdleThreads {
     fn add(&self, change: isize) {
         *lock(&self.count) += change;
         self.changed.notify_all();

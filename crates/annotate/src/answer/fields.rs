@@ -139,7 +139,7 @@ pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
 pub(crate) fn bare(written: &str) -> &str {
     let mut value = written;
     loop {
-        let less = value.trim_matches(is_dress).trim_end_matches(['.', ',', ';', '!']);
+        let less = value.trim_matches(is_markup).trim_end_matches(['.', ',', ';', '!']);
         if less.len() == value.len() {
             return value;
         }
@@ -166,7 +166,7 @@ fn number(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether a character around a value is only markup.
-fn is_dress(c: char) -> bool {
+fn is_markup(c: char) -> bool {
     c.is_whitespace() || "\"'`*_[](){}“”‘’«»".contains(c)
 }
 
@@ -181,7 +181,7 @@ fn is_word(c: char) -> bool {
 
 /// The first word of a value, including characters that may belong to a number.
 fn first_word(text: &str) -> &str {
-    let text = text.trim_start_matches(|c: char| is_dress(c) || c == '\\');
+    let text = text.trim_start_matches(|c: char| is_markup(c) || c == '\\');
     let end = text.find(|c: char| !is_word(c) && c != '.').unwrap_or(text.len());
     bare(&text[..end])
 }
@@ -293,7 +293,7 @@ fn unescaped(content: &str) -> String {
 
 /// Whether nothing between a quoted value and the next name can belong to the value.
 fn is_alone(behind: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
-    if behind.trim_matches(|c: char| is_dress(c) || ",;.".contains(c)).is_empty() {
+    if behind.trim_matches(|c: char| is_markup(c) || ",;.".contains(c)).is_empty() {
         return true;
     }
     let rest = behind.trim_start_matches([' ', '\t', '*', '`', '_', ']', ')', '.']);

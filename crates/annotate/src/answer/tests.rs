@@ -276,7 +276,7 @@ fn a_program_is_taken_out_of_its_fence() {
 }
 
 /// Characters around a value that carry no meaning.
-const DRESS: &str = " \n\"'`*_[](){}“”";
+const MARKUP: &str = " \n\"'`*_[](){}“”";
 
 /// The values of [`grammar`], grouped by meaning, in every accepted spelling.
 const VALUES: [(&[&str], &str); 3] =
@@ -359,7 +359,7 @@ proptest! {
         let text = if form == "word" { written.clone() } else { format!("verdict: {written}") };
         if let Ok(reading) = grammar(form).read(&text) {
             // Trimmed one by one, as a reader would.
-            let plain = written.trim_matches(|c: char| DRESS.contains(c) || c.is_whitespace() || "’‘«»".contains(c) || ".,;!".contains(c));
+            let plain = written.trim_matches(|c: char| MARKUP.contains(c) || c.is_whitespace() || "’‘«»".contains(c) || ".,;!".contains(c));
             let (plain, is_fraction) = (plain.to_lowercase(), plain == "5" && written.contains(".5"));
             let is_one = VALUES.iter().any(|(values, means)| {
                 reading.meaning.says[0] == *means

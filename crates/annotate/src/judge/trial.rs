@@ -42,19 +42,21 @@ impl MutationResult {
         self.survivors.iter().any(|mutant| mutant.is_gutted)
     }
 
-    fn abouts(&self) -> String {
-        let abouts: Vec<&str> = self.survivors.iter().map(|mutant| mutant.about.as_str()).collect();
-        abouts.join("; ")
+    fn survivor_descriptions(&self) -> String {
+        let descriptions: Vec<&str> = self.survivors.iter().map(|mutant| mutant.about.as_str()).collect();
+        descriptions.join("; ")
     }
 
     fn told(&self) -> String {
         let Self { killed, mutants, .. } = self;
         let mut told = format!("; of {mutants} versions with a fault put in, the program fails for {killed}");
         if self.proves_nothing() {
-            told +=
-                &format!(", and it also passes when of the function {}: it proves nothing", self.abouts());
+            told += &format!(
+                ", and it also passes when of the function {}: it proves nothing",
+                self.survivor_descriptions()
+            );
         } else if !self.survivors.is_empty() {
-            told += &format!(", and it also passes when {}", self.abouts());
+            told += &format!(", and it also passes when {}", self.survivor_descriptions());
         }
         told
     }

@@ -9,7 +9,7 @@ use super::Ledger;
 use super::read::{ANSWER_TOKENS, LISTED, WITH_MEMBERS, cost};
 use crate::error::AnnotateError;
 use crate::evidence::RunResult;
-use crate::judge::{Judge, NOBODY};
+use crate::judge::{Judge, NO_PROMPT};
 use crate::majority::MAJORITY;
 
 /// Matches programs in which tests were written, excluding runs with mutants or alternatives.
@@ -181,7 +181,7 @@ fn add_programs(
              AND events.pair = verdicts.pair AND run IS NOT NULL)"
     );
     counts.without_program =
-        connection.query_row(&select, params![judge, steps, NOBODY], |row| Ok(count(row.get(0)?)))?;
+        connection.query_row(&select, params![judge, steps, NO_PROMPT], |row| Ok(count(row.get(0)?)))?;
     Ok(())
 }
 

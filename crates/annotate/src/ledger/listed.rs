@@ -8,7 +8,7 @@ use crate::pair::Pair;
 
 /// The conflict of a pair with a stored pair that uses its query or code id for another text. It suffices to check
 /// the first stored pair with the id.
-fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<String>> {
+fn conflict(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<String>> {
     for (what, of, text, language, select) in [
         (
             "its query id",
@@ -44,7 +44,7 @@ fn clash(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Option<
 }
 
 /// Renames a code whose id was derived from its text if the ledger has the same text in another language.
-fn tell_apart(transaction: &Transaction<'_>, pair: &mut Pair) -> rusqlite::Result<()> {
+fn disambiguate(transaction: &Transaction<'_>, pair: &mut Pair) -> rusqlite::Result<()> {
     if pair.code_id != Pair::id_of(&[&pair.code]) {
         return Ok(());
     }
@@ -94,8 +94,8 @@ impl Writer {
             )?;
             let mut clashes = Vec::new();
             for mut pair in pairs {
-                tell_apart(transaction, &mut pair)?;
-                if let Some(found) = clash(transaction, &pair)? {
+                disambiguate(transaction, &mut pair)?;
+                if let Some(found) = conflict(transaction, &pair)? {
                     clashes.push(found);
                     continue;
                 }

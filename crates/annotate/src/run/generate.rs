@@ -115,7 +115,7 @@ impl Judging {
                                 (ending, Ok(()))
                             }
                             Err(StepError::Pair(reason)) => {
-                                let counted = author.writer.failed_once_more(&reason);
+                                let counted = author.writer.record_failure(&reason);
                                 (QueryOutcome::Failed(reason), counted)
                             }
                             Err(StepError::Stop | StepError::Later) => return,

@@ -104,7 +104,7 @@ pub type Tokenize<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
 /// Size of the texts that are counted at a time, on all cores, in bytes.
 const BATCH_BYTES: usize = 8 << 20;
 /// Number of texts per task.
-const TEXTS_A_TASK: usize = 128;
+const TEXTS_PER_TASK: usize = 128;
 
 /// Counts a data set. Stores hashes and counts, no texts.
 #[derive(Debug, Default)]
@@ -283,7 +283,7 @@ impl SideCensus {
     fn count_waiting(&mut self, tokenize: &Tokenize<'_>) {
         let counted: Vec<Counted> = self
             .waiting
-            .par_chunks(TEXTS_A_TASK)
+            .par_chunks(TEXTS_PER_TASK)
             .map(|texts| {
                 let mut counted = Counted::default();
                 texts.iter().for_each(|text| counted.count(text, tokenize));

@@ -27,13 +27,13 @@ const NOT_READ: [&str; 3] = ["lfs", "modules", "logs"];
 
 /// A path in a repository that cannot be read as a file, and why.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Odd {
+pub(super) struct IrregularEntry {
     pub(super) path: PathBuf,
     pub(super) problem: String,
 }
 
-fn odd(path: &Path, problem: impl Into<String>) -> Odd {
-    Odd { path: path.to_owned(), problem: problem.into() }
+fn irregular(path: &Path, problem: impl Into<String>) -> IrregularEntry {
+    IrregularEntry { path: path.to_owned(), problem: problem.into() }
 }
 
 /// Checks all directories from which a history is read: the repository's own, the one that it shares with other work
@@ -41,12 +41,12 @@ fn odd(path: &Path, problem: impl Into<String>) -> Odd {
 ///
 /// # Errors
 /// The first entry that is neither a file nor a directory, or is too large.
-pub(super) fn check(repository: &Path) -> Result<(), Odd> {
+pub(super) fn check(repository: &Path) -> Result<(), IrregularEntry> {
     let mut seen = HashSet::new();
     let mut directories = vec![repository.to_owned()];
     let mut n_entries = 0;
     while let Some(directory) = directories.pop() {
-        let unreadable = |error: io::Error| odd(&directory, error.to_string());
+        let unreadable = |error: io::Error| irregular(&directory, error.to_string());
         // Reporting missing directories is left to libgit2.
         let Ok(canonical) = directory.canonicalize() else { continue };
         if !seen.insert(canonical) {
@@ -56,7 +56,7 @@ pub(super) fn check(repository: &Path) -> Result<(), Odd> {
             let entry = entry.map_err(unreadable)?;
             n_entries += 1;
             if n_entries > MAX_ENTRIES {
-                return Err(odd(repository, format!("there are more than {MAX_ENTRIES} files")));
+                return Err(irregular(repository, format!("there are more than {MAX_ENTRIES} files")));
             }
             let path = entry.path();
             if is_directory(&entry, &path)? {
@@ -77,8 +77,8 @@ pub(super) fn check(repository: &Path) -> Result<(), Odd> {
 }
 
 /// Whether an entry is a directory or a link to one, rather than a file.
-fn is_directory(entry: &DirEntry, path: &Path) -> Result<bool, Odd> {
-    let kind = entry.file_type().map_err(|error| odd(path, error.to_string()))?;
+fn is_directory(entry: &DirEntry, path: &Path) -> Result<bool, IrregularEntry> {
+    let kind = entry.file_type().map_err(|error| irregular(path, error.to_string()))?;
     if kind.is_dir() {
         return Ok(true);
     }
@@ -88,18 +88,18 @@ fn is_directory(entry: &DirEntry, path: &Path) -> Result<bool, Odd> {
         return Ok(true);
     }
     if !found.is_file() {
-        return Err(odd(path, "neither a file nor a directory"));
+        return Err(irregular(path, "neither a file nor a directory"));
     }
     let is_mapped = path.components().any(|part| part.as_os_str() == "pack");
     if found.len() > MAX_BYTES && !is_mapped && entry.file_name() != "index" {
-        return Err(odd(path, format!("longer than {MAX_BYTES} bytes")));
+        return Err(irregular(path, format!("longer than {MAX_BYTES} bytes")));
     }
     Ok(false)
 }
 
 /// The directories listed in a file, one per line, relative to `base`.
-fn named_in(path: &Path, base: &Path) -> Result<Vec<PathBuf>, Odd> {
-    let bytes = read_regular(path, MAX_TEXT_BYTES).map_err(|error| odd(path, error.to_string()))?;
+fn named_in(path: &Path, base: &Path) -> Result<Vec<PathBuf>, IrregularEntry> {
+    let bytes = read_regular(path, MAX_TEXT_BYTES).map_err(|error| irregular(path, error.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
     let names = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(names.map(|name| base.join(name)).collect())
@@ -107,15 +107,15 @@ fn named_in(path: &Path, base: &Path) -> Result<Vec<PathBuf>, Odd> {
 
 /// Checks the files that a configuration file includes. Syntax beyond the plain form is rejected, because libgit2
 /// might interpret it differently.
-fn check_configuration(path: &Path, depth: usize) -> Result<(), Odd> {
+fn check_configuration(path: &Path, depth: usize) -> Result<(), IrregularEntry> {
     // A missing included file is ignored, as in git.
     if depth > 0 && path.symlink_metadata().is_err() {
         return Ok(());
     }
-    let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(|error| odd(path, error.to_string()))?;
-    for included in included_by(&text).map_err(|problem| odd(path, problem))? {
+    let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(|error| irregular(path, error.to_string()))?;
+    for included in included_by(&text).map_err(|problem| irregular(path, problem))? {
         if depth == MAX_DEPTH {
-            return Err(odd(path, "includes files that include others, too often"));
+            return Err(irregular(path, "includes files that include others, too often"));
         }
         match included.strip_prefix("~/") {
             // The user's own file.
@@ -245,7 +245,7 @@ mod tests {
             before.map_or_else(|_| fs::remove_file(&path), |before| fs::write(&path, before)).unwrap();
         }
         symlink("/dev/zero", git.join("zero")).unwrap();
-        assert_eq!(check(&git), Err(odd(&git.join("zero"), "neither a file nor a directory")));
+        assert_eq!(check(&git), Err(irregular(&git.join("zero"), "neither a file nor a directory")));
         fs::remove_file(git.join("zero")).unwrap();
         File::create(git.join("long")).unwrap().set_len(1 << 40).unwrap();
         assert!(check(&git).unwrap_err().problem.starts_with("longer than"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 
 use super::GitError;
-use super::plain::{self, Odd};
+use super::plain::{self, IrregularEntry};
 
 /// Maximum number of directory entries visited. A few hundred objects can form trees with an astronomical number of
 /// paths.
@@ -47,7 +47,8 @@ impl Snapshot {
             ErrorCode::NotFound => GitError::NoRepository(path.to_owned()),
             _ => failed(source),
         })?;
-        plain::check(&found).map_err(|Odd { path, problem }| GitError::Odd { path, problem })?;
+        plain::check(&found)
+            .map_err(|IrregularEntry { path, problem }| GitError::IrregularEntry { path, problem })?;
         let repository = Repository::open(&found).map_err(failed)?;
         let below = match repository.workdir() {
             Some(root) => directory.strip_prefix(canonical(root)?).unwrap_or(Path::new("")).to_owned(),
@@ -76,7 +77,7 @@ impl Snapshot {
         root: Oid,
         failed: &dyn Fn(git2::Error) -> GitError,
     ) -> Result<(), GitError> {
-        let odd = |problem: String| GitError::Odd { path: path.to_owned(), problem };
+        let odd = |problem: String| GitError::IrregularEntry { path: path.to_owned(), problem };
         let (mut open, mut n_entries) = (vec![(String::new(), root, 0)], 0);
         while let Some((prefix, id, depth)) = open.pop() {
             let tree = self.repository.find_tree(id).map_err(failed)?;

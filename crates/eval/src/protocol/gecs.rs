@@ -141,7 +141,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
     }
     for (of_seed, measures) in by_seed.iter_mut().zip(&of_sets) {
         for (measure, sets) in measures {
-            let aggregates = generalisation(sets).into_iter();
+            let aggregates = generalization(sets).into_iter();
             of_seed.extend(aggregates.map(|(name, value)| (format!("{name} {measure}"), value)));
         }
         if of_seed.contains_key("combined mrr") {
@@ -309,7 +309,7 @@ fn matched(
 /// `domain` is `statcodesearch`, and `combined` the mean of these three. Aggregates that `values` already contains
 /// are kept, and those with missing parts are omitted.
 #[must_use]
-pub fn generalisation(values: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+pub fn generalization(values: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let levels: [(&str, &[&str]); 5] = [
         ("csn", &LANGUAGES),
         ("robustness", &["advtest", "cosqa"]),

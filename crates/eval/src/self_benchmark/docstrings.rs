@@ -9,7 +9,7 @@ use super::tree::Functions;
 use super::{LabeledQuery, Questions};
 
 /// Maximum number of functions with the same description; if more have it, it is not used as a query.
-const MAX_SAYING_THE_SAME: usize = 5;
+const MAX_SHARED: usize = 5;
 
 /// A query for each informative documentation: its first sentence, or paragraph. If several functions share it, any
 /// of them is an answer.
@@ -26,7 +26,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
             questions.leave_out("documentation that is not a question");
             continue;
         };
-        if says_only(&text, function.own_name()) {
+        if repeats_name(&text, function.own_name()) {
             questions.leave_out("documentation that says no more than the name");
             continue;
         }
@@ -39,7 +39,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
             numbers.iter().map(|&number| functions.all[number].equal_to).collect();
         different.sort_unstable();
         different.dedup();
-        if different.len() > MAX_SAYING_THE_SAME {
+        if different.len() > MAX_SHARED {
             questions.leave_out("documentation that many functions share");
         } else {
             questions.queries.push(LabeledQuery { text, answers: vec![functions.spans(numbers)] });
@@ -49,7 +49,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
 }
 
 /// Whether a question has only words of the name.
-pub(super) fn says_only(text: &str, name: &str) -> bool {
+pub(super) fn repeats_name(text: &str, name: &str) -> bool {
     let mut of_name = Vec::new();
     lexical_terms(name, |term, _| of_name.push(term.to_owned()));
     query_terms(text).iter().all(|term| of_name.contains(term))

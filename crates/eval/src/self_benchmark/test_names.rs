@@ -10,7 +10,7 @@ use quarry_source::{Call, Unit};
 use quarry_text::{identifiers, lexical_terms, parts, query_terms};
 use quarry_walk::FileFlags;
 
-use super::docstrings::says_only;
+use super::docstrings::repeats_name;
 use super::tree::{Function, Functions, SourceFile, is_function, own_name};
 use super::{LabeledQuery, Questions};
 
@@ -28,7 +28,7 @@ const MARKS: &[&str] =
     &["@Test", "@ParameterizedTest", "[Test]", "[TestMethod]", "[Fact]", "[Theory]", "@test"];
 
 /// Functions that take a test as an argument after its name.
-const TAKING_TESTS: &[&str] = &["it", "specify", "test"];
+const TEST_CALLS: &[&str] = &["it", "specify", "test"];
 
 /// A test: its name, the names of its context, and its calls.
 struct Test<'a> {
@@ -60,11 +60,11 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
             questions.leave_out("tests that call no function that could be asked for");
             continue;
         }
-        let Some(number) = likest(&test, &candidates, functions) else {
+        let Some(number) = most_similar(&test, &candidates, functions) else {
             questions.leave_out("tests that call several functions, none likest to their name");
             continue;
         };
-        if says_only(&test.words, functions.all[number].own_name()) {
+        if repeats_name(&test.words, functions.all[number].own_name()) {
             questions.leave_out("tests whose name says no more than the function's");
         } else if asked.insert(test.words.to_lowercase()) {
             questions
@@ -78,7 +78,7 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
 }
 
 /// The function whose names are most similar to those of the test; `None` in case of a tie.
-fn likest(test: &Test<'_>, candidates: &[usize], functions: &Functions<'_>) -> Option<usize> {
+fn most_similar(test: &Test<'_>, candidates: &[usize], functions: &Functions<'_>) -> Option<usize> {
     let (words, around) = (terms(&test.words), terms(&test.around));
     let likeness = |function: &Function<'_>| {
         let own = share(&terms(function.own_name()), &words);
@@ -146,7 +146,7 @@ fn tests(file: &SourceFile) -> Vec<Test<'_>> {
             .calls
             .iter()
             .enumerate()
-            .filter(|(_, call)| TAKING_TESTS.contains(&call.callee.as_str()))
+            .filter(|(_, call)| TEST_CALLS.contains(&call.callee.as_str()))
             .filter_map(|(at, call)| Some((at, title(&file.bytes[call.byte + call.callee.len()..])?)))
             .collect();
         for (position, (at, title)) in titled.iter().enumerate() {

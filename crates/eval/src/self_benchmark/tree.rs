@@ -14,7 +14,7 @@ use quarry_walk::{self as walk, FileFlags, WalkError, WalkOptions};
 use rayon::prelude::*;
 
 /// Similarity threshold for near-duplicates.
-const SAME: f64 = 0.9;
+const DUPLICATE_SIMILARITY: f64 = 0.9;
 
 /// A file with its units.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl<'a> Functions<'a> {
             .filter(|file| file.flags.difference(FileFlags::DOCUMENTATION).is_empty())
             .flat_map_iter(|file| (0..file.units.len()).filter_map(|unit| function(file, unit)))
             .collect();
-        let mut near = NearIndex::new(SAME);
+        let mut near = NearIndex::new(DUPLICATE_SIMILARITY);
         // Only the first of near-duplicates is added, so indices are mapped to those of the functions here.
         let mut firsts = Vec::new();
         let mut by_equal: HashMap<usize, Vec<usize>> = HashMap::new();

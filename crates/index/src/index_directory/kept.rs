@@ -66,7 +66,7 @@ fn prune_one(
     let path = indexes.path().join(name);
     let pruned = |what: String, outcome| Some(Pruned { what, path: path.clone(), outcome });
     let kept = match CachedIndex::of(cache, indexes, name) {
-        Ok(kept) if kept.is_needless(selection) => kept,
+        Ok(kept) if kept.is_unneeded(selection) => kept,
         Ok(_) => return None,
         Err(problem) => return pruned(name.to_string_lossy().into_owned(), PruneOutcome::Foreign(problem)),
     };
@@ -78,7 +78,7 @@ fn prune_one(
     };
     // Check again under the lock.
     let outcome = match CachedIndex::of(cache, indexes, name) {
-        Ok(now) if now.is_needless(selection) => {
+        Ok(now) if now.is_unneeded(selection) => {
             match now.remove(indexes, name, (selection, lock.is_some()), dry_run) {
                 Ok(bytes) => PruneOutcome::Removed(bytes),
                 Err(error) => PruneOutcome::Failed(error),
@@ -154,7 +154,7 @@ impl CachedIndex {
     }
 
     /// Whether all or part of it is to be removed.
-    fn is_needless(&self, selection: Selection) -> bool {
+    fn is_unneeded(&self, selection: Selection) -> bool {
         selection.includes(self.entry.state, self.entry.used) || !self.leftovers.is_empty()
     }
 

@@ -293,17 +293,17 @@ impl Cancellable<'_> {
 
     /// Sends an idempotent request until it succeeds or attempts are exhausted.
     fn get(&self, path: &str) -> Result<String, Failure> {
-        self.again(|failure| failure.may_pass(), || self.exchange(path, None))
+        self.again(|failure| failure.is_transient(), || self.exchange(path, None))
     }
 
     /// Uploads a file; repeating that does no harm.
     fn put(&self, path: &str, content: (&str, &str)) -> Result<String, Failure> {
-        self.again(|failure| failure.may_pass(), || self.exchange(path, Some(content)))
+        self.again(|failure| failure.is_transient(), || self.exchange(path, Some(content)))
     }
 
     /// Creates a batch, which must not be done twice: tries again only if the first attempt certainly failed.
     fn make(&self, path: &str, body: &str) -> SendOutcome {
-        let may_be_sent_again = |failure: &Failure| failure.may_pass() && !failure.may_cost();
+        let may_be_sent_again = |failure: &Failure| failure.is_transient() && !failure.may_cost();
         let made = self.again(may_be_sent_again, || self.exchange(path, Some(("application/json", body))));
         match made.and_then(|body| id_of(&parsed(&body)?, "id")) {
             Ok(id) => SendOutcome::Accepted(id),
@@ -318,12 +318,12 @@ impl Cancellable<'_> {
 
     fn again(
         &self,
-        may_pass: impl Fn(&Failure) -> bool,
+        is_transient: impl Fn(&Failure) -> bool,
         exchange: impl Fn() -> Result<String, Failure>,
     ) -> Result<String, Failure> {
         for attempt in 1..self.endpoint.settings.attempts {
             match exchange() {
-                Err(failure) if may_pass(&failure) => {
+                Err(failure) if is_transient(&failure) => {
                     let wait = retry::wait(attempt, failure.retry_after(), fastrand::f64());
                     if !sleep(wait.min(Duration::from_secs(60)), self.is_canceled) {
                         return Err(Failure::Withdrawn);

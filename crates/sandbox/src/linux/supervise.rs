@@ -18,7 +18,7 @@ use crate::{Captured, Ended, Error, Limits, Outcome};
 pub(crate) const KILL_TIME: Duration = Duration::from_secs(10);
 
 /// A year: longer durations may overflow the clock.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_WALL_TIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One output stream of a program, of which the beginning is kept.
 pub(crate) struct Stream {
@@ -95,7 +95,7 @@ pub(crate) fn supervise<A>(
     let start = Instant::now();
     let mut look_at = start;
     // When the program has to have ended: at its time limit, or soon after it was killed.
-    let mut deadline = start + limits.wall_time.min(LONGEST);
+    let mut deadline = start + limits.wall_time.min(MAX_WALL_TIME);
     let mut stopped = None;
     let mut aborted = None;
     let mut exit: Option<(ExitStatus, Duration)> = None;

@@ -25,7 +25,7 @@ const SOCKET_BYTES: u64 = 256 << 10;
 const MAPPING_BYTES: u64 = 400;
 
 /// Mappings are counted in one of this many samples: every process has hundreds, and only attacks have many.
-const SELDOM: u32 = 10;
+const MAPPINGS_INTERVAL: u32 = 10;
 
 /// Samples the usage of a process and its descendants.
 pub(crate) struct Watchdog {
@@ -68,7 +68,7 @@ impl Watchdog {
             cpu_time += process.cpu_time;
             memory.add(memory_of(process.pid));
         }
-        if self.samples.is_multiple_of(SELDOM) {
+        if self.samples.is_multiple_of(MAPPINGS_INTERVAL) {
             self.mappings = mappings(&processes, self.memory_bytes);
         }
         self.samples = self.samples.wrapping_add(1);

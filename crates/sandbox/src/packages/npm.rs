@@ -38,7 +38,7 @@ struct Locked {
 }
 
 /// What to do if a registry serves files from other hosts.
-const ELSEWHERE: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
+const OTHER_HOST_REMEDY: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
                          set `index` in `[packages.npm]` to a mirror that serves them itself";
 
 /// npm's default registry, from its own settings.
@@ -65,7 +65,7 @@ fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result
     if *link || !(is_of_registry || *in_bundle && resolved.is_empty()) {
         let from = if resolved.is_empty() { "no address" } else { resolved };
         return Err(format!(
-            "{name} comes from {}, not from {registry}: {ELSEWHERE}",
+            "{name} comes from {}, not from {registry}: {OTHER_HOST_REMEDY}",
             without_passwords(from)
         ));
     }
@@ -186,7 +186,7 @@ impl Manager for Npm {
             Some(_) => refused(format!("{names}: {}", error_lines(&said, &MARKS))),
             None if code.starts_with("EALLOW") => {
                 let detail = error_lines(&said, &MARKS);
-                refused(format!("{names}: {detail}; {ELSEWHERE}"))
+                refused(format!("{names}: {detail}; {OTHER_HOST_REMEDY}"))
             }
             // npm's error for a program that it cannot start, such as git.
             None if said.contains("EPERM") => refused(format!("{names}: needs a program to fetch it")),

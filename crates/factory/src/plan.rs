@@ -153,7 +153,7 @@ pub(crate) struct PoolPlan {
     pub(crate) mask: bool,
     /// Whether the names of functions and variables are hidden, as in AdvTest.
     pub(crate) hide_names: bool,
-    /// Licenses under which code is taken, as SPDX identifiers or `permissive`; any without any.
+    /// Allowed licenses, as SPDX identifiers or `permissive`; any if empty.
     pub(crate) licenses: Vec<String>,
 }
 
@@ -237,7 +237,7 @@ pub(crate) struct CandidatePlan {
     pub(crate) encoders: Vec<String>,
     /// Other methods, whose best codes are candidates too.
     pub(crate) union: Vec<String>,
-    /// Number of candidates of a query, of each of these.
+    /// Number of candidates per query from each of these.
     pub(crate) k: usize,
     /// Least mean cosine of a candidate of the encoders.
     pub(crate) minimum: Option<f32>,
@@ -289,7 +289,7 @@ pub(crate) enum LabelKind {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SplitPlan {
-    /// Names of the parts with their sizes in proportion.
+    /// Names of the parts with their relative sizes.
     pub(crate) parts: BTreeMap<String, f64>,
     /// Parts that have only queries with an answer, and only the pairs that answer.
     pub(crate) positives_only: Vec<String>,

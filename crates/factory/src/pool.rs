@@ -26,13 +26,13 @@ pub(crate) const POOL: &str = "pool.jsonl";
 const REMOVED: &str = "removed.json";
 const SHARES: &str = "shares.json";
 
-/// What stands for a license that nobody knows.
+/// The name for an unknown license.
 pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
 
 /// What removes code whose names cannot be hidden.
 const NAMES: &str = "names";
 
-/// Examples of what each filter removed.
+/// Number of examples of what each filter removed.
 const EXAMPLES: usize = 3;
 
 /// What a filter removed.
@@ -428,7 +428,7 @@ mod tests {
         record_of_text(&origin, language_named("python").unwrap(), code)
     }
 
-    /// Names of the codes that a plan keeps of records of sources, and what removed the others.
+    /// Names of the codes that a plan keeps, and the filters that removed the others.
     fn sieved(
         plan: &PoolPlan,
         records: &[(usize, CodeRecord)],

@@ -141,7 +141,7 @@ impl LabelledPair {
     }
 }
 
-/// 16 hexadecimal digits that stand for texts.
+/// A hash of texts, as 16 hexadecimal digits.
 pub(crate) fn id_of(texts: &[&str]) -> String {
     let mut bytes = Vec::new();
     for text in texts {

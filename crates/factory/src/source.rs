@@ -20,7 +20,7 @@ use crate::plan::{SourceKind, SourcePlan, Units};
 use crate::record::CodeRecord;
 use crate::step::Step;
 
-/// Changes when the same source gives other records.
+/// Incremented when the same source leads to other records.
 const VERSION: u32 = 5;
 
 /// The records of a source, in its step's directory.

@@ -184,7 +184,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
         }
     };
     let (text, bytes) = (&content.text, content.text.bytes());
-    // The name alone may fit two languages.
+    // The name alone may match two languages.
     prepared.language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
     let (extraction, references) = text.extract_with_references(prepared.language);
     let mut units = extraction.units;

@@ -77,14 +77,14 @@ pub(crate) struct FileRecord {
     pub path: Text,
     pub language: Text,
     flags: u32,
-    /// Length of its text: that of the cells of a notebook, which is less than that of the file; of any other file the
-    /// same.
+    /// Length of its text: for a notebook that of its cells, which is less than that of the file; equal for any other
+    /// file.
     pub text_bytes: u32,
     /// What it calls, in the part that `path` is in.
     calls: CallBytes,
-    /// Terms of all its units, by field.
+    /// Number of terms of all its units, by field.
     pub n_terms: [u32; N_FIELDS],
-    /// Units that have any, by field.
+    /// Number of units that have any, by field.
     pub n_texts: [u32; N_FIELDS],
 }
 
@@ -106,7 +106,7 @@ struct TablePart {
     calls: Column<u8>,
 }
 
-/// Numbers of records, with which a table is opened.
+/// Numbers of records, which are needed to open a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct TableSize {
     pub files: usize,
@@ -124,7 +124,7 @@ pub(crate) struct PartSize {
     pub call_bytes: usize,
     /// Number of tokens of all rows.
     pub tokens: usize,
-    /// Bytes of the texts of its files, including removed ones.
+    /// Total size of the texts of its files in bytes, including removed ones.
     pub source_bytes: u64,
     /// All files in its directory except vectors.
     pub files: Vec<StoredFile>,
@@ -227,7 +227,7 @@ impl Table {
         };
         let whole = |text: Text| {
             let strings = table.parts.get(text.part as usize)?.strings.get(text.range())?;
-            // At a border of characters, as the whole is valid.
+            // At a character boundary, because the whole is valid UTF-8.
             strings.first().is_none_or(|byte| (*byte as i8) >= -0x40).then_some(())
         };
         let has_calls = |file: &FileRecord| {
@@ -292,8 +292,8 @@ impl Table {
         Ok(Self { files: builder.files.into(), units: builder.units.into(), parts })
     }
 
-    /// Tables of parts as one whose parts are theirs, in their order, and whose files are ascending by path again. A file
-    /// that several of them have is taken from the last one.
+    /// Combines tables of parts into one whose parts are theirs, in order, and whose files are ascending by path
+    /// again. A file that several of them contain is taken from the last one.
     ///
     /// # Errors
     /// When the result is too large.
@@ -323,7 +323,7 @@ impl Table {
         files.filter(move |(file, _)| file.part() == part).map(|(file, units)| (file, &self.units[units]))
     }
 
-    /// Where the units are.
+    /// Maps the rows of parts to units.
     pub fn numbering(&self) -> Numbering {
         let n_rows = || self.parts.iter().map(|part| part.hashes.len());
         let mut runs: Vec<Option<Range<usize>>> = vec![Some(0..0); self.parts.len()];
@@ -379,12 +379,12 @@ impl Table {
         strings.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
-    /// The hash of what is embedded for a unit.
+    /// The hash of a unit's embedding text.
     pub fn hash(&self, unit: &UnitRecord) -> u128 {
         self.parts[unit.part()].hashes[unit.row()]
     }
 
-    /// The tokens of a unit, as [`quarry_embed::StaticModel::token_ids`] gives them.
+    /// The tokens of a unit, in the form of [`quarry_embed::StaticModel::token_ids`].
     pub fn tokens(&self, unit: &UnitRecord) -> &[u16] {
         self.parts[unit.part()].tokens.of_row(unit.row())
     }

@@ -44,8 +44,8 @@ pub struct ConvertOptions {
     pub unlabeled: Option<i32>,
     /// How to merge different grades for one query and document.
     pub grades: Grades,
-    /// Renumber queries and documents from 0, in their order. Repeated ids stay one; the
-    /// records of pairs become queries and documents by their texts.
+    /// Renumber queries and documents from 0, in order. Repeated ids remain one; the records of pairs become queries
+    /// and documents by their texts.
     pub renumber: bool,
     /// Hide the names of functions and variables, as in AdvTest; code without a language is in this one.
     pub hide_names: Option<HideNames>,
@@ -65,7 +65,7 @@ pub struct HideNames {
 pub struct Converted {
     /// The written files.
     pub files: Vec<Written>,
-    /// Number of pairs that do not match and were left out because the formats cannot represent them.
+    /// Number of omitted negative pairs, which the formats cannot represent.
     pub negatives: usize,
     /// Number of codes whose names were to be hidden and stayed: no function was found in them, or their language is not
     /// known, or has no rules for it.

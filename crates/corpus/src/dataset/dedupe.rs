@@ -49,7 +49,7 @@ pub struct DedupeReport {
     pub examples: Vec<Duplicate>,
 }
 
-/// A row and the one that it duplicates.
+/// A row with the one that it duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Duplicate {
     /// The row, as `file:line`.

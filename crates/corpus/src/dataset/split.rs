@@ -19,14 +19,14 @@ pub const WEIGHTS: RangeInclusive<f64> = 1e-9..=1e9;
 pub struct Part {
     /// Name, a file name without extension.
     pub name: String,
-    /// Its size in proportion to those of the other parts, one of [`WEIGHTS`].
+    /// Its size relative to those of the other parts, within [`WEIGHTS`].
     pub weight: f64,
     /// Whether it has only queries with a positive, and only their positives, as the development and test parts of
     /// CoSQA's search data.
     pub positives_only: bool,
 }
 
-/// The result for a part.
+/// The size of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartSize {
     /// Name.
@@ -39,10 +39,10 @@ pub struct PartSize {
     pub left_out: usize,
 }
 
-/// Splits files of pairs or judgments by query. Queries with the same text (runs of white space as one space) are
-/// one; those of judgments are told by the files of queries among `sources`, or else by their ids. For each number
-/// of positives, queries are shuffled by `seed` and dealt out by weight; what rounding leaves goes to the part that
-/// is furthest below its share of all so far. Rows keep their order and their bytes.
+/// Splits files of pairs or judgments by query. Queries with the same text (runs of white space as one space) count
+/// as one; queries of judgments are identified by their texts if there are files of queries among `sources`,
+/// otherwise by their ids. For each number of positives, queries are shuffled by `seed` and distributed by weight;
+/// remainders go to the part that is furthest below its share so far. Rows are copied unchanged, in order.
 ///
 /// `out` becomes a directory with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of
 /// queries and documents belong to all parts and are not written.
@@ -209,7 +209,7 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
         n_assigned += queries.len();
         while counts.iter().sum::<usize>() < queries.len() {
             let lack = |part: usize| shares[part] * n_assigned as f64 - (sizes[part] + counts[part]) as f64;
-            // The first of equals.
+            // The first of ties.
             let neediest = (0..parts.len())
                 .rev()
                 .filter(|part| shares[*part] > 0.0)

@@ -5,15 +5,19 @@
 mod log;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "workers")]
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_llm::budget::Price;
 use quarry_llm::{
     Budget, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Limits, LlmError, Money, Recording,
     Settings, Stop, Usage,
 };
+#[cfg(feature = "workers")]
+use quarry_queue::Connection;
 use serde::Deserialize;
 
 use crate::digest::digest;
@@ -23,6 +27,7 @@ use crate::language::Language;
 use crate::plan::file::BudgetPlan;
 use crate::plan::open;
 use crate::prompt::{Prompt, Prompts};
+use crate::remote::Remote;
 use crate::run::concerns_all;
 use crate::run::waiting::RequestsInFlight;
 use log::CallLog;
@@ -136,6 +141,8 @@ pub struct Author {
     at_once: usize,
     is_replay: bool,
     log: CallLog,
+    /// Workers on other machines.
+    remote: Option<Arc<Remote>>,
     in_flight: RequestsInFlight,
     consumed: Mutex<Consumed>,
 }
@@ -189,6 +196,31 @@ impl AuthorPlan {
     }
 }
 
+/// Names a store to workers: made once, so that answers which arrived after a kill are found again.
+///
+/// # Errors
+/// When the name cannot be read or written.
+#[cfg(feature = "workers")]
+pub fn queue_of(store: &Path) -> Result<String, AnnotateError> {
+    let path = store.join("queue");
+    let failed = |source| AnnotateError::Write { path: path.clone(), source };
+    let is_name = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match quarry_files::read_regular_text(&path, 64) {
+        Ok(known) if is_name(&known) => return Ok(known),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(AnnotateError::Read { path, source: error });
+        }
+        // What is no name was not written whole.
+        _ => {}
+    }
+    quarry_files::create_private_directory(store).map_err(failed)?;
+    let name = format!("{:032x}", fastrand::u128(..));
+    let mut file = tempfile::NamedTempFile::new_in(store).map_err(failed)?;
+    file.write_all(name.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(name)
+}
+
 fn resolved(directory: &Path, path: &Path) -> Result<PathBuf, AnnotateError> {
     quarry_files::member(directory, path)
         .map_err(|problem| AnnotateError::Plan { path: directory.join(path), problem })
@@ -201,6 +233,31 @@ impl Author {
     /// # Errors
     /// When a setting is invalid, a key is missing, or a file cannot be read or written.
     pub fn open(plan: &AuthorPlan, directory: &Path, store: &Path) -> Result<Self, AnnotateError> {
+        Self::open_with(plan, directory, store, None)
+    }
+
+    /// Like [`Author::open`], but models are asked where the workers are that are connected to the same server, with the
+    /// keys of these.
+    ///
+    /// # Errors
+    /// As for [`Author::open`]; [`AnnotateError::Stopped`] when the user wanted no more before the server could be told.
+    #[cfg(feature = "workers")]
+    pub fn open_for_workers(
+        plan: &AuthorPlan,
+        directory: &Path,
+        store: &Path,
+        connection: &Connection,
+    ) -> Result<Self, AnnotateError> {
+        let remote = Remote::new(connection, &queue_of(store)?, None)?;
+        Self::open_with(plan, directory, store, Some(Arc::new(remote)))
+    }
+
+    fn open_with(
+        plan: &AuthorPlan,
+        directory: &Path,
+        store: &Path,
+        remote: Option<Arc<Remote>>,
+    ) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Plan {
             path: directory.to_owned(),
             problem: format!("[author]: {problem}"),
@@ -210,17 +267,22 @@ impl Author {
         let money = plan.budget.dollars.and_then(Money::from_dollars);
         let budget = Budget::new(Limits { tokens: plan.budget.tokens, money }, log.spent());
         let model = |settings: &Settings| -> Result<Model, AnnotateError> {
-            let client = match &plan.replay {
-                Some(recording) => {
+            let here = |error| match error {
+                LlmError::Settings { problem } => wrong(problem),
+                error => AnnotateError::Model(error),
+            };
+            let client = match (&plan.replay, &remote) {
+                (Some(recording), _) => {
                     let recording = Recording::open(&resolved(directory, recording)?)?;
                     Client::replay(settings.clone(), recording)
                 }
-                None => Client::new(settings.clone()),
+                (None, Some(remote)) => {
+                    let transport = remote.questions(settings).map_err(here)?;
+                    Client::with_transport(settings.clone(), Box::new(transport))
+                }
+                (None, None) => Client::new(settings.clone()),
             };
-            let mut client = client.map_err(|error| match error {
-                LlmError::Settings { problem } => wrong(problem),
-                error => AnnotateError::Model(error),
-            })?;
+            let mut client = client.map_err(here)?;
             if plan.replay.is_none() {
                 let cache = plan.cache.as_deref().map(|cache| resolved(directory, cache)).transpose()?;
                 client = client.with_cache(Cache::open(&cache.unwrap_or_else(|| store.join("answers")))?);
@@ -228,10 +290,7 @@ impl Author {
             if let Some(path) = &plan.record {
                 client = client.with_recording(&resolved(directory, path)?)?;
             }
-            let client = client.with_budget(budget.clone()).map_err(|error| match error {
-                LlmError::Settings { problem } => wrong(problem),
-                error => AnnotateError::Model(error),
-            })?;
+            let client = client.with_budget(budget.clone()).map_err(here)?;
             Ok(Model { client, price: open::price(settings).map_err(wrong)? })
         };
         Ok(Self {
@@ -243,6 +302,7 @@ impl Author {
             at_once: plan.model.concurrency.max(1) as usize,
             is_replay: plan.replay.is_some(),
             log,
+            remote,
             in_flight: RequestsInFlight::default(),
             consumed: Mutex::default(),
         })
@@ -377,7 +437,18 @@ impl Author {
         }
         let answer = answer.map_err(Error::Model)?;
         model.client.check_kept().map_err(Error::Model)?;
+        if let Some(remote) = &self.remote {
+            remote.noted(&name);
+        }
         Ok(answer)
+    }
+
+    /// Removes what lies with the server of workers, when all that was asked is answered.
+    ///
+    /// # Errors
+    /// When the user wants no more before the server could be told.
+    pub fn clear(&self) -> Result<(), AnnotateError> {
+        self.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
     }
 
     /// What questions to a prompt would cost: cached and new ones, at the worst case and typically.

@@ -38,6 +38,8 @@ mod worker;
 pub use answer::{AnswerFormat, FollowUp, ParsedAnswer, TextFormat, VerdictFormat, VerdictMeaning};
 pub use assertions::Assertions;
 pub use audit::{AuditReport, ChangedRun, SkippedRun, audit};
+#[cfg(feature = "workers")]
+pub use author::queue_of;
 pub use author::{Asked, Author, AuthorPlan, Consumed, Graded, Written, language_title};
 pub use calibration::{Calibration, Coverage, Forecasts};
 pub use comparison::{MemberAgreement, MemberRow, OptionCost, OptionCosts, PlainComparison};
@@ -55,6 +57,8 @@ pub use pair::Pair;
 pub use plan::Plan;
 pub use programs::{IsolatedPrograms, Programs};
 pub use prompt::{Prompt, Prompts};
+#[cfg(feature = "workers")]
+pub use remote::WorkerModels;
 pub use report::{EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};
 pub use reread::{ChangedLabel, RereadSummary, has_earlier_labels, reread};
 pub use run::{Estimate, GenerationSummary, Judging, Progress};

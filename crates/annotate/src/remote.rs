@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
-use crate::ledger::Ledger;
 use crate::programs::Programs;
 
 /// Version of the protocol between both sides. It changes whenever tasks or replies become incompatible.
@@ -49,7 +48,7 @@ pub(crate) struct ProgramTask {
     pub(crate) packages: Option<Settings>,
 }
 
-/// Distributes the work of one ledger to workers.
+/// Distributes the work of one ledger, or of the store of an author, to workers.
 #[derive(Debug)]
 pub(crate) struct Remote {
     dispatcher: Dispatcher,
@@ -57,12 +56,13 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
+    /// `queue` names the ledger or the store, whatever its path is.
     pub(crate) fn new(
         connection: &Connection,
-        ledger: &Ledger,
+        queue: &str,
         packages: Option<Settings>,
     ) -> Result<Self, AnnotateError> {
-        Ok(Self { dispatcher: Dispatcher::new(connection, &ledger.identity()?, PROTOCOL)?, packages })
+        Ok(Self { dispatcher: Dispatcher::new(connection, queue, PROTOCOL)?, packages })
     }
 
     /// A transport to the model of `settings`.
@@ -72,10 +72,10 @@ impl Remote {
     ) -> Result<Questions, LlmError> {
         let address = settings.address()?;
         let about = format!("a question to {address}");
-        Ok(Questions { remote: Arc::clone(self), kind: kind_of_questions(&address), about })
+        Ok(Questions { remote: Arc::clone(self), kind: kind_of_questions(&address), about, settles: false })
     }
 
-    /// Reports that the answer to the request with this name is in the ledger.
+    /// Reports that the answer to the request with this name is stored.
     pub(crate) fn noted(&self, name: &str) {
         self.dispatcher.settle(name);
     }
@@ -85,7 +85,7 @@ impl Remote {
         self.dispatcher.withdraw();
     }
 
-    /// Removes the remaining data of this ledger from the server when all work is done.
+    /// Removes the remaining data of this queue from the server when all work is done.
     pub(crate) fn clear(&self) -> Result<(), AnnotateError> {
         Ok(self.dispatcher.clear()?)
     }
@@ -97,6 +97,33 @@ pub(crate) struct Questions {
     remote: Arc<Remote>,
     kind: String,
     about: String,
+    /// Whether a reply that was given out is not needed any more.
+    settles: bool,
+}
+
+/// Has workers ask the models of callers that keep answers themselves, each as soon as they have it: a process that ends in
+/// between asks again.
+#[derive(Debug)]
+pub struct WorkerModels {
+    remote: Arc<Remote>,
+}
+
+impl WorkerModels {
+    /// For the questions of the queue of this name.
+    ///
+    /// # Errors
+    /// When `queue` cannot be a name, or the user wanted no more before the server could be told.
+    pub fn new(connection: &Connection, queue: &str) -> Result<Self, AnnotateError> {
+        Ok(Self { remote: Arc::new(Remote::new(connection, queue, None)?) })
+    }
+
+    /// Asks the model of `settings`.
+    ///
+    /// # Errors
+    /// When a setting cannot work.
+    pub fn transport(&self, settings: &quarry_llm::Settings) -> Result<Box<dyn Transport>, LlmError> {
+        Ok(Box::new(Questions { settles: true, ..self.remote.questions(settings)? }))
+    }
 }
 
 impl Transport for Questions {
@@ -109,8 +136,13 @@ impl Transport for Questions {
         };
         // A lost worker may have paid: the client books that, and decides whether to try again.
         match self.remote.dispatcher.submit(&task, 1) {
-            Ok(Reply::Done(body)) => String::from_utf8(body)
-                .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() }),
+            Ok(Reply::Done(body)) => {
+                if self.settles {
+                    self.remote.noted(&task.name);
+                }
+                String::from_utf8(body)
+                    .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })
+            }
             Ok(Reply::Failed(failure)) => Err(serde_json::from_slice(&failure)
                 .unwrap_or_else(|error| Failure::Broken { problem: unreadable(&error) })),
             Ok(Reply::Lost(problem)) => Err(Failure::Broken { problem }),

@@ -134,7 +134,7 @@ impl Judging {
         let checked = pairs::check(&plan)?;
         Self::note(plan, &checked, |ledger| {
             let Some(connection) = connection else { return Ok(Executors::default()) };
-            let remote = Arc::new(Remote::new(connection, ledger, packages)?);
+            let remote = Arc::new(Remote::new(connection, &ledger.identity()?, packages)?);
             Ok(Executors { programs: Some(Arc::clone(&remote) as Arc<dyn Programs>), remote: Some(remote) })
         })
     }

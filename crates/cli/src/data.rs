@@ -2,6 +2,7 @@
 
 #[cfg(feature = "judge")]
 mod api_docs;
+mod browse;
 mod build;
 mod check;
 mod compare;
@@ -41,6 +42,8 @@ enum Command {
     /// Write the documentation of the functions of other packages that a build calls, as installed packages have it
     #[cfg(feature = "judge")]
     ApiDocs(api_docs::ApiDocsArgs),
+    /// Page through, filter and search pairs of queries and codes
+    Browse(browse::BrowseArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan
     Build(Box<build::BuildArgs>),
     /// Say what is wrong with data files, and where
@@ -110,6 +113,7 @@ fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
 /// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
+        Command::Browse(args) => browse::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Status(args) => build::status(&args),
         Command::Diff(args) => compare::run(&args),

@@ -38,6 +38,7 @@ mod progress;
 #[cfg(all(test, feature = "full"))]
 mod reference;
 mod results;
+mod screen;
 mod search;
 #[cfg(feature = "serve")]
 mod serve;

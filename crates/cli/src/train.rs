@@ -13,7 +13,7 @@ use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, benchmark};
 use quarry_corpus::formats::Document;
 use quarry_corpus::formats::write::NewDirectories;
-use quarry_embed::static_model::write_model;
+use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{functions, language_called};
 use quarry_text::counted;
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
@@ -65,6 +65,10 @@ struct StaticArgs {
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
+    /// Train this model further, instead of one from nothing: a file that `quarry train static` wrote, or builtin. It keeps
+    /// its tokens, and the settings must have its dimension, positions and max_words
+    #[arg(long, value_name = "FILE", conflicts_with = "teacher")]
+    begin: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
@@ -184,10 +188,20 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;
     let teacher = args.teacher.as_deref().map(Teacher::read).transpose()?;
+    let begin = match &args.begin {
+        Some(name) if name.as_os_str() == "builtin" => Some(StaticModel::builtin().weights()),
+        Some(path) => Some(StaticModel::load(path)?.weights()),
+        None => None,
+    };
     let bar = progress_bar("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
     let mut mean_loss = None;
-    let (weights, vocabulary) =
-        train(&pairs, &settings, teacher.as_ref(), Some(&args.out), |progress| match progress {
+    let (weights, vocabulary) = train(
+        &pairs,
+        &settings,
+        teacher.as_ref(),
+        begin.as_ref(),
+        Some(&args.out),
+        |progress| match progress {
             Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
                 bar.set_length(n_steps);
                 say(
@@ -216,14 +230,17 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 };
                 say(&bar, &format!("step {step}: loss {loss:.3}, {validated}"));
             }
-        })?;
+        },
+    )?;
     bar.finish_and_clear();
     let model = write_model(&weights);
     let write = |name: &str, bytes: &[u8]| {
         let path = args.out.join(name);
         std::fs::write(&path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
     };
-    write("vocabulary.txt", (vocabulary.texts.join("\n") + "\n").as_bytes())?;
+    if begin.is_none() {
+        write("vocabulary.txt", (vocabulary.texts.join("\n") + "\n").as_bytes())?;
+    }
     write("settings.toml", toml::to_string(&settings)?.as_bytes())?;
     write("model.bin", &model)?;
     say(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));

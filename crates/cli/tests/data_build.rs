@@ -7,8 +7,14 @@ mod fixture;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use fixture::{Fixture, stderr, stdout};
+use quarry_test_support::model_server::{Reply, Seen, Server, completion};
+use quarry_test_support::nats::Nats;
+use serde_json::{Value, json};
 
 /// A copy of the example, which a test may change.
 fn example() -> (Fixture, PathBuf) {
@@ -71,7 +77,9 @@ fn the_example_is_built_and_the_same_again() {
     let exports = files(&one.join("exports"));
     assert_eq!(exports.len(), 11, "{:?}", exports.keys());
     assert!(exports == files(&two.join("exports")), "two builds differ");
-    assert_eq!(fs::read(one.join("card.md")).unwrap(), fs::read(two.join("card.md")).unwrap());
+    for about in ["card.md", "card.html", "croissant.json"] {
+        assert!(fs::read(one.join(about)).unwrap() == fs::read(two.join(about)).unwrap(), "{about}");
+    }
     let (new, known) = build(&fixture, &plan, &one);
     assert_eq!((new.len(), known.len()), (0, 13), "{new:?}");
 
@@ -354,4 +362,255 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
         "{}",
         stderr(&refused)
     );
+}
+
+/// What the exports of a build are, by the metadata beside them: each file with its hash, and the columns of its records.
+#[test]
+fn metadata_names_every_file_of_the_exports_and_its_columns() {
+    let (fixture, directory) = example();
+    let out = fixture.path("out");
+    build(&fixture, &directory.join("plan.toml"), &out);
+    let metadata: Value = serde_json::from_slice(&fs::read(out.join("croissant.json")).unwrap()).unwrap();
+    let described: Vec<&str> = metadata["distribution"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["contentUrl"].as_str().unwrap())
+        .collect();
+    let exports = files(&out.join("exports"));
+    assert_eq!(described, exports.keys().map(|name| format!("exports/{name}")).collect::<Vec<_>>());
+    let set = |id: &str| {
+        let sets = metadata["recordSet"].as_array().unwrap();
+        let set = sets.iter().find(|set| set["@id"] == id).unwrap_or_else(|| panic!("{id}: {metadata}"));
+        let names = set["field"].as_array().unwrap().iter().map(|field| field["name"].as_str().unwrap());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(set("beir.queries.jsonl"), ["_id", "text"]);
+    assert_eq!(set("beir.qrels.test.tsv"), ["query-id", "corpus-id", "score"]);
+    assert_eq!(metadata["license"], json!(["MIT OR Apache-2.0"]));
+    let page = fs::read_to_string(out.join("card.html")).unwrap();
+    assert!(
+        page.contains("<h1>Small functions in three languages</h1>") && page.matches("<svg").count() >= 6
+    );
+}
+
+#[test]
+fn pairs_are_printed_and_filtered_where_there_is_no_terminal() {
+    let (fixture, directory) = example();
+    let out = fixture.path("out");
+    build(&fixture, &directory.join("plan.toml"), &out);
+    let path = out.to_str().unwrap();
+    let lines = |arguments: &[&str]| -> Vec<Value> {
+        let arguments = [&["data", "browse", "--json"], arguments].concat();
+        let output = fixture.run(&arguments);
+        fixture::schema::check_output(&arguments, &output);
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let all = lines(&[path]);
+    let positive = lines(&[path, "--label", "positive"]);
+    let negative = lines(&[path, "--label", "negative"]);
+    assert!(!positive.is_empty() && !negative.is_empty(), "{all:?}");
+    assert_eq!(all.len(), positive.len() + negative.len());
+    assert!(positive.iter().all(|pair| pair["label"] == 1 && pair["evidence"].is_string()));
+    let go = lines(&[path, "--language", "Go", "--part", "train"]);
+    assert!(!go.is_empty() && go.iter().all(|pair| pair["language"] == "go" && pair["part"] == "train"));
+    // A directory of another format has the same pairs, in another order and without evidence.
+    let beir = out.join("exports/beir");
+    let test = lines(&[beir.to_str().unwrap(), "--split", "test"]);
+    assert_eq!(test.len(), all.iter().filter(|pair| pair["part"] == "test").count());
+    let text =
+        stdout(&fixture.run(&["data", "browse", path, "--search", "IS_PRIME prime", "--label", "positive"]));
+    assert!(text.contains("answers by") && text.contains("    def is_prime("), "{text}");
+    let nothing = fixture.run(&["data", "browse", path, "--search", "nosuchword"]);
+    assert_eq!((nothing.status.code(), stdout(&nothing).as_str()), (Some(1), ""));
+    let missing = fixture.run(&["data", "browse", fixture.path("none").to_str().unwrap()]);
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+/// Every format of exports is what `quarry data check` accepts, and `quarry data convert` turns into another and back.
+#[test]
+fn every_export_can_be_read_and_converted_back() {
+    let (fixture, directory) = example();
+    let written = fs::read_to_string(directory.join("written.toml")).unwrap();
+    let formats = [
+        ("beir", "query-code"),
+        ("coir", "beir"),
+        ("mteb", "beir"),
+        ("mteb-parquet", "beir"),
+        ("cosqa", "beir"),
+        ("cosqa-qa", "query-code"),
+        ("cosqa-plus", "query-code"),
+        ("cosqa-plus-folder", "beir"),
+        ("gecs", "query-code"),
+        ("query4code", "query-code"),
+        ("query-code", "cosqa-qa"),
+    ];
+    let without = |text: &str| text.split("[[exports]]").next().unwrap().to_owned();
+    let exports: String =
+        formats.iter().map(|(format, _)| format!("[[exports]]\nformat = \"{format}\"\n")).collect();
+    let plan = directory.join("all.toml");
+    fs::write(&plan, without(&written) + &exports).unwrap();
+    let out = fixture.path("out");
+    build(&fixture, &plan, &out);
+    for (format, other) in formats {
+        let export = out.join("exports").join(format);
+        let check = |path: &Path| {
+            let checked = fixture.run(&["data", "check", path.to_str().unwrap(), "--split", "train"]);
+            assert!(checked.status.success(), "{format}: {}", stderr(&checked));
+        };
+        check(&export);
+        // Of formats of pairs a file, of others the directory.
+        let file = files(&export).into_keys().find(|name| name.starts_with("train."));
+        let from = file.map_or(export.clone(), |name| export.join(name));
+        let convert = |from: &Path, to: &str, name: &str| {
+            let ending =
+                if to == "query-code" || to == "gecs" || to == "query4code" { ".jsonl" } else { ".json" };
+            let is_directory =
+                ["beir", "coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder"].contains(&to);
+            let path = fixture.path(&format!("{name}-{format}{}", if is_directory { "" } else { ending }));
+            let output = fixture.run(&[
+                "data",
+                "convert",
+                from.to_str().unwrap(),
+                path.to_str().unwrap(),
+                "--to",
+                to,
+                "--split",
+                "train",
+            ]);
+            assert!(output.status.success(), "{format} to {to}: {}", stderr(&output));
+            path
+        };
+        let there = convert(&from, other, "there");
+        let back = convert(&there, format, "back");
+        check(&back);
+        let pairs = |path: &Path| {
+            let output =
+                fixture.run(&["data", "browse", path.to_str().unwrap(), "--json", "--split", "train"]);
+            let line = |line: &str| -> (String, String, Value) {
+                let pair: Value = serde_json::from_str(line).unwrap();
+                (pair["query"].to_string(), pair["code"].to_string(), pair["label"].clone())
+            };
+            let mut pairs: Vec<_> = stdout(&output).lines().map(line).collect();
+            pairs.sort_by_key(|pair| format!("{pair:?}"));
+            pairs
+        };
+        assert!(!pairs(&from).is_empty(), "{format}");
+        assert_eq!(pairs(&from), pairs(&back), "{format} by way of {other}");
+    }
+}
+
+/// What models say to all that a build asks: the same to the same question.
+fn said(seen: &Seen) -> Reply {
+    thread::sleep(Duration::from_millis(20));
+    if seen.path.ends_with("/embeddings") {
+        let vector = |text: &Value| {
+            let text = text.as_str().unwrap();
+            let counts = "etaoinshr".chars().map(|c| text.matches(c).count()).collect::<Vec<_>>();
+            json!(counts)
+        };
+        let texts = seen.body["input"].as_array().unwrap();
+        let data: Vec<Value> = (texts.iter().enumerate())
+            .map(|(index, text)| json!({"index": index, "embedding": vector(text)}))
+            .collect();
+        return Reply::ok(json!({"data": data, "usage": {"prompt_tokens": 5, "total_tokens": 5}}));
+    }
+    let messages = seen.body["messages"].as_array().unwrap();
+    let [system, text] =
+        [&messages[0], &messages[messages.len() - 1]].map(|message| message["content"].as_str().unwrap());
+    let number: usize = text.bytes().map(usize::from).sum();
+    let said = if system.starts_with("You document") {
+        format!("Does what it does, number {number}.")
+    } else if system.contains("search engine") {
+        json!({"Query": format!("do thing {number}")}).to_string()
+    } else if system.starts_with("Say how well") {
+        json!({"explanation": "It does that.", "related_score": (2 + number % 2).to_string()}).to_string()
+    } else {
+        let judgement = if number.is_multiple_of(3) { "yes" } else { "no" };
+        json!({"analysis": "It is so.", "judgement": judgement}).to_string()
+    };
+    Reply::ok(completion(&said, 10, 5))
+}
+
+/// A build whose queries a model writes, whose candidates a server embeds and whose pairs a model judges: with one worker,
+/// and with two of which one is killed, what comes out is what comes out without workers, and nothing is asked twice that
+/// was not under way at the worker that was killed.
+#[test]
+fn workers_build_the_same() {
+    const QUESTIONS: usize = 2;
+    let Some(nats) = Nats::start() else { return };
+    let server = Server::script(|_, seen| said(seen));
+    let (fixture, directory) = example();
+    let model = server.url();
+    let change = |name: &str, changes: &[(&str, &str)]| {
+        let mut text = fs::read_to_string(directory.join(name)).unwrap();
+        for (from, to) in changes {
+            assert!(text.contains(from), "{name}: {from}");
+            text = text.replace(from, to);
+        }
+        fs::write(directory.join(name), text).unwrap();
+    };
+    let address = ("http://localhost:8766/v1", &*model);
+    change("judge.toml", &[address, ("replay = \"recording.jsonl\"\n", "")]);
+    let judge = "kind = \"judge\"\npath = \"judge.toml\"";
+    change(
+        "written.toml",
+        &[
+            address,
+            ("replay = \"written.jsonl\"\n", ""),
+            ("kind = \"negative\"", judge),
+            ("\"static\"", "\"api:letters\""),
+        ],
+    );
+    fs::write(directory.join("endpoint.toml"), format!("base_url = \"{model}\"\n")).unwrap();
+    let [plan, endpoint] =
+        ["written.toml", "endpoint.toml"].map(|name| directory.join(name).to_str().unwrap().to_owned());
+    let begin = |out: &Path, more: &[&str]| {
+        let out = out.to_str().unwrap();
+        let arguments =
+            ["data", "build", &plan, "--out", out, "--endpoint", &endpoint, "--no-embedding-cache"];
+        let mut command = fixture.command(&[&arguments, more].concat());
+        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let alone = fixture.path("alone");
+    assert!(begin(&alone, &[]).0.wait().unwrap().success());
+    let n_questions = server.count();
+    assert!(n_questions > 100, "{n_questions}");
+
+    let url = nats.url();
+    let worker = || {
+        let questions = QUESTIONS.to_string();
+        let arguments = ["worker", "--nats", &url, "--model", &model, "--questions", &questions];
+        let mut command = fixture.command(&[&arguments[..], &["--programs", "0", "--lease", "3"]].concat());
+        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    for n_workers in [1, 2] {
+        let out = fixture.path(&format!("workers-{n_workers}"));
+        let before = server.count();
+        let mut workers: Vec<Running> = (0..n_workers).map(|_| worker()).collect();
+        let mut building = begin(&out, &["--nats", &url]);
+        if n_workers == 2 {
+            while server.count() < before + n_questions / 3 && building.0.try_wait().unwrap().is_none() {
+                thread::sleep(Duration::from_millis(2));
+            }
+            workers[0] = worker();
+        }
+        assert!(building.0.wait().unwrap().success());
+        let asked = server.count() - before;
+        let repeated = QUESTIONS * (n_workers - 1);
+        assert!((n_questions..=n_questions + repeated).contains(&asked), "{asked} of {n_questions}");
+        let same = files(&alone.join("exports")) == files(&out.join("exports"));
+        assert!(same, "{n_workers} workers build something else");
+        assert!(fs::read(alone.join("card.md")).unwrap() == fs::read(out.join("card.md")).unwrap());
+    }
+}
+
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

@@ -117,6 +117,24 @@ impl StaticModel {
         Ok(StaticModel { id: model_id(&header), bytes: Bytes::Owned(words, file.len()) })
     }
 
+    /// Its tables in full precision, to be trained further: what rounding to int8 left of them.
+    #[must_use]
+    pub fn weights(&self) -> StaticWeights {
+        let parts = self.parts();
+        let rows = |rows: &[i8], scales: &[f32]| {
+            let scaled = rows.chunks_exact(parts.dimension).zip(scales);
+            scaled.flat_map(|(row, scale)| row.iter().map(move |value| scale * f32::from(*value))).collect()
+        };
+        StaticWeights {
+            dimension: parts.dimension,
+            max_words: parts.tokenizer.max_words,
+            slots: parts.tokenizer.slots.to_vec(),
+            position_weights: parts.position_weights.to_vec(),
+            document_rows: rows(parts.document_rows, parts.document_scales),
+            query_rows: rows(parts.query_rows, parts.query_scales),
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Builtin(bytes) => bytes,
@@ -374,6 +392,14 @@ pub(crate) mod tests {
         let one = model.embed_documents(&["sort the file"]).unwrap().values;
         let many = model.embed_documents(&["sort the file"; 200]).unwrap().values;
         assert!(many.chunks_exact(3).all(|row| row == one));
+    }
+
+    #[test]
+    fn the_weights_of_a_model_make_the_same_model() {
+        for n_query_rows in [0, 2] {
+            let written = write_model(&weights(n_query_rows));
+            assert_eq!(write_model(&load(&written).unwrap().weights()), written);
+        }
     }
 
     #[test]

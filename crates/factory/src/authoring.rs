@@ -14,7 +14,11 @@ const MAX_FAILURES: usize = 25;
 
 /// The directory, in that of a build, with answers and the log of calls. It is kept whatever changes, so that nothing is
 /// paid for twice.
-const WRITTEN: &str = "written";
+pub const WRITTEN: &str = "written";
+
+/// Makes the models of a plan ready, with the directory of the plan and the one for answers: they are asked from here, or
+/// by workers.
+pub(crate) type OpenAuthor<'a> = dyn Fn(&AuthorPlan, &Path, &Path) -> Result<Author, AnnotateError> + 'a;
 
 /// Who writes, and where answers are kept.
 #[derive(Clone, Copy)]
@@ -24,6 +28,7 @@ pub(crate) struct Authoring<'a> {
     pub(crate) directory: &'a Path,
     /// The directory of the build.
     pub(crate) root: &'a Path,
+    pub(crate) open: &'a OpenAuthor<'a>,
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -33,7 +38,7 @@ impl Authoring<'_> {
     /// # Errors
     /// When a setting cannot work, a key is missing, or answers cannot be kept.
     pub(crate) fn open(&self) -> Result<Author, FactoryError> {
-        Ok(Author::open(self.plan, self.directory, &self.root.join(WRITTEN))?)
+        (self.open)(self.plan, self.directory, &self.root.join(WRITTEN)).map_err(stopped)
     }
 
     /// Asks about each item, as many at the same time as the model takes. Questions that fail are left for another
@@ -94,6 +99,7 @@ impl Authoring<'_> {
             );
             return Err(FactoryError::step(step, problem));
         }
+        author.clear().map_err(stopped)?;
         answers.sort_unstable_by_key(|(number, _)| *number);
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }

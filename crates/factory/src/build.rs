@@ -9,9 +9,10 @@ use quarry_annotate::Judging;
 use quarry_eval::method::LoadModel;
 
 use crate::annotation;
-use crate::authoring::Authoring;
+use crate::authoring::{Authoring, OpenAuthor};
 use crate::candidates::{self, Methods};
 use crate::card;
+use crate::croissant;
 use crate::error::FactoryError;
 use crate::export;
 use crate::graph;
@@ -35,6 +36,8 @@ pub(crate) type PrepareJudging<'a> =
 pub struct Tools<'a> {
     /// Loads the models of methods.
     pub load: &'a LoadModel<'a>,
+    /// Makes the models that write ready.
+    pub open_author: &'a OpenAuthor<'a>,
     /// Makes a judging plan ready.
     pub prepare_judging: &'a PrepareJudging<'a>,
     /// Set when the user wants no more.
@@ -57,8 +60,8 @@ pub struct Built {
     pub steps: Vec<Step>,
     /// The directories of the exports.
     pub exports: Vec<PathBuf>,
-    /// The data card.
-    pub card: PathBuf,
+    /// What says what was built: the data card, in two forms, and the metadata of Croissant.
+    pub about: Vec<PathBuf>,
 }
 
 /// The steps of a build, one after the other.
@@ -119,7 +122,7 @@ impl Build<'_> {
     /// All steps of a plan; the pool, and the exports by their formats. Keys depend on keys alone, so that steps that
     /// are only looked for need no output of the ones before.
     fn all(&mut self, plan: &Plan) -> Result<(Key, Vec<(String, Key)>), FactoryError> {
-        let Tools { load, prepare_judging, stop } = *self.tools;
+        let Tools { load, open_author, prepare_judging, stop } = *self.tools;
         // All that the plan names is looked at before anything is done.
         let opened: Result<Vec<Opened<'_>>, FactoryError> =
             plan.sources.iter().map(|source| Opened::open(source, plan.pool.tests)).collect();
@@ -142,6 +145,7 @@ impl Build<'_> {
             plan: author,
             directory: plan.directory(),
             root: self.root,
+            open: open_author,
             stop,
         });
         let authoring = authoring.filter(|_| plan.has_author());
@@ -221,7 +225,7 @@ impl Build<'_> {
     }
 }
 
-/// Builds what a plan says in a directory, and writes its exports and its card there. What was done before, and depends
+/// Builds what a plan says in a directory, and writes its exports, its card and its metadata there. What was done before, and depends
 /// on nothing that changed since, is not done again.
 ///
 /// # Errors
@@ -243,11 +247,20 @@ pub fn build(
         store.publish(&key, &path)?;
         exports.push(path);
     }
-    let card = out.join("card.md");
-    let text = card::markdown(plan, &steps, &pool::removed(&at_pool)?, &pool::shares(&at_pool)?);
-    write_file(&card, text.as_bytes())?;
+    let shares = pool::shares(&at_pool)?;
+    let content = card::card(plan, &steps, &pool::removed(&at_pool)?, &shares);
+    let cards = [("card.md", card::markdown(&content)), ("card.html", card::page(&content))];
+    let mut written = Vec::new();
+    for (name, text) in cards {
+        let path = out.join(name);
+        write_file(&path, text.as_bytes())?;
+        written.push(path);
+    }
+    let metadata = out.join(croissant::FILE);
+    pool::write_json(&metadata, &croissant::metadata(plan, &steps, &shares, out)?)?;
+    written.push(metadata);
     pool::write_json(&out.join(BUILD), &steps)?;
-    Ok(Built { steps, exports, card })
+    Ok(Built { steps, exports, about: written })
 }
 
 /// The steps of a plan, each with whether it is done in a directory, in their order. Nothing is done or written; sources

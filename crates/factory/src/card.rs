@@ -1,196 +1,287 @@
 //! The data card: what a data set is made of, how, and what is known of its limits.
 
-use std::fmt::Write;
+mod markdown;
+mod page;
 
-use crate::plan::{Documentation, LabelKind, Plan, QueryKind};
+use std::collections::BTreeMap;
+
+use quarry_metrics::table::Table;
+
+pub(crate) use markdown::markdown;
+pub(crate) use page::page;
+
+use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::step::Step;
 
-/// The card in Markdown.
-pub(crate) fn markdown(plan: &Plan, steps: &[Step], removed: &[Removed], shares: &Shares) -> String {
-    let mut card = String::new();
-    let mut line = |text: &str| {
-        card.push_str(text);
-        card.push('\n');
-    };
+/// What a card says, from top to bottom.
+#[derive(Debug)]
+pub(crate) struct Card {
+    title: String,
+    introduction: Vec<Block>,
+    sections: Vec<Section>,
+}
+
+#[derive(Debug)]
+struct Section {
+    heading: &'static str,
+    blocks: Vec<Block>,
+}
+
+/// A piece of a card.
+#[derive(Debug)]
+enum Block {
+    /// A paragraph, with names of commands between backticks.
+    Text(String),
+    /// A command for the shell.
+    Command(String),
+    Numbered(Vec<String>),
+    Bullets(Vec<String>),
+    Table(Table),
+    /// What a table beside it says, for pages.
+    Chart(&'static str, Vec<(String, u64)>),
+}
+
+/// What a card is made of.
+struct Facts<'f> {
+    plan: &'f Plan,
+    steps: &'f [Step],
+    removed: &'f [Removed],
+    shares: &'f Shares,
+}
+
+/// The card of a build.
+pub(crate) fn card(plan: &Plan, steps: &[Step], removed: &[Removed], shares: &Shares) -> Card {
+    let facts = Facts { plan, steps, removed, shares };
     let file = harmless(&plan.path.file_name().unwrap_or_default().to_string_lossy());
-    line(&format!("# {}\n", plan.title));
-    line("Built by Quarry, by this command:\n");
-    line(&format!("```sh\nquarry data build {file}\n```\n"));
-    line("The same plan, sources and version give the same files, byte for byte.\n");
-
-    line("## Contents\n");
-    let find = |name: &str| steps.iter().find(|step| step.name.split(' ').next() == Some(name));
-    let count =
-        |step: &str, name: &str| find(step).and_then(|step| step.counts.get(name)).copied().unwrap_or(0);
-    line(&table(
-        &["what", "number"],
-        &[
-            ["codes".to_owned(), count("pool", "kept").to_string()],
-            ["queries".to_owned(), count("merge", "queries").to_string()],
-            ["candidates".to_owned(), count("candidates", "candidates").to_string()],
-            ["pairs that answer".to_owned(), count("labels", "positive").to_string()],
-            ["pairs that do not".to_owned(), count("labels", "negative").to_string()],
-            ["pairs without a label, left out".to_owned(), count("labels", "unlabelled").to_string()],
-            ["queries with an answer".to_owned(), count("labels", "queries with a positive").to_string()],
+    let section = |heading, blocks| Section { heading, blocks };
+    Card {
+        title: plan.title.clone(),
+        introduction: vec![
+            text("Built by Quarry, by this command:"),
+            Block::Command(format!("quarry data build {file}")),
+            text("The same plan, sources and version give the same files, byte for byte."),
         ],
-    ));
+        sections: vec![
+            section("Contents", facts.contents()),
+            section("Sources", facts.sources()),
+            section("Filters", facts.filters()),
+            section("Queries", facts.queries()),
+            section("Candidates", facts.candidates()),
+            section("Labels", facts.labels()),
+            section("Splits", facts.splits()),
+            section("Exports", facts.exports()),
+            section(
+                "Known limits",
+                vec![Block::Bullets(limits(plan, shares, facts.count("labels", "unlabelled")))],
+            ),
+            section(
+                "Steps",
+                vec![table(
+                    ["step", "directory"],
+                    steps.iter().map(|step| [step.name.clone(), step.key().as_str().to_owned()]),
+                )],
+            ),
+        ],
+    }
+}
 
-    line("## Sources\n");
-    let rows: Vec<[String; 5]> = (plan.sources.iter())
-        .map(|source| {
-            let step = steps.iter().find(|step| step.name == format!("source {}", source.name));
+impl Facts<'_> {
+    /// The step of a kind.
+    fn find(&self, kind: &str) -> Option<&Step> {
+        self.steps.iter().find(|step| step.name.split(' ').next() == Some(kind))
+    }
+
+    fn named(&self, kind: &str, name: &str) -> Option<&Step> {
+        self.steps.iter().find(|step| step.name == format!("{kind} {name}"))
+    }
+
+    fn count(&self, step: &str, name: &str) -> u64 {
+        self.find(step).and_then(|step| step.counts.get(name)).copied().unwrap_or(0)
+    }
+
+    fn contents(&self) -> Vec<Block> {
+        let rows = [
+            ("codes", "pool", "kept"),
+            ("queries", "merge", "queries"),
+            ("candidates", "candidates", "candidates"),
+            ("pairs that answer", "labels", "positive"),
+            ("pairs that do not", "labels", "negative"),
+            ("pairs without a label, left out", "labels", "unlabelled"),
+            ("queries with an answer", "labels", "queries with a positive"),
+        ];
+        let rows = rows.map(|(what, step, name)| [what.to_owned(), self.count(step, name).to_string()]);
+        vec![table(["what", "number"], rows)]
+    }
+
+    fn sources(&self) -> Vec<Block> {
+        let rows = self.plan.sources.iter().map(|source| {
+            let step = self.named("source", &source.name);
             let number = |name: &str| {
                 step.and_then(|step| step.counts.get(name)).map_or_else(String::new, u64::to_string)
             };
-            let said = |name: &str| {
-                let said = step.and_then(|step| step.parameters.get(name)).and_then(|value| value.as_str());
-                said.unwrap_or("unknown").to_owned()
-            };
+            let commit = step.and_then(|step| step.parameters.get("commit")?.as_str()).unwrap_or("unknown");
             let license = source.license.clone().unwrap_or_else(|| "detected".to_owned());
-            [source.name.clone(), said("commit"), license, number("files"), number("functions")]
-        })
-        .collect();
-    line(&table(&["source", "commit", "license", "files", "functions"], &rows));
-    for (title, shares) in
-        [("language", &shares.languages), ("license", &shares.licenses), ("source", &shares.sources)]
-    {
-        let rows: Vec<[String; 2]> =
-            shares.iter().map(|(name, count)| [name.clone(), count.to_string()]).collect();
-        line(&table(&[title, "codes kept"], &rows));
+            [source.name.clone(), commit.to_owned(), license, number("files"), number("functions")]
+        });
+        let mut blocks = vec![table(["source", "commit", "license", "files", "functions"], rows)];
+        let Shares { languages, licenses, sources, forks, .. } = self.shares;
+        for (name, title, shares) in [
+            ("language", "Codes kept, by language", languages),
+            ("license", "Codes kept, by license", licenses),
+            ("source", "Codes kept, by source", sources),
+        ] {
+            blocks.push(Block::Chart(title, most_first(shares)));
+            blocks.push(table([name, "codes kept"], pairs(shares)));
+        }
+        if !forks.is_empty() {
+            blocks
+                .push(text("Sources most of whose code another source has too, and what was found in both:"));
+            let rows = forks.iter().map(|Fork { source, of, shared, codes }| {
+                [source.clone(), of.clone(), shared.to_string(), codes.to_string()]
+            });
+            blocks.push(table(["fork", "of", "codes in both", "codes"], rows));
+        }
+        blocks
     }
 
-    if !shares.forks.is_empty() {
-        line("Sources most of whose code another source has too, and what was found in both:\n");
-        let rows: Vec<[String; 4]> = (shares.forks.iter())
-            .map(|Fork { source, of, shared, codes }| {
-                [source.clone(), of.clone(), shared.to_string(), codes.to_string()]
+    fn filters(&self) -> Vec<Block> {
+        let documentation = match self.plan.pool.documentation {
+            Documentation::Removed => "Documentation is taken out of the codes.",
+            Documentation::Kept => "Codes have their documentation.",
+        };
+        let mut blocks = vec![Block::Text(format!(
+            "{documentation} Filters are asked in this order; what one removes is not shown to the next."
+        ))];
+        let bars = self.removed.iter().map(|removed| (removed.filter.clone(), removed.count));
+        let bars = bars.chain([("kept".to_owned(), self.count("pool", "kept"))]).collect();
+        blocks.push(Block::Chart("Codes that filters removed, and codes kept", bars));
+        let rows = self.removed.iter().map(|Removed { filter, about, count, examples }| {
+            [filter.clone(), about.clone(), count.to_string(), examples.join("; ")]
+        });
+        blocks.push(table(["filter", "keeps", "removed", "such as"], rows));
+        let kinds: Vec<[String; 2]> = self.find("pool").map_or_else(Vec::new, |step| {
+            let kinds = step.counts.iter().filter_map(|(name, count)| {
+                Some([name.strip_prefix("snippets removed: ")?.to_owned(), count.to_string()])
+            });
+            kinds.collect()
+        });
+        if !kinds.is_empty() {
+            blocks.push(table(["snippets that were", "removed"], kinds));
+        }
+        if self.plan.pool.mask {
+            blocks.push(text(
+                "Secrets and personal data are masked, in code and documentation, by rules; what no rule knows is not.",
+            ));
+            blocks.push(table(["masked", "number"], pairs(&self.shares.masked)));
+        }
+        blocks
+    }
+
+    fn queries(&self) -> Vec<Block> {
+        let rows: Vec<[String; 4]> = (self.plan.queries.iter())
+            .map(|query| {
+                let counts = self.named("queries", &query.name).map(|step| &step.counts);
+                let number = |name: &str| counts.and_then(|counts| counts.get(name)).copied().unwrap_or(0);
+                let kind = match query.kind {
+                    QueryKind::Docstrings => "documentation of the codes",
+                    QueryKind::File => "a file of queries",
+                    QueryKind::Written => "written by a model for the codes, validated in reverse",
+                };
+                [query.name.clone(), kind.to_owned(), number("read").to_string(), number("kept").to_string()]
             })
             .collect();
-        line(&table(&["fork", "of", "codes in both", "codes"], &rows));
+        let mut blocks = vec![table(["source", "made of", "read", "kept"], rows)];
+        let rules: Vec<[String; 2]> = (self.steps.iter())
+            .filter(|step| step.name.starts_with("queries "))
+            .flat_map(|step| &step.counts)
+            .filter_map(|(name, count)| {
+                Some([name.strip_prefix("removed by ")?.to_owned(), count.to_string()])
+            })
+            .collect();
+        if !rules.is_empty() {
+            blocks.push(table(["rule", "queries removed"], rules));
+        }
+        blocks
     }
 
-    line("## Filters\n");
-    let documentation = match plan.pool.documentation {
-        Documentation::Removed => "Documentation is taken out of the codes.",
-        Documentation::Kept => "Codes have their documentation.",
-    };
-    line(&format!(
-        "{documentation} Filters are asked in this order; what one removes is not shown to the next.\n"
-    ));
-    let rows: Vec<[String; 4]> = (removed.iter())
-        .map(|removed| {
-            [
-                removed.filter.clone(),
-                removed.about.clone(),
-                removed.count.to_string(),
-                removed.examples.join("; "),
-            ]
-        })
-        .collect();
-    line(&table(&["filter", "keeps", "removed", "such as"], &rows));
-
-    let kinds: Vec<[String; 2]> = find("pool").map_or_else(Vec::new, |step| {
-        let kinds = step.counts.iter().filter_map(|(name, count)| {
-            Some([name.strip_prefix("snippets removed: ")?.to_owned(), count.to_string()])
-        });
-        kinds.collect()
-    });
-    if !kinds.is_empty() {
-        line(&table(&["snippets that were", "removed"], &kinds));
-    }
-    if plan.pool.mask {
-        line(
-            "Secrets and personal data are masked, in code and documentation, by rules; what no rule knows is not.\n",
-        );
-        let rows: Vec<[String; 2]> =
-            shares.masked.iter().map(|(rule, count)| [rule.clone(), count.to_string()]).collect();
-        line(&table(&["masked", "number"], &rows));
+    fn candidates(&self) -> Vec<Block> {
+        let candidates = &self.plan.candidates;
+        vec![Block::Text(format!(
+            "The {} best codes of each query by the mean cosine of {}, and as many of each of {}; codes with equal texts are \
+             one.",
+            candidates.k,
+            listed(&candidates.encoders),
+            listed(&candidates.union),
+        ))]
     }
 
-    line("## Queries\n");
-    let rows: Vec<[String; 4]> = (plan.queries.iter())
-        .map(|query| {
-            let step = steps.iter().find(|step| step.name == format!("queries {}", query.name));
-            let counts = step.map(|step| &step.counts);
-            let number = |name: &str| counts.and_then(|counts| counts.get(name)).copied().unwrap_or(0);
-            let kind = match query.kind {
-                QueryKind::Docstrings => "documentation of the codes",
-                QueryKind::File => "a file of queries",
-                QueryKind::Written => "written by a model for the codes, validated in reverse",
-            };
-            [query.name.clone(), kind.to_owned(), number("read").to_string(), number("kept").to_string()]
-        })
-        .collect();
-    line(&table(&["source", "made of", "read", "kept"], &rows));
-    let rules: Vec<[String; 2]> = (steps.iter())
-        .filter(|step| step.name.starts_with("queries "))
-        .flat_map(|step| &step.counts)
-        .filter(|(name, _)| name.starts_with("removed by "))
-        .map(|(name, count)| [name.trim_start_matches("removed by ").to_owned(), count.to_string()])
-        .collect();
-    if !rules.is_empty() {
-        line(&table(&["rule", "queries removed"], &rules));
-    }
-
-    line("## Candidates\n");
-    let candidates = &plan.candidates;
-    line(&format!(
-        "The {} best codes of each query by the mean cosine of {}, and as many of each of {}; codes with equal texts are one.\n",
-        candidates.k,
-        listed(&candidates.encoders),
-        listed(&candidates.union),
-    ));
-
-    line("## Labels\n");
-    for (number, label) in (1..).zip(&plan.labels) {
-        let about = match label.kind {
+    fn labels(&self) -> Vec<Block> {
+        let about = |label: &LabelPlan| match label.kind {
             LabelKind::Pairing => "the code that a query was made of answers it",
             LabelKind::File => "labels that were made elsewhere, found again by the texts of query and code",
             LabelKind::Judge => "a judge of `quarry judge`; its evidence is in the ledger beside this card",
             LabelKind::Negative => "what has no label by then does not answer; nobody looked at it",
         };
-        line(&format!("{number}. {about}"));
+        let by: BTreeMap<String, u64> = self.find("labels").map_or_else(BTreeMap::new, |step| {
+            let by = step.counts.iter().filter(|(name, _)| name.contains(" by "));
+            by.map(|(name, count)| (name.clone(), *count)).collect()
+        });
+        vec![
+            Block::Numbered(self.plan.labels.iter().map(|label| about(label).to_owned()).collect()),
+            Block::Chart("Pairs, by label and who gave it", most_first(&by)),
+            table(["label", "pairs"], pairs(&by)),
+        ]
     }
-    line("");
-    let rows: Vec<[String; 2]> = find("labels").map_or_else(Vec::new, |step| {
-        let by = step.counts.iter().filter(|(name, _)| name.contains(" by "));
-        by.map(|(name, count)| [name.clone(), count.to_string()]).collect()
-    });
-    line(&table(&["label", "pairs"], &rows));
 
-    line("## Splits\n");
-    line(&format!("By query, stratified by the number of its answers, with the seed {}.\n", plan.seed));
-    let rows: Vec<[String; 3]> = (plan.splits.parts.keys())
-        .map(|part| {
-            let [queries, pairs] =
-                ["queries", "pairs"].map(|what| count("splits", &format!("{what} in {part}")));
-            [part.clone(), queries.to_string(), pairs.to_string()]
-        })
-        .collect();
-    line(&table(&["part", "queries", "pairs"], &rows));
-
-    line("## Exports\n");
-    let rows: Vec<[String; 3]> = (steps.iter())
-        .filter_map(|step| Some((step.name.strip_prefix("export ")?, step)))
-        .flat_map(|(format, step)| {
-            step.counts.iter().map(move |(file, count)| [format.to_owned(), file.clone(), count.to_string()])
-        })
-        .collect();
-    line(&table(&["format", "file", "records"], &rows));
-
-    line("## Known limits\n");
-    for limit in limits(plan, shares, count("labels", "unlabelled")) {
-        line(&format!("- {limit}"));
+    fn splits(&self) -> Vec<Block> {
+        let count = |what: &str, part: &str| self.count("splits", &format!("{what} in {part}"));
+        let parts = || self.plan.splits.parts.keys();
+        let rows = parts()
+            .map(|part| [part.clone(), count("queries", part).to_string(), count("pairs", part).to_string()]);
+        vec![
+            Block::Text(format!(
+                "By query, stratified by the number of its answers, with the seed {}.",
+                self.plan.seed
+            )),
+            Block::Chart(
+                "Pairs, by part",
+                parts().map(|part| (part.clone(), count("pairs", part))).collect(),
+            ),
+            table(["part", "queries", "pairs"], rows),
+        ]
     }
-    line("");
-    line("## Steps\n");
-    let rows: Vec<[String; 2]> =
-        steps.iter().map(|step| [step.name.clone(), step.key().as_str().to_owned()]).collect();
-    line(&table(&["step", "directory"], &rows));
-    card.truncate(card.trim_end().len());
-    card.push('\n');
-    card
+
+    fn exports(&self) -> Vec<Block> {
+        let rows = (self.steps.iter())
+            .filter_map(|step| Some((step.name.strip_prefix("export ")?, step)))
+            .flat_map(|(format, step)| {
+                (step.counts.iter())
+                    .map(move |(file, count)| [format.to_owned(), file.clone(), count.to_string()])
+            });
+        vec![table(["format", "file", "records"], rows)]
+    }
+}
+
+fn text(text: &str) -> Block {
+    Block::Text(text.to_owned())
+}
+
+fn table<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> Block {
+    let mut table = Table::new(header);
+    rows.into_iter().for_each(|row| table.push(row.map(|cell| harmless(&cell))));
+    Block::Table(table)
+}
+
+fn pairs(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = [String; 2]> {
+    counts.iter().map(|(name, count)| [name.clone(), count.to_string()])
+}
+
+/// The bars of a chart; of equal numbers in the order of names.
+fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut bars: Vec<(String, u64)> = counts.iter().map(|(name, count)| (harmless(name), *count)).collect();
+    bars.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    bars
 }
 
 /// What users of the data set have to know.
@@ -238,7 +329,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// A text of others on one line, without what terminals obey: paths and names in it may come from anybody.
-fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         let is_odd = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -251,26 +342,41 @@ fn harmless(text: &str) -> String {
     line
 }
 
-/// A table in Markdown.
-fn table<const N: usize>(header: &[&str; N], rows: &[[String; N]]) -> String {
-    let cell = |text: &str| harmless(text).replace('|', "\\|");
-    let mut table = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(table, "| {} |", header.join(" | "));
-    let _ = writeln!(table, "|{}", " --- |".repeat(N));
-    for row in rows {
-        let _ = writeln!(table, "| {} |", row.each_ref().map(|text| cell(text)).join(" | "));
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A card in which others chose the texts.
+    fn hostile() -> Card {
+        let shares: BTreeMap<String, u64> =
+            [("a|b\nc\u{1b}[2J\u{202e}d".to_owned(), 3), ("<script>alert(1)</script>".to_owned(), 9)].into();
+        let blocks = vec![
+            text("of `quarry judge`, <i>not</i> me"),
+            Block::Chart("Codes", most_first(&shares)),
+            table(["x", "n"], pairs(&shares)),
+        ];
+        Card {
+            title: "T & <b>".to_owned(),
+            introduction: vec![Block::Command("quarry data build a.toml".to_owned())],
+            sections: vec![Section { heading: "Known limits", blocks }],
+        }
+    }
+
     #[test]
     fn texts_of_others_stay_in_their_cells() {
-        let rows = [["a|b\nc\u{1b}[2J\u{202e}d".to_owned()]];
-        assert_eq!(table(&["x"], &rows), "| x |\n| --- |\n| a\\|b c\\u{1b}[2J\\u{202e}d |\n");
+        let text = markdown(&hostile());
+        assert!(text.contains("| a\\|b c\\u{1b}[2J\\u{202e}d | 3 |\n"), "{text}");
+        assert!(text.starts_with("# T & <b>\n\n```sh\nquarry data build a.toml\n```\n\n## Known limits\n\n"));
+    }
+
+    #[test]
+    fn a_page_shows_texts_of_others_as_texts_and_draws_the_largest_first() {
+        let page = page(&hostile());
+        assert!(!page.contains("<script>alert") && !page.contains("<i>") && !page.contains('\u{1b}'));
+        assert!(page.contains("<h1>T &amp; &lt;b&gt;</h1>") && page.contains("<code>quarry judge</code>"));
+        let chart = page.split_once("<svg").unwrap().1.split_once("</svg>").unwrap().0;
+        let (largest, other) = (chart.find("&lt;script&gt;").unwrap(), chart.find("a|b c").unwrap());
+        assert!(largest < other, "{chart}");
+        assert!(page.contains(r##"<a href="#known-limits">"##) && page.contains(r#"id="known-limits""#));
     }
 }

@@ -68,12 +68,12 @@ struct Identity<'p> {
 
 /// The step that exports in one format.
 pub(crate) fn step(plan: &ExportPlan, splits: &SplitPlan, inputs: &[&Key]) -> Step {
-    let identity = Identity { plan, parts: &parts(plan, splits) };
+    let identity = Identity { plan, parts: &parts_of(plan, splits) };
     Step::new(format!("export {}", plan.format), EXPORT_VERSION, &identity, inputs)
 }
 
 /// The parts that an export has.
-fn parts<'p>(plan: &'p ExportPlan, splits: &'p SplitPlan) -> Vec<&'p str> {
+fn parts_of<'p>(plan: &'p ExportPlan, splits: &'p SplitPlan) -> Vec<&'p str> {
     let all = splits.parts.keys().map(String::as_str);
     all.filter(|part| plan.parts.is_empty() || plan.parts.iter().any(|name| name == part)).collect()
 }
@@ -113,7 +113,7 @@ pub(crate) fn write(
     inputs: &Inputs<'_>,
     (step, workspace): (&Path, &Path),
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let parts = parts(plan, splits);
+    let parts = parts_of(plan, splits);
     if plan.format == TRAINING_PAIRS {
         return write_training_pairs(&parts, inputs, step);
     }
@@ -165,7 +165,55 @@ pub(crate) fn write(
             take_over(&out, step)?;
         }
     }
+    if let Some(files) = HUB_FILES.iter().find(|files| files.format == plan.format) {
+        let path = step.join("README.md");
+        fs::write(&path, files.readme(&parts_of(plan, splits))).map_err(FactoryError::write(&path))?;
+    }
     Ok(counts)
+}
+
+/// The files of a data set as the Hugging Face Hub has it, without their endings for each part.
+struct HubFiles {
+    format: &'static str,
+    corpus: &'static str,
+    queries: &'static str,
+    judgments: [&'static str; 2],
+}
+
+const HUB_FILES: [HubFiles; 2] = [
+    HubFiles {
+        format: "mteb",
+        corpus: "corpus.jsonl",
+        queries: "queries.jsonl",
+        judgments: ["qrels/", ".jsonl"],
+    },
+    HubFiles {
+        format: "mteb-parquet",
+        corpus: "corpus/corpus-*.parquet",
+        queries: "queries/queries-*.parquet",
+        judgments: ["qrels/", "-*.parquet"],
+    },
+];
+
+impl HubFiles {
+    /// The head by which the Python library `datasets` knows which files are the corpus, the queries, and the judgments of
+    /// each part. The names are those that MTEB asks for.
+    fn readme(&self, parts: &[&str]) -> String {
+        let config = |name: &str, files: &[(&str, String)]| {
+            let files: String =
+                files.iter().map(|(split, path)| format!("  - split: {split}\n    path: {path}\n")).collect();
+            format!("- config_name: {name}\n  data_files:\n{files}")
+        };
+        let [before, after] = self.judgments;
+        let judgments: Vec<(&str, String)> =
+            parts.iter().map(|part| (*part, format!("{before}{part}{after}"))).collect();
+        format!(
+            "---\nconfigs:\n{}{}{}---\n",
+            config("default", &judgments),
+            config("corpus", &[("corpus", self.corpus.to_owned())]),
+            config("queries", &[("queries", self.queries.to_owned())]),
+        )
+    }
 }
 
 /// Formats whose ids are whole numbers.

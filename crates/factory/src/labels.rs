@@ -35,7 +35,7 @@ pub(crate) const PAIRS_FILE: &str = "pairs.jsonl";
 /// Codes that were generated for queries without a correct candidate.
 pub(crate) const GENERATED: &str = "generated.jsonl";
 /// Pairs without one.
-const UNLABELLED: &str = "unlabelled.jsonl";
+pub(crate) const UNLABELLED: &str = "unlabelled.jsonl";
 
 /// A judging plan that is given pairs, and keeps its evidence in the directory of the build.
 fn judging_plan(path: &Path, ledger: &Path) -> Result<quarry_annotate::Plan, FactoryError> {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quarry_annotate::Judging;
+use quarry_annotate::{Author, Judging};
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::method::ModelName;
 use quarry_factory::{Built, FactoryError, Plan, Tools, WrittenReport, build};
@@ -79,7 +79,7 @@ fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
     };
     // No model is needed to find candidates by words.
     let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
-    let tools = Tools { load: &load, prepare_judging: &prepare, stop: &stop };
+    let tools = Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop };
     build(plan, out, &tools, &mut |_| {})
 }
 

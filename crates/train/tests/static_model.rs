@@ -53,7 +53,7 @@ fn settings() -> Settings {
 
 fn run(settings: &Settings, directory: Option<&Path>) -> Result<(StaticWeights, Vec<Progress>), TrainError> {
     let mut reports = Vec::new();
-    let (weights, _) = train(&pairs(), settings, None, directory, |progress| reports.push(progress))?;
+    let (weights, _) = train(&pairs(), settings, None, None, directory, |progress| reports.push(progress))?;
     Ok((weights, reports))
 }
 
@@ -119,7 +119,7 @@ fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
     let (whole, _) = run(&settings(), None).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let cut = std::panic::catch_unwind(|| {
-        train(&pairs(), &settings(), None, Some(directory.path()), |progress| {
+        train(&pairs(), &settings(), None, None, Some(directory.path()), |progress| {
             if matches!(progress, Progress::Step { step: 30, .. }) {
                 std::panic::panic_any("cut off");
             }
@@ -194,11 +194,47 @@ fn a_teacher_draws_together_what_it_holds_for_equal() {
     let teacher = Teacher::read(&path).unwrap();
     let settings = Settings { teacher: 0.9, ..settings() };
     let similarity_with = |teacher: Option<&Teacher>| {
-        let (weights, _) = train(&pairs, &settings, teacher, None, |_| {}).unwrap();
+        let (weights, _) = train(&pairs, &settings, teacher, None, None, |_| {}).unwrap();
         similarity(&load(&weights), "remove the given file", "def sort_file(x): return x.sort(file)")
     };
     let (taught, untaught) = (similarity_with(Some(&teacher)), similarity_with(None));
     assert!(taught > untaught + 0.1, "{taught} {untaught}");
+}
+
+#[test]
+fn a_model_that_is_trained_further_learns_new_words_and_keeps_the_others() {
+    let (first, _) = run(&settings(), None).unwrap();
+    // In new pairs "sort" is called "arrange", for some nouns alone; "x" stays what it was.
+    let more: Vec<Pair> = (pairs().into_iter())
+        .filter(|pair| pair.name.starts_with("sort_") && !pair.name.ends_with("_user"))
+        .map(|pair| Pair { query: pair.query.replace("order", "concat"), ..pair })
+        .collect();
+    let settings = Settings { rate: 5e-3, batch: 16, validation: 0.0, warm_up: 1, ..settings() };
+    let mut n_tokens = 0;
+    let (further, vocabulary) = train(&more, &settings, None, Some(&first), None, |progress| {
+        if let Progress::Ready { n_tokens: n, .. } = progress {
+            n_tokens = n;
+        }
+    })
+    .unwrap();
+    assert_eq!((&further.slots, vocabulary.texts.len()), (&first.slots, 0));
+    assert_eq!(n_tokens, first.document_rows.len() / first.dimension);
+    let moved = |query: &str, document: &str| {
+        similarity(&load(&further), query, document) - similarity(&load(&first), query, document)
+    };
+    // The noun was in no pair: the verb was learned.
+    let learned = moved("concat the given user", "def sort_user(x1): return x1.sort(user)");
+    assert!(learned > 0.05, "{learned}");
+    let before =
+        similarity(&load(&first), "remove the given file", "def delete_file(x): return x.delete(file)");
+    let after =
+        similarity(&load(&further), "remove the given file", "def delete_file(x): return x.delete(file)");
+    assert!(after > before - 0.2, "{before} {after}");
+    let again = train(&more, &settings, None, Some(&first), None, |_| {}).unwrap().0;
+    assert_eq!(write_model(&again), write_model(&further));
+    let wider = Settings { dimension: 64, ..settings };
+    let error = train(&more, &wider, None, Some(&first), None, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("dimension: expected 32, as the model to begin with has it, found 64"), "{error}");
 }
 
 #[test]

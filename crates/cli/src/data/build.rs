@@ -1,23 +1,27 @@
 //! `quarry data build` and `quarry data status`: a data set by a plan.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use quarry_annotate::Judging;
+use quarry_annotate::{AnnotateError, Author, AuthorPlan, Judging};
+#[cfg(feature = "workers")]
+use quarry_annotate::{WorkerModels, queue_of};
 use quarry_factory::{
-    Damage, Plan, Step, Tools, WrittenEstimate, damaged_exports, estimate_written, rehearse,
+    Damage, Plan, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports, estimate_written, rehearse,
 };
 use quarry_metrics::table::{Layout, Table};
+#[cfg(feature = "workers")]
+use quarry_queue::Connection;
 use quarry_text::counted;
 use serde_json::{Value, json};
 
-use crate::eval::models::ModelArgs;
+use crate::eval::models::{ModelArgs, Models};
 use crate::interrupt::stop_on_interrupt;
 #[cfg(feature = "judge")]
-use crate::judge::IsolationArgs;
+use crate::judge::WorkplaceArgs;
 use crate::output;
 
 /// A plan, and where it is built.
@@ -44,7 +48,7 @@ pub struct BuildArgs {
     dry_run: bool,
     #[cfg(feature = "judge")]
     #[command(flatten)]
-    isolation: IsolationArgs,
+    workplace: WorkplaceArgs,
 }
 
 /// Arguments of `quarry data status`.
@@ -67,8 +71,14 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     let out = out.clone().unwrap_or_else(|| plan.default_out());
     let models = models.resolve(None)?;
     let stop = stop_on_interrupt()?;
-    let tools =
-        Tools { load: &models, prepare_judging: &|plan| Ok(args.prepare_judging(plan, &stop)?), stop: &stop };
+    let workers = args.connect(&stop)?;
+    let models = workers.ask(models, &out)?;
+    let tools = Tools {
+        load: &models,
+        open_author: &|author, directory, store| workers.open_author(author, directory, store),
+        prepare_judging: &|plan| Ok(args.prepare_judging(plan, &stop)?),
+        stop: &stop,
+    };
     if args.dry_run {
         let steps = rehearse(&plan, &out, &tools)?;
         let written = match estimate_written(&plan, &out, &steps)? {
@@ -84,7 +94,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     let built = quarry_factory::build(&plan, &out, &tools, &mut |event| {
         output::note(&described(event.step, event.known));
     })?;
-    for path in built.exports.iter().chain([&built.card]) {
+    for path in built.exports.iter().chain(&built.about) {
         output::note(&format!("wrote {}", path.display()));
     }
     Ok(ExitCode::SUCCESS)
@@ -101,6 +111,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let models = models.resolve(None)?;
     let tools = Tools {
         load: &models,
+        open_author: &|author, directory, store| Author::open(author, directory, store),
         prepare_judging: &|plan| Ok(Judging::prepare(plan, None)?),
         stop: &AtomicBool::new(false),
     };
@@ -122,18 +133,72 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Who asks the models that write and embed.
+struct Workers {
+    /// The server that workers are connected to; without it, this process asks.
+    #[cfg(feature = "workers")]
+    connection: Option<Connection>,
+}
+
+#[cfg(feature = "workers")]
+impl Workers {
+    /// The same models, whose servers workers ask for the build in `out`.
+    fn ask(&self, models: Models, out: &Path) -> anyhow::Result<Models> {
+        let Some(connection) = &self.connection else { return Ok(models) };
+        let queue = format!("{}-embeddings", queue_of(&out.join(WRITTEN))?);
+        let workers = WorkerModels::new(connection, &queue)?;
+        Ok(models.asked_by(Box::new(move |settings| workers.transport(settings))))
+    }
+
+    fn open_author(
+        &self,
+        author: &AuthorPlan,
+        directory: &Path,
+        store: &Path,
+    ) -> Result<Author, AnnotateError> {
+        match &self.connection {
+            Some(connection) => Author::open_for_workers(author, directory, store, connection),
+            None => Author::open(author, directory, store),
+        }
+    }
+}
+
+#[cfg(not(feature = "workers"))]
+impl Workers {
+    fn ask(&self, models: Models, _: &Path) -> anyhow::Result<Models> {
+        Ok(models)
+    }
+
+    fn open_author(
+        &self,
+        author: &AuthorPlan,
+        directory: &Path,
+        store: &Path,
+    ) -> Result<Author, AnnotateError> {
+        Author::open(author, directory, store)
+    }
+}
+
 impl BuildArgs {
+    #[cfg(feature = "workers")]
+    fn connect(&self, stop: &Arc<AtomicBool>) -> anyhow::Result<Workers> {
+        let url = self.workplace.nats.as_ref().filter(|_| !self.dry_run);
+        let open = |url: &String| Connection::open(url, Arc::clone(stop), Arc::new(output::note));
+        Ok(Workers { connection: url.map(open).transpose()? })
+    }
+
+    #[cfg(not(feature = "workers"))]
+    fn connect(&self, _: &Arc<AtomicBool>) -> anyhow::Result<Workers> {
+        Ok(Workers {})
+    }
+
     #[cfg(feature = "judge")]
     fn prepare_judging(
         &self,
         plan: quarry_annotate::Plan,
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<Judging> {
-        let sandbox = match plan.judge.runs_tests() {
-            true => Some(self.isolation.open_with(plan.packages.as_ref(), plan.programs, stop)?),
-            false => None,
-        };
-        Ok(Judging::prepare(plan, sandbox)?)
+        self.workplace.prepare(plan, stop, false)
     }
 
     /// A build without judging has no sandbox; judges that run programs say so.

@@ -11,7 +11,9 @@ use quarry_embed::{CachedEmbedder, EmbedError, Embedder};
 use quarry_eval::EvalError;
 use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
 use quarry_eval::plan::Input;
-use quarry_llm::{Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings};
+use quarry_llm::{
+    Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings, Transport,
+};
 use quarry_remote::{Prefixes, RemoteModel};
 use quarry_text::counted;
 use toml::Table;
@@ -63,7 +65,12 @@ pub struct Models {
     budget: Budget,
     record: Option<PathBuf>,
     replay: Option<PathBuf>,
+    /// Asks servers in the place of this process.
+    transports: Option<Box<OpenTransport>>,
 }
+
+/// Opens what asks the server of some settings.
+pub type OpenTransport = dyn Fn(&Settings) -> Result<Box<dyn Transport>, LlmError> + Send + Sync;
 
 impl ModelArgs {
     /// Reads the files that the arguments name; `builtin` replaces the built-in model.
@@ -91,6 +98,7 @@ impl ModelArgs {
             budget: Budget::new(Limits { tokens: self.token_budget, money }, Cost::default()),
             record: self.record.clone(),
             replay: self.replay.clone(),
+            transports: None,
         })
     }
 }
@@ -136,6 +144,12 @@ fn remote(error: LlmError) -> EmbedError {
 }
 
 impl Models {
+    /// The same models, whose servers others ask.
+    #[cfg(feature = "workers")]
+    pub fn asked_by(self, transports: Box<OpenTransport>) -> Self {
+        Self { transports: Some(transports), ..self }
+    }
+
     /// The same models, without a cache.
     pub fn without_cache(self) -> Self {
         Self { cache: None, ..self }
@@ -227,7 +241,14 @@ impl Models {
         if let Some(path) = &self.replay {
             return Client::replay(settings, Recording::open(path)?);
         }
-        let mut client = Client::new(settings)?.with_budget(self.budget.clone())?;
+        let client = match &self.transports {
+            Some(open) => {
+                let transport = open(&settings)?;
+                Client::with_transport(settings, transport)?
+            }
+            None => Client::new(settings)?,
+        };
+        let mut client = client.with_budget(self.budget.clone())?;
         if let Some(directory) = &self.cache {
             client = client.with_cache(Cache::open(&directory.join(ANSWERS))?);
         }

@@ -207,18 +207,21 @@ struct WorkArgs {
 
 /// Where programs run and models are asked.
 #[derive(Debug, Args)]
-struct WorkplaceArgs {
+pub struct WorkplaceArgs {
     #[command(flatten)]
     isolation: IsolationArgs,
     /// Have the work done by `quarry worker`s that are connected to this NATS server, as `nats` in the plan
     #[cfg(feature = "workers")]
     #[arg(long, value_name = "URL")]
-    nats: Option<String>,
+    pub nats: Option<String>,
 }
 
 impl WorkplaceArgs {
     /// A plan, ready to be judged there; in a rehearsal nobody is connected to.
-    fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>, rehearsal: bool) -> anyhow::Result<Judging> {
+    ///
+    /// # Errors
+    /// When the plan cannot be judged there, or nobody can be connected to.
+    pub fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>, rehearsal: bool) -> anyhow::Result<Judging> {
         #[cfg(not(feature = "workers"))]
         if plan.nats.is_some() {
             let _ = rehearsal;

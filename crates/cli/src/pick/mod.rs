@@ -2,34 +2,29 @@
 //!
 //! It draws on stderr, so that stdout has only the position that was picked.
 
-mod state;
-mod view;
+pub mod state;
+pub mod view;
 
-use std::io::{self, IsTerminal, Stderr};
+use std::io::{self, IsTerminal};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use quarry_answer::Tree;
 use quarry_index::{Filter, Hit, RankingWeights, SearchRequest, Update, snippet};
 use quarry_source::SourceText;
 use quarry_text::query_terms;
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
+use ratatui::crossterm::event;
 
 use self::state::{Choice, PickResults, Preview, PreviewLine, State, Step};
 use crate::index::SourcesArgs;
 use crate::log::{self, Record};
 use crate::output;
 use crate::results::FilterArgs;
+use crate::screen::Screen;
 use crate::settings::{self, Settings};
 use crate::terminal;
 
@@ -111,7 +106,7 @@ fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Re
                 let preview = search.preview(hit, &state.found.query);
                 state.preview(preview);
             }
-            screen.0.draw(|frame| view::draw(frame, state))?;
+            screen.draw(|frame| view::draw(frame, state))?;
         }
         match state.update(&event::read()?) {
             Step::Continue => {}
@@ -170,27 +165,6 @@ impl Search {
             lines: (start..).zip(source.lines()).map(line).collect(),
             focus: snippet::best_lines(&source, &terms, FOCUS),
         }
-    }
-}
-
-/// The terminal while it is ours; dropping it gives it back as it was.
-struct Screen(Terminal<CrosstermBackend<Stderr>>);
-
-impl Screen {
-    fn open() -> anyhow::Result<Self> {
-        enable_raw_mode().context("the terminal cannot be drawn on")?;
-        let screen = Self(Terminal::new(CrosstermBackend::new(io::stderr()))?);
-        execute!(io::stderr(), EnterAlternateScreen, EnableBracketedPaste)?;
-        Ok(screen)
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        // A terminal that is gone needs nothing back.
-        let _ = execute!(io::stderr(), DisableBracketedPaste, LeaveAlternateScreen);
-        let _ = self.0.show_cursor();
-        let _ = disable_raw_mode();
     }
 }
 

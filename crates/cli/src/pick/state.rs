@@ -5,7 +5,9 @@ use std::ops::Range;
 use quarry_index::Hit;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::widgets::ListState;
-use tui_input::{Input, InputRequest};
+use tui_input::Input;
+
+use crate::screen;
 
 /// Results that a page is moved by.
 const PAGE: usize = 10;
@@ -115,11 +117,7 @@ impl State {
         match event {
             // Terminals that tell of keys that are let go tell of them as pressed before.
             Event::Key(key) if key.kind != KeyEventKind::Release => return self.key(*key),
-            Event::Paste(text) => {
-                for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
-                    self.input.handle(InputRequest::InsertChar(c));
-                }
-            }
+            Event::Paste(text) => screen::paste(&mut self.input, text),
             _ => {}
         }
         Step::Continue
@@ -127,9 +125,8 @@ impl State {
 
     fn key(&mut self, key: KeyEvent) -> Step {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        let word = control || key.modifiers.contains(KeyModifiers::ALT);
         let shift = key.modifiers.contains(KeyModifiers::SHIFT);
-        let edit = match key.code {
+        match key.code {
             KeyCode::Esc => return Step::Cancel,
             KeyCode::Char('c' | 'g') if control => return Step::Cancel,
             KeyCode::Enter if self.selected().is_some() => return Step::Pick,
@@ -142,29 +139,11 @@ impl State {
             KeyCode::Char('n') if control => return self.select(1),
             KeyCode::PageUp => return self.select(-(PAGE as isize)),
             KeyCode::PageDown => return self.select(PAGE as isize),
-            KeyCode::Left if word => InputRequest::GoToPrevWord,
-            KeyCode::Right if word => InputRequest::GoToNextWord,
-            KeyCode::Left => InputRequest::GoToPrevChar,
-            KeyCode::Right => InputRequest::GoToNextChar,
-            KeyCode::Home => InputRequest::GoToStart,
-            KeyCode::End => InputRequest::GoToEnd,
-            KeyCode::Backspace if word => InputRequest::DeletePrevWord,
-            KeyCode::Backspace => InputRequest::DeletePrevChar,
-            KeyCode::Delete => InputRequest::DeleteNextChar,
-            KeyCode::Char(c) if control => match c {
-                'a' => InputRequest::GoToStart,
-                'e' => InputRequest::GoToEnd,
-                'h' => InputRequest::DeletePrevChar,
-                'k' => InputRequest::DeleteTillEnd,
-                'u' => InputRequest::DeleteFromStart,
-                'w' => InputRequest::DeletePrevWord,
-                'y' => InputRequest::Yank,
-                _ => return Step::Continue,
-            },
-            KeyCode::Char(c) => InputRequest::InsertChar(c),
-            _ => return Step::Continue,
-        };
-        self.input.handle(edit);
+            _ => {}
+        }
+        if let Some(edit) = screen::edit(key) {
+            self.input.handle(edit);
+        }
         Step::Continue
     }
 

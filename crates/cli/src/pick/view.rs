@@ -6,21 +6,20 @@ use std::ops::Range;
 use quarry_answer::kind_name;
 use quarry_text::counted;
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Position, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, List, ListItem, Paragraph};
 
 use super::state::{Choice, Preview, PreviewLine, State};
 use crate::output::printable;
+use crate::screen;
 
 const POSITION: Style = Style::new().fg(Color::Cyan);
-const NAME: Style = Style::new().add_modifier(Modifier::BOLD);
+pub const NAME: Style = Style::new().add_modifier(Modifier::BOLD);
 const MATCH: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
-const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
-const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
-
-const PROMPT: &str = "> ";
+pub const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
+pub const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 const KEYS: &str =
     "type what the code does; ↑ ↓ select, Shift-↑ ↓ scroll, Enter prints the position, Esc leaves";
@@ -39,29 +38,23 @@ pub fn draw(frame: &mut Frame, state: &mut State) {
     let [input, status, rest] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0)])
             .areas(frame.area());
-    draw_input(frame, input, state);
+    screen::draw_input(frame, input, &state.input);
     frame.render_widget(Paragraph::new(Line::styled(status_line(state), FAINT)), status);
-    let halves = if rest.width >= WIDE {
-        Layout::horizontal([Constraint::Percentage(40), Constraint::Percentage(60)])
-    } else if rest.height >= HIGH {
-        Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)])
-    } else {
-        Layout::vertical([Constraint::Percentage(100), Constraint::Percentage(0)])
-    };
-    let [list, preview] = halves.areas(rest);
+    let [list, preview] = halves(rest);
     draw_list(frame, list, state);
     draw_preview(frame, preview, state);
 }
 
-fn draw_input(frame: &mut Frame, area: Rect, state: &State) {
-    let width = area.width.saturating_sub(PROMPT.len() as u16 + 1);
-    let scrolled = state.input.visual_scroll(width.into());
-    let [prompt, text] =
-        Layout::horizontal([Constraint::Length(PROMPT.len() as u16), Constraint::Min(0)]).areas(area);
-    frame.render_widget(Span::styled(PROMPT, NAME), prompt);
-    frame.render_widget(Paragraph::new(state.input.value()).scroll((0, scrolled as u16)), text);
-    let column = state.input.visual_cursor().saturating_sub(scrolled) as u16;
-    frame.set_cursor_position(Position::new(text.x + column.min(width), text.y));
+/// Where a list and a preview of what is selected are: beside each other, or below, or the list alone.
+pub fn halves(area: Rect) -> [Rect; 2] {
+    let layout = if area.width >= WIDE {
+        Layout::horizontal([Constraint::Percentage(40), Constraint::Percentage(60)])
+    } else if area.height >= HIGH {
+        Layout::vertical([Constraint::Percentage(40), Constraint::Percentage(60)])
+    } else {
+        Layout::vertical([Constraint::Percentage(100), Constraint::Percentage(0)])
+    };
+    layout.areas(area)
 }
 
 fn status_line(state: &State) -> String {
@@ -92,12 +85,18 @@ fn entry(Choice { hit, position }: &Choice) -> Vec<Line<'_>> {
 }
 
 fn draw_preview(frame: &mut Frame, area: Rect, state: &State) {
-    let (Some(choice), Some(preview)) = (state.selected(), &state.preview) else { return };
+    if let (Some(choice), Some(preview)) = (state.selected(), &state.preview) {
+        draw_source(frame, area, &choice.position, preview, state.scroll);
+    }
+}
+
+/// Draws the lines of a source under a title, moved by `scroll`.
+pub fn draw_source(frame: &mut Frame, area: Rect, title: &str, preview: &Preview, scroll: isize) {
     let borders = if area.x > 0 { Borders::LEFT } else { Borders::TOP };
-    let title = Span::styled(format!(" {} ", printable(&choice.position)), POSITION);
+    let title = Span::styled(format!(" {} ", printable(title)), POSITION);
     let block = Block::new().borders(borders).border_style(FAINT).title(title);
     let inner = block.inner(area);
-    let first = first_shown(preview, state.scroll, inner.height.into());
+    let first = first_shown(preview, scroll, inner.height.into());
     let lines = (0..).zip(&preview.lines).skip(first).take(inner.height.into());
     let lines: Vec<Line> = lines.map(|(index, line)| source_line(preview, index, line)).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);

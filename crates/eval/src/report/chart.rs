@@ -67,6 +67,31 @@ pub fn bars(title: &str, bars: &[Bar]) -> Markup {
     }
 }
 
+/// Horizontal bars of numbers, the longest for the largest, in the order given; names that are long are cut.
+#[must_use]
+pub fn counts(title: &str, counts: &[(String, u64)]) -> Markup {
+    const LONGEST: usize = 32;
+    let longest = counts.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0).min(LONGEST);
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1) as f64;
+    let (left, width, row) = (longest as f64 * 7.2 + 14.0, 360.0, 26.0);
+    let (right, height) = (left + width + 80.0, counts.len() as f64 * row + 8.0);
+    html! {
+        svg role="img" viewBox=(format!("0 0 {right:.0} {height:.0}")) width=(format!("{right:.0}")) {
+            title { (title) }
+            line.grid x1=(fixed(left)) x2=(fixed(left)) y1="2" y2=(fixed(height - 2.0)) {}
+            @for (index, (label, count)) in counts.iter().enumerate() {
+                @let (top, length) = (index as f64 * row + 4.0, *count as f64 / most * width);
+                g {
+                    title { (label) ": " (count) }
+                    text.label x=(fixed(left - 8.0)) y=(fixed(top + 13.0)) text-anchor="end" { (beginning(label, LONGEST)) }
+                    rect.c0 x=(fixed(left)) y=(fixed(top)) width=(fixed(length)) height="18" rx="2" {}
+                    text.value x=(fixed(left + length + 6.0)) y=(fixed(top + 13.0)) { (count) }
+                }
+            }
+        }
+    }
+}
+
 /// A scatter plot of pairs of values from 0 to 1; the size of a point shows the number of equal pairs.
 #[must_use]
 pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
@@ -255,5 +280,28 @@ fn shortened(text: &str, most: usize) -> String {
         text.to_owned()
     } else {
         format!("…{}", text.chars().skip(length - most + 1).collect::<String>())
+    }
+}
+
+/// The beginning of a text that is too long.
+fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => format!("{}…", text.chars().take(most - 1).collect::<String>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_of_counts_are_in_proportion_and_names_do_not_end_the_page() {
+        let long = "x".repeat(50);
+        let drawn = counts("of <b>", &[("a & b".into(), 4), (long, 1), ("none".into(), 0)]).into_string();
+        assert!(drawn.contains("<title>of &lt;b&gt;</title>") && drawn.contains("a &amp; b: 4"), "{drawn}");
+        assert!(drawn.contains(r#"width="360.0""#) && drawn.contains(r#"width="90.0""#), "{drawn}");
+        assert!(drawn.contains(&format!("{}…", "x".repeat(31))), "{drawn}");
+        assert!(!counts("nothing", &[]).into_string().contains("NaN"));
     }
 }

@@ -1,40 +1,24 @@
 //! The results of a plan as one self-contained HTML file.
 
 use super::chart::{self, Bar, Series};
+use super::document::{self, table};
 use crate::plan::{DatasetResults, Moved, PartResults, Results};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Parser};
-use quarry_metrics::table::Table;
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 /// The whole page.
 #[must_use]
 pub fn page(results: &Results) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (results.title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                header {
-                    h1 { (results.title) }
-                    (markdown(&results.introduction))
-                    nav { @for (index, dataset) in results.datasets.iter().enumerate() {
-                        a href=(format!("#dataset-{index}")) { (dataset.name) }
-                    } }
-                }
-                main { @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index)) } }
-                script { (PreEscaped(SCRIPT)) }
-            }
-        }
+    let header = html! {
+        (markdown(&results.introduction))
+        nav { @for (index, dataset) in results.datasets.iter().enumerate() {
+            a href=(format!("#dataset-{index}")) { (dataset.name) }
+        } }
     };
-    page.into_string()
+    let main = html! {
+        @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index)) }
+    };
+    document::document(&results.title, &header, &main)
 }
 
 fn section(results: &Results, dataset: &DatasetResults, index: usize) -> Markup {
@@ -169,24 +153,6 @@ fn moved_query(moved: &Moved) -> Markup {
             }
         }
     }
-}
-
-fn table(table: &Table) -> Markup {
-    html! {
-        div.scroll { table.sortable {
-            thead { tr { @for name in table.header() { th scope="col" { button type="button" { (name) } } } } }
-            tbody { @for row in table.rows() { tr {
-                @for (index, cell) in row.iter().enumerate() {
-                    @if index == 0 { th scope="row" { (cell) } } @else { td.words[is_words(cell)] { (cell) } }
-                }
-            } } }
-        } }
-    }
-}
-
-/// Whether a cell contains words rather than a number, a sign, or nothing.
-fn is_words(cell: &str) -> bool {
-    cell.starts_with(char::is_alphabetic)
 }
 
 /// Markdown as HTML; HTML within it is escaped.

@@ -1,7 +1,9 @@
 //! Reports for people: a page with tables and charts.
 
-mod chart;
+pub mod chart;
+mod document;
 mod html;
 
 pub use chart::{Series, curves_alone};
+pub use document::{document, table};
 pub use html::page;

@@ -10,7 +10,7 @@ mod vocabulary;
 
 use std::path::Path;
 
-use quarry_embed::static_model::StaticWeights;
+use quarry_embed::static_model::{StaticWeights, write_model};
 use quarry_embed::vocabulary::{Tokenizer, build_slots};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -225,7 +225,8 @@ struct State {
     queries: Table,
 }
 
-/// Trains a model. With `directory`, the state is kept there after each epoch and a run that was cut off goes on
+/// Trains a model; with `begin`, that model further, which keeps its tokens, so that only those of the pairs move. With
+/// `directory`, the state is kept there after each epoch and a run that was cut off goes on
 /// from it; the result is the same as without the cut. Equal pairs, settings and number of threads give an
 /// equal model on one type of machine.
 ///
@@ -235,10 +236,14 @@ pub fn train(
     pairs: &[Pair],
     settings: &Settings,
     teacher: Option<&Teacher>,
+    begin: Option<&StaticWeights>,
     directory: Option<&Path>,
     mut report: impl FnMut(Progress),
 ) -> Result<(StaticWeights, Vocabulary), TrainError> {
     settings.check()?;
+    if let Some(begin) = begin {
+        fits(begin, settings)?;
+    }
     let (learned, held_out) = split(pairs, settings);
     if learned.len() < settings.batch {
         return Err(TrainError::Settings(format!(
@@ -247,8 +252,15 @@ pub fn train(
             settings.batch
         )));
     }
-    let vocabulary = choose(&learned, settings.vocabulary);
-    let slots = build_slots(&vocabulary.hashes);
+    let (vocabulary, slots) = match begin {
+        // A model has the hashes of its tokens, not their texts.
+        Some(begin) => (Vocabulary::default(), begin.slots.clone()),
+        None => {
+            let vocabulary = choose(&learned, settings.vocabulary);
+            let slots = build_slots(&vocabulary.hashes);
+            (vocabulary, slots)
+        }
+    };
     let tokenizer = Tokenizer { slots: &slots, max_words: settings.max_words };
     let examples = Examples::new(&learned, tokenizer, settings);
     let validation = Validation::new(&held_out, tokenizer, settings);
@@ -257,13 +269,17 @@ pub fn train(
     report(Progress::Ready {
         n_pairs: learned.len(),
         n_validation: held_out.len(),
-        n_tokens: vocabulary.hashes.len(),
+        n_tokens: begin.map_or(vocabulary.hashes.len(), |begin| begin.document_rows.len() / begin.dimension),
         n_steps,
     });
 
-    let checkpoint = directory.map(|directory| Checkpoint::new(directory, settings, run_identity(pairs)));
+    let checkpoint =
+        directory.map(|directory| Checkpoint::new(directory, settings, run_identity(pairs, begin)));
     let restored = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
-    let mut state = restored.unwrap_or_else(|| start(&vocabulary, settings, teacher, &examples));
+    let mut state = restored.unwrap_or_else(|| match begin {
+        Some(begin) => State::of(begin),
+        None => start(&vocabulary, settings, teacher, &examples),
+    });
     let lessons =
         teacher.filter(|_| settings.teacher > 0.0).map(|teacher| TeacherVectors::new(teacher, &learned));
     let first_epoch = (state.step / steps_an_epoch.max(1)) as usize;
@@ -293,6 +309,22 @@ pub fn train(
     Ok((weights, vocabulary))
 }
 
+/// Asks whether a model can be trained further with these settings.
+fn fits(begin: &StaticWeights, settings: &Settings) -> Result<(), TrainError> {
+    for (name, of_settings, of_model) in [
+        ("dimension", settings.dimension, begin.dimension),
+        ("positions", settings.positions, begin.position_weights.len()),
+        ("max_words", settings.max_words, begin.max_words),
+    ] {
+        if of_settings != of_model {
+            return Err(TrainError::Settings(format!(
+                "{name}: expected {of_model}, as the model to begin with has it, found {of_settings}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The teacher's vectors of the examples' questions.
 struct TeacherVectors<'a> {
     dimension: usize,
@@ -317,6 +349,16 @@ impl<'a> TeacherVectors<'a> {
 }
 
 impl State {
+    /// That of a model that is trained further.
+    fn of(model: &StaticWeights) -> Self {
+        let table = |rows, positions: &[f32]| Table::of(rows, model.dimension, positions);
+        Self {
+            step: 0,
+            documents: table(&model.document_rows, &model.position_weights),
+            queries: table(&model.query_rows, &[]),
+        }
+    }
+
     fn learn(
         &mut self,
         batch: &Batch,
@@ -399,8 +441,9 @@ fn split<'a>(pairs: &'a [Pair], settings: &Settings) -> (Vec<&'a Pair>, Vec<&'a 
 }
 
 /// Tells the pairs of one run from those of another, for resuming.
-fn run_identity(pairs: &[Pair]) -> u64 {
-    pairs.iter().fold(pairs.len() as u64, |hash, pair| {
+fn run_identity(pairs: &[Pair], begin: Option<&StaticWeights>) -> u64 {
+    let begin = begin.map_or(0, |begin| xxh3_64(&write_model(begin)));
+    pairs.iter().fold(pairs.len() as u64 ^ begin, |hash, pair| {
         let negatives =
             pair.negatives.iter().fold(0, |hash: u64, code| hash.rotate_left(9) ^ xxh3_64(code.as_bytes()));
         hash.rotate_left(5)

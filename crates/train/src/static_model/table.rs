@@ -37,6 +37,16 @@ impl Table {
         Table { dimension, values, positions: vec![[1.0, 0.0, 0.0]; n_positions] }
     }
 
+    /// A table of these rows and weights of positions, from which nothing was learned yet.
+    #[must_use]
+    pub fn of(rows: &[f32], dimension: usize, positions: &[f32]) -> Table {
+        let mut values = vec![0.0; rows.len() * 3];
+        for (to, from) in values.chunks_exact_mut(dimension * 3).zip(rows.chunks_exact(dimension)) {
+            to[..dimension].copy_from_slice(from);
+        }
+        Table { dimension, values, positions: positions.iter().map(|weight| [*weight, 0.0, 0.0]).collect() }
+    }
+
     /// Number of rows.
     #[must_use]
     pub fn n_rows(&self) -> usize {

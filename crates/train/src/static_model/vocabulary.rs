@@ -18,7 +18,7 @@ pub struct VocabularySize {
 }
 
 /// The tokens of a model: hashes by id. Those of most use to queries have the lowest ids.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vocabulary {
     /// Hash of each token.
     pub hashes: Vec<u64>,

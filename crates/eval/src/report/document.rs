@@ -1,0 +1,86 @@
+//! What pages have in common: one file that needs no other, and that loads and runs nothing but its own.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use quarry_metrics::table::Table;
+use sha2::{Digest, Sha256};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// A page with a title, what is below it in its header, and its main part.
+#[must_use]
+pub fn document(title: &str, header: &Markup, main: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { (title) } (header) }
+                main { (main) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Allows the style and the script of the page, by their hashes, and nothing else: texts in it come from anybody.
+fn policy() -> String {
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    )
+}
+
+/// A table whose columns a click sorts by.
+#[must_use]
+pub fn table(table: &Table) -> Markup {
+    html! {
+        div.scroll { table.sortable {
+            thead { tr { @for name in table.header() { th scope="col" { button type="button" { (name) } } } } }
+            tbody { @for row in table.rows() { tr {
+                @for (index, cell) in row.iter().enumerate() {
+                    @if index == 0 { th scope="row" { (cell) } } @else { td.words[is_words(cell)] { (cell) } }
+                }
+            } } }
+        } }
+    }
+}
+
+/// Whether a cell holds words rather than a number, a sign, or nothing.
+fn is_words(cell: &str) -> bool {
+    cell.starts_with(char::is_alphabetic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_escapes_texts_and_allows_only_its_own_style_and_script() {
+        let mut rows = Table::new(["name", "n"]);
+        rows.push(["<img src=x onerror=alert(1)>", "2"]);
+        let page = document("a</title><script>", &html! {}, &table(&rows));
+        assert!(page.contains("<title>a&lt;/title&gt;&lt;script&gt;</title>"), "{page}");
+        assert!(!page.contains("<img") && page.matches("<script>").count() == 1, "{page}");
+        // The hashes are those of what a browser sees between the tags.
+        let between = |tag: &str| {
+            let rest = page.split_once(&format!("<{tag}>")).unwrap().1;
+            rest.split_once(&format!("</{tag}>")).unwrap().0
+        };
+        for tag in ["style", "script"] {
+            let hash = STANDARD.encode(Sha256::digest(between(tag)));
+            assert!(page.contains(&format!("{tag}-src 'sha256-{hash}'")), "{tag}");
+        }
+    }
+}

@@ -345,7 +345,8 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     );
     assert_eq!(report["calls"][0]["calls"], 3, "{report}");
     let text = stdout(&fixture.run(&["data", "written", &path(&one)]));
-    assert!(text.contains("queries written: 24, by class 1: 22, 2: 0, 3: 2, 4: 0"), "{text}");
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert!(lines.iter().any(|line| line.starts_with("of class 1") && line.contains("22   91.7")), "{text}");
     let missing = fixture.run(&["data", "written", &path(&fixture.path("none"))]);
     assert_eq!(missing.status.code(), Some(2));
 
@@ -454,48 +455,47 @@ fn every_export_can_be_read_and_converted_back() {
     build(&fixture, &plan, &out);
     for (format, other) in formats {
         let export = out.join("exports").join(format);
-        let check = |path: &Path| {
-            let checked = fixture.run(&["data", "check", path.to_str().unwrap(), "--split", "train"]);
-            assert!(checked.status.success(), "{format}: {}", stderr(&checked));
+        let checked = fixture.run(&["data", "check", export.to_str().unwrap(), "--split", "train"]);
+        assert!(checked.status.success(), "{format}: {}", stderr(&checked));
+        // Of formats of pairs the file of a part, of those that number each part anew its files, of others the directory.
+        let names = files(&export).into_keys();
+        let from: Vec<PathBuf> = match format {
+            "cosqa" | "cosqa-plus-folder" => {
+                names.filter(|name| !name.contains("dev")).map(|name| export.join(name)).collect()
+            }
+            _ => match names.into_iter().find(|name| name.starts_with("train.")) {
+                Some(name) => vec![export.join(name)],
+                None => vec![export],
+            },
         };
-        check(&export);
-        // Of formats of pairs a file, of others the directory.
-        let file = files(&export).into_keys().find(|name| name.starts_with("train."));
-        let from = file.map_or(export.clone(), |name| export.join(name));
-        let convert = |from: &Path, to: &str, name: &str| {
-            let ending =
-                if to == "query-code" || to == "gecs" || to == "query4code" { ".jsonl" } else { ".json" };
-            let is_directory =
-                ["beir", "coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder"].contains(&to);
-            let path = fixture.path(&format!("{name}-{format}{}", if is_directory { "" } else { ending }));
-            let output = fixture.run(&[
-                "data",
-                "convert",
-                from.to_str().unwrap(),
-                path.to_str().unwrap(),
-                "--to",
-                to,
-                "--split",
-                "train",
-            ]);
-            assert!(output.status.success(), "{format} to {to}: {}", stderr(&output));
-            path
+        let run = |command: &[&str], paths: &[PathBuf], more: &[&str]| {
+            let paths: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+            let output = fixture.run(&[&["data"], command, &paths, more, &["--split", "train"]].concat());
+            assert!(output.status.success(), "{format}: {command:?} {paths:?}: {}", stderr(&output));
+            stdout(&output)
         };
-        let there = convert(&from, other, "there");
-        let back = convert(&there, format, "back");
-        check(&back);
-        let pairs = |path: &Path| {
-            let output =
-                fixture.run(&["data", "browse", path.to_str().unwrap(), "--json", "--split", "train"]);
+        let convert = |from: &[PathBuf], to: &str, name: &str| {
+            let ending = match to {
+                "query-code" | "gecs" | "query4code" => ".jsonl",
+                "cosqa-qa" | "cosqa-plus" => ".json",
+                _ => "",
+            };
+            let path = fixture.path(&format!("{name}-{format}{ending}"));
+            run(&["convert"], &[from, &[path.clone()]].concat(), &["--to", to]);
+            vec![path]
+        };
+        let pairs = |paths: &[PathBuf]| {
             let line = |line: &str| -> (String, String, Value) {
                 let pair: Value = serde_json::from_str(line).unwrap();
                 (pair["query"].to_string(), pair["code"].to_string(), pair["label"].clone())
             };
-            let mut pairs: Vec<_> = stdout(&output).lines().map(line).collect();
+            let mut pairs: Vec<_> = run(&["browse", "--json"], paths, &[]).lines().map(line).collect();
             pairs.sort_by_key(|pair| format!("{pair:?}"));
             pairs
         };
-        assert!(!pairs(&from).is_empty(), "{format}");
+        let back = convert(&convert(&from, other, "there"), format, "back");
+        run(&["check"], &back, &[]);
+        assert!(pairs(&from).len() > 10, "{format}");
         assert_eq!(pairs(&from), pairs(&back), "{format} by way of {other}");
     }
 }
@@ -575,7 +575,7 @@ fn workers_build_the_same() {
     let alone = fixture.path("alone");
     assert!(begin(&alone, &[]).0.wait().unwrap().success());
     let n_questions = server.count();
-    assert!(n_questions > 100, "{n_questions}");
+    assert!(n_questions > 60, "{n_questions}");
 
     let url = nats.url();
     let worker = || {

@@ -1,4 +1,4 @@
-//! How many candidates of a query are worth labelling: how often the candidate at each rank answers.
+//! How many candidates per query are worth labeling: how often the candidate at each rank is correct.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -14,40 +14,40 @@ use crate::labels::PAIRS_FILE;
 use crate::record::{Candidate, LabelledPair};
 use crate::step::directory_of;
 
-/// What labels say of the candidates at a rank.
+/// Labels of the candidates at a rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DepthRow {
-    /// The rank, from 1.
+    /// The 1-based rank.
     pub rank: usize,
-    /// Queries whose candidate at this rank has a label.
+    /// Number of queries whose candidate at this rank has a label.
     pub labelled: usize,
-    /// Those whose candidate answers, of these.
+    /// Share of these whose candidate is correct.
     pub hit: f64,
-    /// Queries with an answer up to this rank, of all.
+    /// Share of all queries with a correct candidate up to this rank.
     pub answered: f64,
-    /// Answers of a query up to this rank, on average.
+    /// Mean number of correct candidates of a query up to this rank.
     pub answers: f64,
 }
 
-/// How deep the candidates of a method are worth labelling.
+/// How many candidates of a method are worth labeling.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Depth {
-    /// The method, or the run.
+    /// Name of the method, or of the run.
     pub method: String,
-    /// Queries with a labelled candidate.
+    /// Number of queries with a labeled candidate.
     pub queries: usize,
-    /// By rank.
+    /// One row per rank.
     pub rows: Vec<DepthRow>,
 }
 
-/// Ranks over which the gain of further candidates is looked at.
+/// Number of further ranks over which the gain is measured.
 pub const AHEAD: usize = 5;
 
-/// Gain in queries with an answer, in proportion, over [`AHEAD`] ranks below which the curve counts as flat.
+/// Gain over [`AHEAD`] ranks, as a share of queries with an answer, below which the curve counts as flat.
 pub const FLAT: f64 = 0.01;
 
 impl Depth {
-    /// Counts the labels of the candidates of each query, best first; `None` stands for one without a label.
+    /// Counts the labels of the candidates of each query, best first; `None` is a candidate without a label.
     #[must_use]
     pub fn new(method: String, queries: &[Vec<Option<bool>>]) -> Self {
         let queries: Vec<&Vec<Option<bool>>> =
@@ -78,8 +78,8 @@ impl Depth {
         Self { method, queries: queries.len(), rows }
     }
 
-    /// The number of candidates after which [`AHEAD`] more bring an answer to fewer than [`FLAT`] of the queries. `None`
-    /// where that is not so within the ranks that are known.
+    /// The number of candidates after which [`AHEAD`] more give an answer to fewer than [`FLAT`] of the queries.
+    /// `None` if there is no such number among the known ranks.
     #[must_use]
     pub fn enough(&self) -> Option<usize> {
         let is_flat = |pair: &&[DepthRow]| {
@@ -89,7 +89,7 @@ impl Depth {
     }
 }
 
-/// Reads the candidates and labels of the last build in a directory, by the methods that found them.
+/// Reads the candidates and labels of the last build in a directory, by method.
 ///
 /// # Errors
 /// When nothing was built there, or it cannot be read.
@@ -110,7 +110,7 @@ pub fn depth_of_build(root: &Path) -> Result<Vec<Depth>, FactoryError> {
         labels.insert((pair.query_id, pair.code_id), answers);
         Ok(())
     })?;
-    // By method and query, by rank.
+    // By method and query, in order of rank.
     let mut found: BTreeMap<String, BTreeMap<String, Vec<Option<bool>>>> = BTreeMap::new();
     jsonl::for_each(&directory("candidates")?.join(CANDIDATES), &mut |candidate: Candidate, _| {
         let pair = (candidate.query, candidate.code);

@@ -1,26 +1,27 @@
-//! A trained classifier of queries that look for code: a logistic regression on their words, as an alternative to rules.
+//! A trained classifier for queries that look for code: a logistic regression on their words, as an alternative to
+//! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_metrics::optimize::minimize;
 use serde::{Deserialize, Serialize};
 
-/// Penalty of the squared weights, halved.
+/// L2 penalty: half of this times the sum of squared weights.
 const PENALTY: f64 = 1.0;
 
-/// Least number of queries that a word or pair of words must be in to count.
+/// Minimum number of queries that contain a word or pair of words for it to be a feature.
 const LEAST: usize = 2;
 
-/// Weights of words: a query looks for code where their sum is over 0.
+/// Weights of words: a query looks for code if their sum is positive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntentModel {
-    /// Weight that every query has.
+    /// Intercept, which is added for every query.
     pub intercept: f64,
-    /// Weights of words, and of two words that follow each other.
+    /// Weights of words, and of pairs of adjacent words.
     pub weights: BTreeMap<String, f64>,
 }
 
-/// The words of a query in lower case, and the pairs of those that follow each other, each once.
+/// The distinct words of a query in lower case, and the pairs of adjacent ones.
 fn features(query: &str) -> BTreeSet<String> {
     let query = query.to_lowercase();
     let is_around = |c: char| !c.is_alphanumeric() && c != '#' && c != '+';
@@ -34,7 +35,7 @@ fn features(query: &str) -> BTreeSet<String> {
 }
 
 impl IntentModel {
-    /// Learns from queries with whether they look for code.
+    /// Trains a model on queries with whether they look for code.
     #[must_use]
     pub fn train(queries: &[(&str, bool)]) -> Self {
         let found: Vec<BTreeSet<String>> = queries.iter().map(|(query, _)| features(query)).collect();
@@ -77,8 +78,8 @@ impl IntentModel {
         self.intercept + known.iter().filter_map(|name| self.weights.get(name)).sum::<f64>() > 0.0
     }
 
-    /// What models say of queries that they have not seen: the queries are dealt into `folds`, and each model is trained
-    /// on those of all folds but one.
+    /// Predictions for held-out queries: the queries are distributed over `folds`, and each model is trained on all
+    /// folds but one.
     #[must_use]
     pub fn cross_validated(queries: &[(&str, bool)], folds: usize, seed: u64) -> Vec<bool> {
         let mut order: Vec<usize> = (0..queries.len()).collect();
@@ -105,7 +106,7 @@ impl IntentModel {
 mod tests {
     use super::*;
 
-    /// Queries that ask why do not look for code; each word beside it says nothing.
+    /// Queries with "why" do not look for code; all other words carry no information.
     fn queries() -> Vec<(String, bool)> {
         let things = ["list", "dict", "file", "string", "tuple", "set"];
         let verbs = ["sort", "open", "copy", "print", "split"];
@@ -126,7 +127,7 @@ mod tests {
         let said = IntentModel::cross_validated(&queries, 10, 42);
         let truth: Vec<bool> = queries.iter().map(|(_, looks)| *looks).collect();
         assert_eq!(said, truth);
-        // Labels that no word tells are not found by models that have not seen them.
+        // Labels that do not depend on words cannot be predicted for held-out queries.
         let noise: Vec<(&str, bool)> = (queries.iter().enumerate())
             .map(|(number, (query, _))| (*query, (number / 2 * 7 + number / 4) % 2 == 0))
             .collect();

@@ -1,5 +1,5 @@
-//! What parts of a data set share with each other and with other data sets, such as public test sets: equal texts,
-//! whatever their white space, and near duplicates.
+//! Detects leaks between the parts of a data set, and from other data sets such as public test sets: equal texts,
+//! ignoring white space, and near-duplicates.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -19,21 +19,21 @@ use crate::query::content_hash;
 use crate::record::{LabelledPair, normalized_hash};
 use crate::step::{Key, Step};
 
-/// Changes when the same parts give others.
+/// Incremented when the same parts lead to other output.
 const VERSION: u32 = 1;
 
-/// Pairs that share something, and with what.
+/// Leaking pairs, with what they share and with which part or data set.
 const LEAKS: &str = "leaks.jsonl";
 
 #[derive(Serialize)]
 struct Identity<'p> {
     plan: &'p LeakPlan,
-    /// Stand for the other data sets.
+    /// Hashes of the other data sets.
     contents: Vec<String>,
     parts: &'p SplitPlan,
 }
 
-/// The step that looks for leaks in the parts of a data set.
+/// The step that detects leaks in the parts of a data set.
 ///
 /// # Errors
 /// When another data set cannot be read.
@@ -42,7 +42,7 @@ pub(crate) fn step(plan: &LeakPlan, parts: &SplitPlan, splits: &Key) -> Result<S
     Ok(Step::new("leaks", VERSION, &Identity { plan, contents, parts }, &[splits]))
 }
 
-/// Looks at the data sets that a plan names.
+/// Checks the data sets that a plan names.
 ///
 /// # Errors
 /// When one of them is missing, or in no known format.
@@ -53,11 +53,11 @@ pub(crate) fn check(plan: &LeakPlan) -> Result<(), FactoryError> {
     })
 }
 
-/// Texts of one kind, each with where it is.
+/// Texts of one kind, each with the part or data set it belongs to.
 struct Texts {
     hashes: HashMap<u128, usize>,
     near: Option<NearIndex>,
-    /// What each text in `near` is of.
+    /// The owner of each text in `near`.
     of_near: Vec<usize>,
 }
 
@@ -77,7 +77,7 @@ impl Texts {
         }
     }
 
-    /// Whose the text is, and whether it is the same or only nearly.
+    /// The owner of the text, and whether it is equal or only nearly.
     fn find(&self, text: &str) -> Option<(usize, &'static str)> {
         let same = self.hashes.get(&normalized_hash(text)).map(|owner| (*owner, "the same"));
         let near = || Some((*self.of_near.get(self.near.as_ref()?.find(text)?)?, "nearly the same"));
@@ -85,7 +85,7 @@ impl Texts {
     }
 }
 
-/// A pair of a part that another part or data set has, too.
+/// A pair that shares something with another part or data set.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Leak {
     part: String,
@@ -95,7 +95,7 @@ struct Leak {
     why: String,
 }
 
-/// Texts that parts may not have.
+/// Texts that parts must not contain.
 struct Known {
     owners: Vec<String>,
     queries: Texts,
@@ -129,7 +129,7 @@ impl Known {
         Ok(known)
     }
 
-    /// What a pair shares, and with whom.
+    /// What a pair shares, and with which part or data set.
     fn find(&self, pair: &LabelledPair) -> Option<(String, &str)> {
         let query = || self.queries.find(&pair.query.to_lowercase()).map(|found| ("query", found));
         let code = || self.codes.find(&pair.code).map(|found| ("code", found));
@@ -142,7 +142,7 @@ impl Known {
         Some((format!("{how} {what} is in {owner}"), owner))
     }
 
-    /// Adds a part, whose texts the next ones may not have.
+    /// Adds a part, whose texts the following ones must not contain.
     fn add_part(&mut self, name: &str, pairs: &[LabelledPair]) {
         let owner = self.owners.len();
         self.owners.push(name.to_owned());
@@ -155,9 +155,9 @@ impl Known {
     }
 }
 
-/// Writes the parts without what they share: a query that another data set or a smaller part has, too, or that a code
-/// answers which is in another data set or answers a query of a smaller part, is left out with all its pairs; so is
-/// any other pair with a code of another data set. Depending on the plan all is only counted, or refused.
+/// Writes the parts without leaks. A query is removed with all its pairs if another data set or a smaller part has it
+/// too, or if one of its answers is in another data set or answers a query of a smaller part; any other pair with a
+/// code of another data set is removed as well. Depending on the plan, leaks are only counted, or are an error.
 ///
 /// # Errors
 /// When a data set cannot be read, a part would be empty, or the plan refuses leaks and there are some.
@@ -170,7 +170,7 @@ pub(crate) fn write(
     let mut known = Known::new(plan)?;
     let directory = step.join(PARTS);
     fs::create_dir_all(&directory).map_err(FactoryError::write(&directory))?;
-    // The smallest first, whose texts the others lose.
+    // The smallest first, because texts are removed from the larger ones.
     let mut order: Vec<(&String, f64)> = parts.parts.iter().map(|(name, size)| (name, *size)).collect();
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Pairs of each part after the step, as `query/code id`, and the counts.
+    /// The pairs of each part after the step, as `query/code id`, and the counts.
     fn run(plan: &LeakPlan) -> Result<(BTreeMap<String, Vec<String>>, BTreeMap<String, u64>), FactoryError> {
         let directory = tempfile::tempdir().unwrap();
         let [splits, step] = ["splits", "step"].map(|name| directory.path().join(name));
@@ -270,12 +270,12 @@ mod tests {
             (
                 "train",
                 vec![
-                    // The same answer as in dev, but for white space.
+                    // The same answer as in dev, except for white space.
                     pair("order items", "def sort(a):  return sorted(a)", 1),
                     pair("order items", "def other(a): pass", 0),
                     // Nearly the same answer as in test.
                     pair("read it", &long("y"), 1),
-                    // What does not answer may be an answer elsewhere.
+                    // A code that is not an answer here may be one elsewhere.
                     pair("close file", "def close(a): a.close()", 1),
                     pair("close file", "def sort(a): return sorted(a)", 0),
                     pair("Known  query", "def known(a): return 7", 1),
@@ -325,7 +325,7 @@ mod tests {
             ("queries removed from train", 3),
         ];
         assert_eq!(counts, expected.map(|(name, count)| (name.to_owned(), count)).into());
-        // Without a similarity only equal texts count.
+        // Without a similarity, only equal texts count.
         let (kept, _) = run(&LeakPlan { near: None, ..plan }).unwrap();
         assert!(kept["train"].contains(&"read it/c-long(a):".to_owned()), "{kept:?}");
     }

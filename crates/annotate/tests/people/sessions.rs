@@ -1,4 +1,4 @@
-//! People who fill in a form one item after the other.
+//! People who fill in a form item by item.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         let end = start + minute * 3;
         assert_eq!(answer(Stage::Final, &said("no", "", "assert fails"), false, end), Kept::New);
         assert_eq!(session.last("ann").unwrap().1, Stage::Final);
-        // Code that is sent back as it was given is no program.
+        // Code that is sent back unchanged is not a program.
         let code = session.item(2).unwrap().subject.shown()[1].1.clone();
         assert!(!session.begin_test("ann", 2, &code, ""));
         let second = |stage, said: &Said| session.answer("ann", 2, stage, said, false, end).unwrap();
@@ -81,7 +81,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         assert_eq!(second(Stage::Final, &said("no", "it reads a file", &code)), Kept::New);
         assert_eq!(session.finished(), (2, 2));
     }
-    // What is in the ledger is known when it is opened again.
+    // Answers in the ledger are known when it is opened again.
     let session = open(&fixture, 1);
     assert!(session.next("ann", start).is_none());
     let after = session.said("ann", 1, Stage::Final).unwrap();
@@ -149,7 +149,7 @@ fn disagreements_are_adjudicated_once_and_counted() {
     assert_eq!(lines[2]["label"], 1);
     assert_eq!(lines[3].get("label"), None);
     drop(session);
-    // What was decided is nobody's label.
+    // A decision is not a person's label.
     let (writer, _) = fixture.open();
     assert_eq!(writer.ledger().labeled().unwrap().said.len(), 8);
 }

@@ -381,7 +381,7 @@ fn what_two_data_sets_share_is_counted_once() {
         assert_eq!(found.examples.len(), found.near);
         (found.texts, found.same, found.near)
     };
-    // Near duplicates are told without regard to case.
+    // Near-duplicates are compared ignoring case.
     assert_eq!(count(On::Query), (4, 1, 2));
     assert_eq!(count(On::Code), (3, 1, 2));
 }

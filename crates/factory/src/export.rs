@@ -331,7 +331,7 @@ fn write_training_pairs(
         let name = format!("{part}.jsonl");
         let mut writer = Writer::create(&step.join(&name))?;
         let (mut n_pairs, mut n_negatives) = (0, 0);
-        // Where nobody looked at a pair, that it does not answer is no more than likely: such pairs are not taught.
+        // A pair that was not judged is only likely to be negative: such pairs are not used for training.
         let is_judged =
             |pair: &LabelledPair| pair.label == Some(0) && pair.evidence.as_deref() != Some(NEGATIVE);
         let mut negatives: HashMap<String, Vec<String>> = HashMap::new();

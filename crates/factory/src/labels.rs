@@ -27,7 +27,7 @@ use crate::step::{Key, Step};
 /// Changes when the same candidates and labels give other pairs.
 const VERSION: u32 = 1;
 
-/// The evidence of labels that nobody gave by looking.
+/// The evidence of negative labels of pairs that were not judged.
 pub(crate) const NEGATIVE: &str = "negative";
 
 /// Pairs with a label.

@@ -239,11 +239,11 @@ pub(crate) struct CandidatePlan {
     pub(crate) union: Vec<String>,
     /// Number of candidates per query from each of these.
     pub(crate) k: usize,
-    /// Least mean cosine of a candidate of the encoders.
+    /// Minimum mean cosine of a candidate of the encoders.
     pub(crate) minimum: Option<f32>,
-    /// How many queries may have the same code as a candidate of the encoders.
+    /// Maximum number of queries with the same code as a candidate of the encoders.
     pub(crate) maximum_uses: Option<usize>,
-    /// Whether encoders are combined with the faults of what CoSQA+ released.
+    /// Whether encoders are combined with the faults of CoSQA+'s released code.
     pub(crate) as_released: bool,
 }
 

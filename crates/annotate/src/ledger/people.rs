@@ -117,20 +117,20 @@ pub struct PairReply {
     pub run: Option<Run>,
 }
 
-/// What somebody said of an item of a form.
+/// A person's reply to an item of a form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormReply {
     /// The item's number.
     pub item: i64,
-    /// Who said it.
+    /// The name of the person.
     pub person: String,
-    /// What was said.
+    /// The label and comment.
     pub said: Said,
-    /// What the test program came to.
+    /// The result of the test program, if there is one.
     pub result: Option<String>,
-    /// How long it took.
+    /// Time taken, in minutes, if known.
     pub minutes: Option<f64>,
-    /// When, in seconds since 1970.
+    /// When it was stored, in seconds since 1970.
     pub time: f64,
 }
 

@@ -241,7 +241,7 @@ fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Opt
     NewCode { judge, query_id, query, code, language, round, model, prompt, request, status, person }
 }
 
-/// Runs a test program that somebody wrote for a pair, with the packages that it lacks.
+/// Runs a person's test program for a pair, with the packages that it lacks.
 ///
 /// # Errors
 /// When its language cannot be run here, or it could not be started.

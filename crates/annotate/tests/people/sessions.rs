@@ -122,7 +122,7 @@ fn disagreements_are_adjudicated_once_and_counted() {
         assert_eq!((overview.people[0].answered, overview.people[1].answered), (4, 0));
         assert_eq!((overview.people[0].median_minutes, overview.people[1].median_minutes), (Some(0.5), None));
         assert!((overview.people[0].total_minutes - 2.0).abs() < 1e-9);
-        // Three pairs of two ratings, one of which differs: 1 - 5 * 2 / (2 * 3 * 3), as what cannot be told is no rating.
+        // Three pairs of two ratings, one of which differs: 1 - 5 * 2 / (2 * 3 * 3), because "cannot tell" is not a rating.
         let [FormAgreement { name: "exact", is_untested: false, items: 3, alpha: Some(alpha) }] =
             overview.agreement[..]
         else {

@@ -198,7 +198,7 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
     let (mut sizes, mut n_assigned) = (vec![0_usize; parts.len()], 0);
     for (positives, mut queries) in strata {
         random.shuffle(&mut queries);
-        // Queries without a positive have no place in parts of positives, unless there are no others.
+        // Queries without a positive are kept out of parts for positives, unless all parts are such.
         let takes = |part: &Part| positives > 0 || !part.positives_only;
         let has_place = parts.iter().any(takes);
         let weight = |part: &Part| if takes(part) || !has_place { part.weight } else { 0.0 };

@@ -1,9 +1,9 @@
-//! Who calls a definition, and what it calls.
+//! Callers and callees of a definition.
 //!
-//! What each file calls and imports is stored when it is indexed ([`stored`]). When somebody asks, the files that hold the
-//! name are read, which the postings tell, and what is stored of them; of a file that has changed since then, what it
-//! calls now is found instead. What a call means is decided by names, scopes and imports ([`resolve`]); where these leave
-//! several definitions, all of them are named.
+//! The calls and imports of each file are stored when it is indexed ([`stored`]). A request reads the files that
+//! contain the name according to the postings, and their stored calls; for a file that has changed since, its current
+//! calls are extracted instead. The target of a call is determined by names, scopes and imports ([`resolve`]); if
+//! several definitions remain, all of them are listed.
 
 mod file;
 mod resolve;
@@ -183,7 +183,7 @@ impl Index {
         Ok(calls)
     }
 
-    /// Whether a call of a name is one of a wanted definition; a type stands for its constructors.
+    /// Whether a call of a name targets one of the wanted definitions; a type stands for its constructors.
     fn calls_one_of(&self, wanted: &Wanted, called: &str, site: &mut CallSite) -> bool {
         if let Some(constructors) = wanted.constructed.get(called) {
             let types: BTreeSet<&str> =

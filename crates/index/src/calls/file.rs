@@ -11,10 +11,10 @@ use super::{CallSite, Definitions, UnfinishedFile};
 use crate::Index;
 use crate::changes::content_hash;
 
-/// Bytes of a line that are told on each side of a call.
+/// Number of bytes of a line that are shown on each side of a call.
 const MAX_LINE_BYTES: usize = 160;
 
-/// A file with what it calls, as far as that was asked for.
+/// A file with the requested ones of its calls.
 pub(super) struct CalledFile<'a> {
     index: &'a Index,
     row: usize,
@@ -28,17 +28,17 @@ pub(super) struct CalledFile<'a> {
 /// The key by which calls are merged: the containing unit, the name, and the receiver.
 type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
 
-/// Which calls are asked for.
+/// Which calls are requested.
 pub(super) enum Asked<'a> {
-    /// Those of some names, or of other names that imports give them.
+    /// Calls of some names, or of aliases that imports give them.
     Names(&'a BTreeSet<&'a str>),
-    /// Those in some units.
+    /// Calls in some units.
     Units(&'a BTreeSet<usize>),
 }
 
 impl Index {
-    /// Reads a file and, of what is called in it, at least what is asked for; none if it is not found. The calls are
-    /// those that were stored with the index, or of a file that has changed since then, those that are in it now.
+    /// Reads a file and at least the requested ones of its calls; `None` if it is not found. The calls are those
+    /// stored in the index or, if the file has changed since, those that are in it now.
     pub(super) fn called_file(&self, row: usize, asked: &Asked) -> Option<CalledFile<'_>> {
         let (root, path) = self.root_of(row)?;
         let record = &self.table.files[row];
@@ -50,7 +50,7 @@ impl Index {
         if let Asked::Names(names) = asked
             && !names.iter().any(|name| holds_word(text.bytes(), name))
         {
-            // What is missing in it is not what is asked for.
+            // Nothing that is missing in it is requested.
             references.missing = None;
         }
         let source = match String::from_utf8(text.into_bytes()) {
@@ -67,7 +67,7 @@ impl Index {
         Some(CalledFile { index: self, row, root: root.number, path, source, references })
     }
 
-    /// What is stored of the calls of a file with some text; none if it is damaged.
+    /// The stored calls of a file with some text; `None` if they are damaged.
     fn stored_references(
         &self,
         row: usize,
@@ -89,7 +89,7 @@ impl Index {
         }
     }
 
-    /// The unit of a file that a byte of its text lies in.
+    /// The unit of a file that contains a byte of its text.
     fn unit_around(&self, row: usize, byte: usize) -> Option<usize> {
         let units = self.units_of_files[row].clone();
         let records = &self.table.units[units.clone()];
@@ -225,7 +225,7 @@ fn line_around(source: &str, byte: usize) -> String {
     [mark(is_cut_before), source[start..end].trim(), mark(is_cut_after)].concat()
 }
 
-/// Whether a text has a name that is not part of a longer one.
+/// Whether a text contains a name as a whole word.
 fn holds_word(text: &[u8], name: &str) -> bool {
     let is_word_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let goes_on = |inside: Option<&u8>, beside: Option<&u8>| {

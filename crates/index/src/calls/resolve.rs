@@ -1,4 +1,4 @@
-//! Which definitions a call may mean, by names, scopes and imports alone.
+//! The possible targets of a call, determined from names, scopes and imports only.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -182,8 +182,8 @@ pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
     }
 }
 
-/// Which of `candidates`, all definitions of the called name, a call means. None of them where it calls something outside
-/// of the tree, as far as can be said.
+/// The possible targets of a call among `candidates`, all definitions with the called name. Empty if it calls
+/// something outside of the tree, as far as can be determined.
 pub(crate) fn resolve<'s>(call: &'s Call, site: &Site<'s>, candidates: &Candidates) -> Resolution {
     let Some(family) = candidates.families.get(site.language.family()) else { return Resolution::default() };
     match &call.receiver {
@@ -257,7 +257,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
     }
 }
 
-/// A call of a name that is looked up in something.
+/// A call of a name with a receiver or qualifier.
 fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
     let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
@@ -468,7 +468,7 @@ impl Module {
     }
 }
 
-/// The type of a variable, of those that have one of the methods, if one of them is declared beside its name.
+/// The type of a variable, among those with one of the methods, if one of them is declared beside its name.
 fn declared<'s, 'a>(variable: &'s str, site: &Site<'s>, family: &Family<'a>) -> Option<&'a str> {
     let text = site.text;
     let positions = site.words.positions(text, variable);
@@ -484,7 +484,7 @@ fn declared<'s, 'a>(variable: &'s str, site: &Site<'s>, family: &Family<'a>) -> 
     positions[begin..end].iter().chain(&*positions).find_map(owner)
 }
 
-/// Bytes beside a variable in which its type is looked for.
+/// Number of bytes beside a variable in which its type is searched.
 const MAX_DECLARATION_BYTES: usize = 256;
 
 /// A type as in `x: &mut Cart`, `x := shop.Cart{`, `x = Cart::new()`, `x *Cart`.

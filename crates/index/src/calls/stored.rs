@@ -1,8 +1,8 @@
 //! The calls and imports of a file as they are stored in the index.
 //!
-//! Whoever asks for calls reads the text of the file anyway: so a call is mostly stored as places in it, which takes four
-//! to six bytes. Only what is written otherwise there, such as a receiver on several lines, is stored as text, without what
-//! it begins with in common with the one before.
+//! A request for calls reads the text of the file anyway, so a call is mostly stored as positions in it, which takes
+//! four to six bytes. Only names that are written differently in the text, such as a receiver on several lines, are
+//! stored as text, without the prefix that they share with the previous one.
 
 use quarry_source::{
     Call, Diagnostic, Import, ImportedName, Language, References, SourceText, language_named,
@@ -13,11 +13,11 @@ const RECEIVERS: u8 = 0b11;
 const NO_RECEIVER: u8 = 0;
 const RECEIVER_BEFORE: u8 = 1;
 const RECEIVER_WRITTEN: u8 = 2;
-/// Set where the name of the callee is stored as text.
+/// Set if the name of the callee is stored as text.
 const IS_WRITTEN: u8 = 0b100;
-/// Set where a call is in another language than the one before.
+/// Set if a call is in another language than the previous one.
 const HAS_LANGUAGE: u8 = 0b1000;
-/// The upper bits: bytes between a receiver and its call.
+/// The upper bits: number of bytes between a receiver and its call.
 const GAP_SHIFT: u32 = 4;
 const MAX_GAP: usize = 15;
 
@@ -94,7 +94,7 @@ pub(crate) fn stored(references: &References, language: Language, text: &[u8]) -
     writer.bytes
 }
 
-/// What [`stored`] wrote.
+/// The content that [`stored`] wrote.
 pub(super) struct StoredReferences<'a> {
     missing: Option<Diagnostic>,
     pub imports: Vec<Import>,
@@ -104,7 +104,7 @@ pub(super) struct StoredReferences<'a> {
 }
 
 impl<'a> StoredReferences<'a> {
-    /// Reads what is stored for a file in a language; none if it is damaged.
+    /// Reads the stored bytes of a file in a language; `None` if they are damaged.
     pub fn read(stored: &'a [u8], language: Language) -> Option<Self> {
         let mut reader = Reader(stored);
         if stored.is_empty() {
@@ -132,7 +132,8 @@ impl<'a> StoredReferences<'a> {
         Some(Self { missing, imports, languages, calls: reader })
     }
 
-    /// All of it, and of the calls those whose callee and byte `is_wanted`; none if it is damaged, or of another text.
+    /// Everything except calls whose callee and byte offset are not `is_wanted`; `None` if it is damaged, or belongs
+    /// to another text.
     pub fn with_calls(
         self,
         text: &SourceText,
@@ -143,7 +144,7 @@ impl<'a> StoredReferences<'a> {
         let mut calls = Vec::new();
         let (mut byte, mut language) = (0, *languages.first()?);
         let mut written = String::new();
-        // Lines are counted as far as calls are wanted.
+        // Lines are counted only as far as calls are wanted.
         let (mut row, mut counted) = (0, 0);
         while let Some(head) = reader.byte() {
             byte += reader.number()?;
@@ -210,7 +211,7 @@ impl Writer {
     }
 }
 
-/// Takes what a [`Writer`] wrote; none at the end and where it is damaged.
+/// Reads what a [`Writer`] wrote; `None` at the end and if it is damaged.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -239,7 +240,7 @@ impl<'a> Reader<'a> {
         str::from_utf8(text).ok()
     }
 
-    /// Some alias or none; none at all if it is damaged.
+    /// An optional alias; `None` if it is damaged.
     #[allow(clippy::option_option, reason = "the outer one is that of all that is read")]
     fn alias(&mut self) -> Option<Option<String>> {
         match self.byte()? {
@@ -263,7 +264,7 @@ mod tests {
         StoredReferences::read(stored, language)?.with_calls(text, |_, _| true)
     }
 
-    /// Checks that all is read back as it was found, and returns the number of calls and of stored bytes.
+    /// Checks that everything reads back unchanged, and returns the number of calls and of stored bytes.
     fn check(path: &Path, content: &[u8]) -> Option<(usize, usize)> {
         let text = SourceText::read(path, content.to_vec()).ok()?;
         let language = language_for(path, text.bytes())?;
@@ -271,7 +272,7 @@ mod tests {
         let bytes = stored(&references, language, text.bytes());
         assert_eq!(read_back(&bytes, language, &text), Some(references.clone()), "{}", path.display());
         for end in 0..bytes.len() {
-            // Nothing panics, whatever is missing.
+            // Truncated input does not panic.
             let _ = read_back(&bytes[..end], language, &text);
         }
         let _ = read_back(&bytes, language, &SourceText::read(path, Vec::new()).ok()?);

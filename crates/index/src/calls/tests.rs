@@ -26,7 +26,7 @@ fn index_of(directory: &Path) -> Index {
     Index::open_or_build(&directory.join("tree"), &options, None, &|_| {}).unwrap().index
 }
 
-/// The same index, as if all files had changed since it was made.
+/// The same index, as if all files had changed since it was built.
 fn as_if_changed(mut index: Index) -> Index {
     let mut files = index.table.files.to_vec();
     files.iter_mut().for_each(|file| file.hash = 0);

@@ -301,7 +301,7 @@ fn parts_of_positives_have_no_query_without_one_and_nothing_that_does_not_match(
     let out = directory.path().join("out");
     let sizes = split(&sources, &parts, 1, &out).unwrap();
     let found: Vec<_> = sizes.iter().map(|size| (size.queries, size.rows, size.left_out)).collect();
-    // 50 queries with a positive are dealt 40, 5 and 5; the others all go to the first part.
+    // 50 queries with a positive are split 40, 5 and 5; the others all go to the first part.
     assert_eq!(found, [(90, 90 * 2 + 40, 0), (5, 5, 10), (5, 5, 10)]);
     for part in ["dev", "test"] {
         let text = fs::read_to_string(out.join(part).with_extension("jsonl")).unwrap();

@@ -198,7 +198,7 @@ pub(crate) fn write(
     Ok(counts)
 }
 
-/// Removes what is less similar than asked for; how much that was.
+/// Removes candidates below the minimum similarity; returns their number.
 fn drop_below(found: &mut [Ranked], minimum: f32) -> u64 {
     let count = |found: &[Ranked]| found.iter().map(|ranked| ranked.len() as u64).sum::<u64>();
     let before = count(found);
@@ -260,7 +260,7 @@ impl Workspace<'_> {
         if self.stop.load(Ordering::SeqCst) { Err(FactoryError::Stopped) } else { Ok(()) }
     }
 
-    /// The greatest absolute cosine of each query with any code, by encoder.
+    /// The maximum absolute cosine of each query with any code, by encoder.
     fn scales(
         &self,
         encoders: &[Arc<dyn Embedder>],
@@ -273,7 +273,7 @@ impl Workspace<'_> {
             return Ok(known);
         }
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
-        // Each query and its opposite, to which the code with the least cosine is closest.
+        // Each query and its negation, to which the code with the minimum cosine is closest.
         let mut asked = Vec::new();
         for encoder in encoders {
             let mut both = together(slice::from_ref(encoder), Side::Query, &texts)?;
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(found, [vec![(7, 0.9)], vec![(7, 0.6)], vec![(7, 0.8)], vec![]]);
     }
 
-    /// Queries and codes of a pool in files, as the steps before leave them.
+    /// Queries and codes of a pool in files, as written by the preceding steps.
     fn pool(directory: &Path, codes: &[&str]) -> std::path::PathBuf {
         let path = directory.join("pool.jsonl");
         let mut writer = Writer::create(&path).unwrap();

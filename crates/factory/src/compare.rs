@@ -108,7 +108,7 @@ fn damage(root: &Path, steps: &[Step]) -> Result<Vec<Damage>, FactoryError> {
 /// was built.
 ///
 /// # Errors
-/// When what was built cannot be read.
+/// When the build cannot be read.
 pub fn parts_of_build(root: &Path) -> Result<Vec<(String, PathBuf)>, FactoryError> {
     if !root.join(BUILD).exists() {
         return Ok(Vec::new());

@@ -314,7 +314,7 @@ struct TrainingPair {
     code: String,
     language: String,
     repository: String,
-    /// Codes that were judged not to answer the query.
+    /// Codes that were judged non-relevant to the query.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     negatives: Vec<String>,
 }

@@ -59,10 +59,10 @@ pub struct Api {
     pub calls: u64,
 }
 
-/// The functions of other packages that the last build in a directory found calls of, by popularity.
+/// The functions of other packages with calls in the last build in a directory, by popularity.
 ///
 /// # Errors
-/// When nothing was built there, or without a call graph.
+/// When nothing was built there, or the build has no call graph.
 pub fn apis_of_build(root: &Path) -> Result<Vec<Api>, FactoryError> {
     let steps = compare::read(root)?;
     let Some(step) = steps.iter().find(|step| step.name == "calls") else {

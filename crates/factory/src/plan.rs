@@ -291,32 +291,32 @@ pub(crate) enum LabelKind {
 pub(crate) struct SplitPlan {
     /// Names of the parts with their relative sizes.
     pub(crate) parts: BTreeMap<String, f64>,
-    /// Parts that have only queries with an answer, and only the pairs that answer.
+    /// Parts with only positive pairs, and only queries that have any.
     pub(crate) positives_only: Vec<String>,
 }
 
-/// What parts may share with each other, and with other data sets.
+/// Which overlap is allowed between parts, and with other data sets.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LeakPlan {
-    /// Data sets that no part may share anything with.
+    /// Data sets with which no part may share anything.
     #[serde(skip_serializing)]
     pub(crate) against: Vec<PathBuf>,
-    /// Similarity from which texts count as the same; without it, only equal ones do.
+    /// Minimum similarity of near-duplicates; if `None`, only equal texts count.
     pub(crate) near: Option<f64>,
-    /// What happens to what is shared.
+    /// How leaks are handled.
     pub(crate) action: LeakAction,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LeakAction {
-    /// The larger part loses it.
+    /// It is removed from the larger part.
     #[default]
     Remove,
-    /// It stays, and is counted and listed.
+    /// They are kept, counted and listed.
     Count,
-    /// The build ends.
+    /// The build fails.
     Refuse,
 }
 

@@ -29,7 +29,7 @@ const SHARES: &str = "shares.json";
 /// The name for an unknown license.
 pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
 
-/// What removes code whose names cannot be hidden.
+/// The filter that removes code whose names cannot be hidden.
 const NAMES: &str = "names";
 
 /// Number of examples of what each filter removed.
@@ -222,7 +222,7 @@ impl<'p> Sieve<'p> {
             let language = language_named(&record.language);
             let hidden = language.and_then(|language| hide_names(language, &record.code));
             let Some(hidden) = hidden else { return Some(NAMES) };
-            // The signature has the names, too.
+            // The signature contains the names, too.
             (record.code, record.signature) = (hidden, String::new());
         }
         if record.code.trim().is_empty() {
@@ -485,7 +485,7 @@ mod tests {
         let plan = PoolPlan { hide_names: true, ..PoolPlan::default() };
         let records = [
             (0, function("one", "def add(a, b):\n    return a + b\n")),
-            // The same function by other names.
+            // The same function with other names.
             (0, function("one", "def plus(c, d):\n    return c + d\n")),
             (0, snippet_record(&Origin::default(), python, "x = 1\n")),
         ];

@@ -135,7 +135,7 @@ pub(crate) struct LabelledPair {
 }
 
 impl LabelledPair {
-    /// Whether the code is said to answer the query.
+    /// Whether the code is labeled as an answer.
     pub(crate) fn is_positive(&self) -> bool {
         self.label.is_some_and(|label| label > 0)
     }

@@ -70,7 +70,7 @@ struct Prepared<'a> {
     /// Hash of its content; 0 if it was skipped.
     hash: u64,
     text_bytes: usize,
-    /// What it calls, to be stored.
+    /// Its calls, to be stored.
     calls: Vec<u8>,
     units: Vec<PreparedUnit>,
     skipped: Option<Skipped>,

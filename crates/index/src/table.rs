@@ -96,13 +96,13 @@ pub(crate) struct Table {
     parts: Vec<TablePart>,
 }
 
-/// What the records of a table name.
+/// The data of a part that the records of a table refer to.
 struct TablePart {
     strings: Column<u8>,
-    /// By row: the hash of what is embedded.
+    /// By row: the hash of the embedding text.
     hashes: Column<u128>,
     tokens: PartTokens,
-    /// As [`stored`](crate::calls::stored) writes them, of each file.
+    /// Those of each file, as written by [`stored`](crate::calls::stored).
     calls: Column<u8>,
 }
 
@@ -389,7 +389,7 @@ impl Table {
         self.parts[unit.part()].tokens.of_row(unit.row())
     }
 
-    /// What a file calls and imports, as [`stored`](crate::calls::stored) writes it.
+    /// The calls and imports of a file, as written by [`stored`](crate::calls::stored).
     pub fn calls(&self, file: &FileRecord) -> &[u8] {
         self.parts.get(file.part()).and_then(|part| part.calls.get(file.calls.range())).unwrap_or_default()
     }

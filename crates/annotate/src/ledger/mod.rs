@@ -50,7 +50,7 @@ const VERSION: i32 = 6;
 const UPGRADES: [(i32, &str); 2] = [
     // Which assertions of a program were evaluated.
     (4, "ALTER TABLE runs ADD COLUMN assertions TEXT"),
-    // What was decided where people disagree.
+    // Decisions about items on which people disagree.
     (5, ADJUDICATIONS),
 ];
 
@@ -214,7 +214,7 @@ fn upgrade(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// Has SQLite refuse changes of the tables that only grow.
+/// Makes SQLite reject changes and deletions in append-only tables.
 fn forbid_changes(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     for table in APPEND_ONLY {
         for action in ["UPDATE", "DELETE"] {

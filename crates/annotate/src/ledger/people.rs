@@ -241,7 +241,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Adds what was decided about an item that people answered differently.
+    /// Adds a decision about an item with different answers.
     ///
     /// # Errors
     /// When the ledger cannot be written.
@@ -335,7 +335,7 @@ impl Ledger {
         })
     }
 
-    /// What was decided last about the items of a form, by their numbers.
+    /// The last decision about each item of a form, by the item's number.
     ///
     /// # Errors
     /// When the ledger cannot be read.

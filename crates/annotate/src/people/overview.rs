@@ -270,7 +270,7 @@ fn majority<'r>(replies: &[&'r FormReply]) -> Option<&'r str> {
     (votes(label) * 2 > replies.len()).then_some(label)
 }
 
-/// A reply as it is exported.
+/// A reply in the format of the export.
 fn annotation(reply: &FormReply) -> Json {
     let Said { label, comment, program } = &reply.said;
     let program = program.as_ref().map(|source| json!({ "source": source, "result": reply.result }));

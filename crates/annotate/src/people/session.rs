@@ -35,7 +35,7 @@ pub struct Session {
     state: Mutex<State>,
 }
 
-/// Where test programs of people run.
+/// How test programs of people are run.
 pub struct TestSandbox {
     /// The sandbox.
     pub programs: Box<dyn Programs>,
@@ -101,7 +101,7 @@ pub struct Said {
 pub struct TestDraft {
     /// Its source.
     pub source: String,
-    /// The comment that was in the form with it.
+    /// The comment in the form.
     pub comment: String,
     /// Whether it ran.
     pub state: TestState,
@@ -131,7 +131,7 @@ pub enum Kept {
     Unknown,
     /// The test program was changed since it ran.
     NotRun,
-    /// There is neither a test program nor a comment that gives the reason.
+    /// There is neither a test program nor a comment with the reason.
     NoReason,
 }
 
@@ -266,7 +266,8 @@ impl Session {
             comment: said.comment.trim().to_owned(),
             program: said.program.clone().filter(|program| is_tested && self.is_test(position, program)),
         };
-        // Until it is written, nobody else may answer: two tabs of a person would both be new.
+        // The lock is held until the answer is written; otherwise, answers from two tabs of a person would both count
+        // as new.
         let mut state = self.state();
         let known = match stage {
             Stage::Untested => state.untested[position].get(person),
@@ -494,7 +495,7 @@ mod tests {
         let now = Instant::now();
         let next = |person: &str, now: Instant| session.next(person, now).map(|item| item.number);
         assert_eq!((next("a", now), next("a", now), next("b", now)), (Some(1), Some(1), Some(1)));
-        // Two look at the first one.
+        // Two people are looking at the first item.
         assert_eq!((next("c", now), next("d", now), next("e", now)), (Some(2), Some(2), None));
         assert_eq!(session.answer("a", 1, Stage::Final, &said("3"), false, now).unwrap(), Kept::New);
         assert_eq!(next("e", now), None);

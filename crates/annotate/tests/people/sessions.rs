@@ -47,7 +47,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
             (item, Stage::Final)
         );
         assert_eq!(session.next("bob", start).unwrap().number, 2, "the item is still that of ann");
-        // Before a test, a verdict can be changed.
+        // Before the test, an answer can be changed.
         assert_eq!(answer(Stage::Untested, &said("cannot tell", "", ""), true, start), Kept::New);
         assert_eq!(answer(Stage::Untested, &said("yes", "", ""), true, start), Kept::New);
 

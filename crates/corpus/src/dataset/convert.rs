@@ -47,16 +47,16 @@ pub struct ConvertOptions {
     /// Renumber queries and documents from 0, in order. Repeated ids remain one; the records of pairs become queries
     /// and documents by their texts.
     pub renumber: bool,
-    /// Hide the names of functions and variables, as in AdvTest; code without a language is in this one.
+    /// Hide the names of functions and variables, as in AdvTest, assuming this language for code without one.
     pub hide_names: Option<HideNames>,
-    /// Number of results of a query in a run that become pairs, the best first; all without one.
+    /// Number of results of a query in a run that become pairs, best first; all if `None`.
     pub top: Option<usize>,
 }
 
 /// How to hide names, see [`quarry_source::hide_names`].
 #[derive(Debug, Clone, Default)]
 pub struct HideNames {
-    /// Language of code whose record does not name one.
+    /// Language of code whose record does not specify one.
     pub language: Option<Language>,
 }
 
@@ -373,7 +373,7 @@ impl<'o> Normalizer<'o> {
                 if self.options.hide_names.is_some() {
                     let language = pair.language_name();
                     self.hide_names(&mut pair.code.text, language.as_deref());
-                    // They have the names, too.
+                    // They contain the names, too.
                     pair.code.tokens = None;
                 }
                 let Identified { pair, query_id, code_id } = self.identified(*pair);
@@ -610,7 +610,7 @@ impl<'o> Normalizer<'o> {
             emit(Record::Judgment(Judgment { query, document, grade, language: None }))?;
         }
         for (query, mut found) in std::mem::take(&mut self.retrieved) {
-            // Those of equal scores in the order of their ids, as in evaluation.
+            // Ties in the order of their ids, as in evaluation.
             found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
             found.truncate(self.options.top.unwrap_or(usize::MAX));
             for (document, _) in found {
@@ -622,7 +622,7 @@ impl<'o> Normalizer<'o> {
         Ok(())
     }
 
-    /// A pair of texts that are in files of their own.
+    /// A pair whose texts are in separate files.
     fn joined(
         &self,
         query: &str,

@@ -142,16 +142,16 @@ pub fn dedupe(
     Ok(report)
 }
 
-/// What of one data set another has too.
+/// The overlap of one data set with another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overlap {
-    /// Number of distinct texts, where runs of white space count as one space.
+    /// Number of distinct texts, counting runs of white space as one space.
     pub texts: usize,
-    /// Number of those that the other data set has.
+    /// Number of those that the other data set contains.
     pub same: usize,
-    /// Number of those that it has, or has something similar to.
+    /// Number of those that it contains exactly or nearly.
     pub near: usize,
-    /// The first of those.
+    /// The first of these.
     pub examples: Vec<Duplicate>,
 }
 
@@ -159,7 +159,7 @@ pub struct Overlap {
 /// [`NearIndex`]; lists at most `max_examples` of them.
 ///
 /// # Errors
-/// A wrong row, or when a file cannot be read.
+/// An invalid row, or when a file cannot be read.
 pub fn overlap(
     sources: &[Source],
     others: &[Source],

@@ -129,7 +129,7 @@ pub fn split(
     Ok(sizes)
 }
 
-/// Whether a record says that a code answers a query.
+/// Whether a record is a positive pair or judgment.
 fn is_match(record: &Record) -> bool {
     match record {
         Record::Pair(pair) => pair.label.is_some_and(|label| label >= 1),

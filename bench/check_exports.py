@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 import datasets
@@ -36,7 +37,7 @@ def expect(condition, *found):
 def with_all_formats(plan):
     text = plan.read_text().split("[[exports]]")[0]
     path = plan.with_name("all-formats.toml")
-    formats = FORMATS + (["query4code", "query4code-summaries", "query4code-triples"] if "written" in text else [])
+    formats = FORMATS + (["query4code", "query4code-summaries", "query4code-triples"] if 'kind = "written"' in text else [])
     path.write_text(text + "".join(f'[[exports]]\nformat = "{name}"\n' for name in formats))
     return path
 
@@ -94,11 +95,11 @@ def main():
                 for name, count in step["counts"].items() if not re.match("negatives left out", name)
             }
             n_files, n_sets, n_records, warnings = check_croissant(built, counts)
-            print(f"{plan.name}: mlcroissant {mlcroissant.__version__} validated croissant.json with {n_files} files and read"
+            print(f"{plan.name}: mlcroissant {version('mlcroissant')} validated croissant.json with {n_files} files and read"
                   f" {n_records} records of {n_sets} of them; it recommends: {'; '.join(warnings) or 'nothing'}")
             for name, ending in [("mteb", ".jsonl"), ("mteb-parquet", ".parquet")]:
                 total, parts = check_hub(built / "exports" / name, counts, ending)
-                print(f"{plan.name}: datasets {datasets.__version__} loaded {total} records of {name}, parts {', '.join(parts)}")
+                print(f"{plan.name}: datasets {version('datasets')} loaded {total} records of {name}, parts {', '.join(parts)}")
 
 
 main()

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::pairs::{Exclusion, FunctionPair, read_tree, thin};
+use quarry_corpus::pairs::{Exclusion, FunctionPair, each_text, read_tree, thin};
 use quarry_text::counted;
 
 use crate::output;
@@ -47,7 +47,7 @@ pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
     let excluded = read_lines(&args.exclude_repositories)?;
     let mut exclusion = Exclusion::default();
     for path in &args.exclude {
-        read_texts(path, &mut exclusion)?;
+        each_text(&read_text(path)?, &mut |text| exclusion.add(text));
     }
     let mut pairs = Vec::new();
     for repository in read_manifest(&args.manifest, &excluded)? {
@@ -82,22 +82,6 @@ fn read_lines(paths: &[PathBuf]) -> anyhow::Result<HashSet<String>> {
 fn read_text(path: &Path) -> anyhow::Result<String> {
     let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// One JSON document, else one a line, else plain text.
-fn read_texts(path: &Path, exclusion: &mut Exclusion) -> anyhow::Result<()> {
-    let text = read_text(path)?;
-    if let Ok(value) = serde_json::from_str(&text) {
-        exclusion.add_json(&value);
-        return Ok(());
-    }
-    for line in text.lines() {
-        match serde_json::from_str(line) {
-            Ok(value) => exclusion.add_json(&value),
-            Err(_) => exclusion.add(line),
-        }
-    }
-    Ok(())
 }
 
 /// The repositories of a manifest, whose first line names its columns.

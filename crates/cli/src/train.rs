@@ -1,5 +1,8 @@
 //! `quarry train`: training models.
 
+mod encoder;
+mod leakage;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
@@ -19,6 +22,7 @@ use quarry_text::counted;
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{Pair, Teacher, read_pairs};
 use quarry_transformer::TransformerModel;
+use serde::de::DeserializeOwned;
 
 use crate::output;
 
@@ -36,6 +40,8 @@ pub struct TrainArgs {
 enum Command {
     /// Train a static model on query–function pairs
     Static(StaticArgs),
+    /// Fine-tune a transformer encoder on pairs of queries and codes
+    Encoder(Box<encoder::EncoderArgs>),
     /// Embed the queries and words of pairs with a teacher model, for a static model to learn from
     Teacher(TeacherArgs),
 }
@@ -88,6 +94,7 @@ struct StaticArgs {
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Static(args) => train_static(&args),
+        Command::Encoder(args) => encoder::run(&args),
         Command::Teacher(args) => write_teacher(&args),
     }
 }
@@ -182,7 +189,7 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
-    let settings = read_settings(args)?;
+    let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
     let pairs = training_pairs(&args.pairs)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
@@ -247,15 +254,16 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_settings(args: &StaticArgs) -> anyhow::Result<Settings> {
-    let mut table = match &args.recipe {
+/// A recipe's settings, with those given as `KEY=VALUE` in place of its own.
+fn read_settings<T: DeserializeOwned>(recipe: Option<&Path>, changes: &[String]) -> anyhow::Result<T> {
+    let mut table = match recipe {
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("{}: cannot be read", path.display()))?
             .parse::<toml::Table>()
             .with_context(|| format!("{}: is not valid TOML", path.display()))?,
         None => toml::Table::new(),
     };
-    for setting in &args.settings {
+    for setting in changes {
         let new =
             setting.parse::<toml::Table>().with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;
         for (key, value) in new {

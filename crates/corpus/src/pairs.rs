@@ -45,23 +45,15 @@ pub struct Exclusion {
 }
 
 impl Exclusion {
-    /// Adds every string in a JSON value, including keys of objects, whole and split at ` [CODESPLIT] `.
-    pub fn add_json(&mut self, value: &serde_json::Value) {
-        match value {
-            serde_json::Value::String(text) => self.add(text),
-            serde_json::Value::Array(values) => values.iter().for_each(|value| self.add_json(value)),
-            serde_json::Value::Object(entries) => {
-                for (key, value) in entries {
-                    self.add(key);
-                    self.add_json(value);
-                }
-            }
-            _ => {}
-        }
+    /// Whether a code is excluded, from any of its first lines on.
+    #[must_use]
+    pub fn holds_code(&self, code: &str) -> bool {
+        let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).take(12);
+        starts.into_iter().any(|at| self.hashes.contains(&fingerprint(&code[at..])))
     }
 
-    /// Adds a text and, if it contains Python functions, each of them with its summary, so that other versions of
-    /// them are recognized.
+    /// Adds a text, whole and split at ` [CODESPLIT] `, and, if it contains Python functions, each of them with its
+    /// summary, so that other versions of them are recognized.
     pub fn add(&mut self, text: &str) {
         for text in std::iter::once(text).chain(text.split("[CODESPLIT]")) {
             if identifiers(text).take(MIN_CODE_WORDS).count() == MIN_CODE_WORDS {
@@ -94,13 +86,36 @@ impl Exclusion {
     /// Whether a function is excluded: by its code starting from any of its first lines (decorators and comments may
     /// precede the excluded part), with or without its documentation, or by name and summary together.
     fn holds(&self, whole: &str, pair: &FunctionPair) -> bool {
-        let from_any_line = |text: &str| {
-            let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).take(12);
-            starts.into_iter().any(|at| self.hashes.contains(&fingerprint(&text[at..])))
-        };
         summary_fingerprint(&pair.name, &pair.query).is_some_and(|hash| self.hashes.contains(&hash))
-            || from_any_line(whole)
-            || from_any_line(&pair.code)
+            || self.holds_code(whole)
+            || self.holds_code(&pair.code)
+    }
+}
+
+/// Passes on every text in the content of a file: those of one JSON document, else of one a line, else the lines.
+pub fn each_text(content: &str, each: &mut dyn FnMut(&str)) {
+    if let Ok(value) = serde_json::from_str(content) {
+        return each_text_of(&value, each);
+    }
+    for line in content.lines() {
+        match serde_json::from_str(line) {
+            Ok(value) => each_text_of(&value, each),
+            Err(_) => each(line),
+        }
+    }
+}
+
+fn each_text_of(value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
+    match value {
+        serde_json::Value::String(text) => each(text),
+        serde_json::Value::Array(values) => values.iter().for_each(|value| each_text_of(value, each)),
+        serde_json::Value::Object(entries) => {
+            for (key, value) in entries {
+                each(key);
+                each_text_of(value, each);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -438,7 +453,7 @@ mod tests {
         let other_version = undecorated.replace("total", "sum_so_far");
         for text in [undecorated, bare, &other_version] {
             let mut exclusion = Exclusion::default();
-            exclusion.add_json(&serde_json::json!([{ "code": text }]));
+            each_text(&serde_json::json!([{ "code": text }]).to_string(), &mut |text| exclusion.add(text));
             assert_eq!(python(CODE, &exclusion), [], "{text}");
         }
         let mut exclusion = Exclusion::default();

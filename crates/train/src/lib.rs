@@ -1,5 +1,6 @@
 //! Trains retrieval models. What is in here sees training pairs only: evaluation labels never reach it.
 
+pub mod encoder;
 mod pairs;
 pub mod static_model;
 pub mod teacher;
@@ -36,6 +37,9 @@ pub enum TrainError {
     /// The teacher failed.
     #[error("the teacher failed")]
     Teacher(#[source] quarry_embed::EmbedError),
+    /// A model could not be read, or its tokenizer failed.
+    #[error(transparent)]
+    Model(quarry_embed::EmbedError),
     /// Arithmetic on matrices failed.
     #[error("matrix arithmetic failed")]
     Matrix(#[from] candle_core::Error),

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::encoder::Encoder;
 use super::numeric::Activation;
 use super::pooling::Dense;
+use super::trainable::Layout;
 use super::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -55,6 +56,11 @@ pub trait Architecture {
         None
     }
 
+    /// The encoder's tensors by name, if it is one that can be trained.
+    fn layout(&self) -> Option<Layout> {
+        None
+    }
+
     /// Reads that projection.
     ///
     /// # Errors
@@ -65,8 +71,8 @@ pub trait Architecture {
 }
 
 #[derive(Deserialize)]
-struct ModelType {
-    model_type: String,
+pub(super) struct ModelType {
+    pub model_type: String,
 }
 
 /// Reads the `config.json` at `path`, whose content is `bytes`.

@@ -20,6 +20,8 @@ use quarry_embed::EmbedError;
 pub struct Directory {
     /// Architecture of the encoder.
     pub architecture: Box<dyn Architecture>,
+    /// Its name, as `config.json` has it.
+    pub model_type: String,
     /// Turns a text into token ids, including special tokens, truncated at the model's limit.
     pub tokenizer: Tokenizer,
     /// What makes a vector of the tokens'.
@@ -92,6 +94,7 @@ impl Directory {
         let config_path = transformer.join("config.json");
         let config = reader.bytes(&config_path)?.ok_or_else(|| missing(&config_path))?;
         let architecture = architecture::read(&config_path, &config)?;
+        let architecture::ModelType { model_type } = parse(&config_path, &config)?;
         let shape = architecture.shape();
         let projects =
             modules.is_none() && !options.replaces_head() && architecture.projection_width().is_some();
@@ -136,6 +139,7 @@ impl Directory {
             query_prompt: prompt(&["query"]),
             document_prompt: prompt(&["document", "passage", "corpus"]),
             architecture,
+            model_type,
             tokenizer,
             head,
             projects,

@@ -15,6 +15,7 @@ mod pooling;
 mod precomputed;
 mod tokenizer;
 mod tokens;
+pub mod trainable;
 mod weights;
 
 pub use precomputed::read_vectors;

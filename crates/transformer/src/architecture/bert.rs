@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormOrder, Positions};
 use crate::numeric::add_to_rows;
+use crate::trainable::Layout;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -38,6 +39,9 @@ fn default_epsilon() -> f32 {
 fn default_activation() -> String {
     "gelu".into()
 }
+
+/// The prefixes that the names of tensors may have.
+const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
 
 struct Bert {
     shape: Shape,
@@ -110,9 +114,17 @@ impl Architecture for Bert {
         &self.shape
     }
 
+    fn layout(&self) -> Option<Layout> {
+        Some(Layout {
+            tensors: layout(&self.shape, self.n_positions, self.n_token_types),
+            prefixes: &PREFIXES,
+            padding: self.padding,
+        })
+    }
+
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
         let hidden = self.shape.hidden;
-        weights.find_prefix(&["bert.", "roberta.", ""], "embeddings.word_embeddings.weight");
+        weights.find_prefix(&PREFIXES, "embeddings.word_embeddings.weight");
         let tokens = weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?;
         let mut positions =
             weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?;
@@ -136,6 +148,34 @@ impl Architecture for Bert {
             shape: self.shape.clone(),
         })
     }
+}
+
+/// Names and shapes of the tensors of a model with BERT's own names.
+fn layout(shape: &Shape, n_positions: usize, n_token_types: usize) -> Vec<(String, Vec<usize>)> {
+    let Shape { hidden, intermediate, .. } = *shape;
+    let mut tensors = vec![
+        ("embeddings.word_embeddings.weight".to_owned(), vec![shape.n_tokens, hidden]),
+        ("embeddings.position_embeddings.weight".to_owned(), vec![n_positions, hidden]),
+        ("embeddings.token_type_embeddings.weight".to_owned(), vec![n_token_types, hidden]),
+    ];
+    let mut vectors = |name: String, columns: usize, rows: Option<usize>| {
+        let weight = rows.map_or(vec![columns], |rows| vec![columns, rows]);
+        tensors.push((format!("{name}.weight"), weight));
+        tensors.push((format!("{name}.bias"), vec![columns]));
+    };
+    vectors("embeddings.LayerNorm".into(), hidden, None);
+    for index in 0..shape.n_layers {
+        let at = |name: &str| format!("encoder.layer.{index}.{name}");
+        for name in ["query", "key", "value"] {
+            vectors(at(&format!("attention.self.{name}")), hidden, Some(hidden));
+        }
+        vectors(at("attention.output.dense"), hidden, Some(hidden));
+        vectors(at("attention.output.LayerNorm"), hidden, None);
+        vectors(at("intermediate.dense"), intermediate, Some(hidden));
+        vectors(at("output.dense"), hidden, Some(intermediate));
+        vectors(at("output.LayerNorm"), hidden, None);
+    }
+    tensors
 }
 
 /// The names of the attention's parts, which differ between models with BERT's layers.

@@ -1,0 +1,311 @@
+//! `quarry train encoder`: fine-tuning transformer encoders.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_corpus::formats::Record;
+use quarry_corpus::formats::write::NewDirectories;
+use quarry_embed::Embedder;
+use quarry_text::counted;
+use quarry_train::encoder::{Evaluation, Form, Progress, Provenance, Row, Select, Settings, split, train};
+use quarry_transformer::TransformerModel;
+use quarry_transformer::trainable::Trainable;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::leakage::EvaluationData;
+use super::{progress_bar, read_settings, say};
+
+/// Arguments of `quarry train encoder`.
+#[derive(Debug, Args)]
+pub struct EncoderArgs {
+    /// Directory of the BERT or RoBERTa model to begin with, as sentence-transformers or transformers writes it
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// File of pairs: as `quarry data pairs` or `quarry data build` writes it, or of another format with pairs
+    #[arg(long, value_name = "FILE", required = true)]
+    pairs: Vec<PathBuf>,
+    /// File of pairs to choose the best epoch by, in place of a part of the others that is held out
+    #[arg(long, value_name = "FILE")]
+    dev: Vec<PathBuf>,
+    /// Directory of a model to learn from, for the objectives distill-scores and distill-vectors
+    #[arg(long, value_name = "DIR")]
+    teacher: Option<PathBuf>,
+    /// Recipe: a TOML file of settings; settings that it omits have defaults
+    #[arg(long, value_name = "FILE")]
+    recipe: Option<PathBuf>,
+    /// Override a setting of the recipe, as KEY=VALUE in TOML
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// JSON, JSON-lines or other text files that hold evaluation data: pairs with a code in one of them are refused
+    #[arg(long, value_name = "FILE")]
+    exclude: Vec<PathBuf>,
+    /// Train on evaluation data all the same; the model's card will say so
+    #[arg(long)]
+    allow_evaluation_data: bool,
+    /// Tab-separated list of the pairs' repositories with their licenses, for the model's card
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Directory for the model, its card and the run's state; a run that was cut off goes on from there
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Trains.
+///
+/// # Errors
+/// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
+pub fn run(args: &EncoderArgs) -> anyhow::Result<ExitCode> {
+    let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
+    settings.check()?;
+    let model = Trainable::read(&with_options(&args.model, &settings.options))?;
+    let teacher = args.teacher.as_deref().map(TransformerModel::load).transpose()?;
+    let (mut rows, mut marked) = (Vec::new(), Vec::new());
+    for path in &args.pairs {
+        read_rows(path, &settings, &mut rows, &mut marked)?;
+    }
+    let evaluation_data = EvaluationData::read(&args.exclude)?;
+    let bar = progress_bar("{bar:30} {pos}/{len} {elapsed} done, {eta} left, loss {msg}");
+    let mut found = evaluation_data.find(&rows);
+    found.extend(marked);
+    let leakage = leakage(args, &found)?;
+    if !found.is_empty() {
+        say(&bar, &format!("warning: {leakage}"));
+    }
+    let (rows, held_out) = if args.dev.is_empty() {
+        split(rows, if settings.select == Select::Last { 0.0 } else { settings.held_out })
+    } else {
+        let mut held_out = Vec::new();
+        for path in &args.dev {
+            read_rows(path, &settings, &mut held_out, &mut Vec::new())?;
+        }
+        (rows, held_out)
+    };
+    let provenance = Provenance {
+        command: command_line(std::env::args_os()),
+        base: args.model.display().to_string(),
+        data: args.pairs.iter().chain(&args.dev).map(|path| hash_of(path)).collect::<anyhow::Result<_>>()?,
+        licenses: licenses(&rows, args.manifest.as_deref())?,
+        leakage,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    // Removed again unless something is written into it.
+    let _directories = NewDirectories::create(&args.out)
+        .with_context(|| format!("{}: cannot be made", args.out.display()))?;
+    let mut mean_loss = None;
+    let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
+    let outcome =
+        train(
+            &model,
+            &rows,
+            &held_out,
+            &settings,
+            teacher,
+            &provenance,
+            &args.out,
+            |progress| match progress {
+                Progress::Ready { n_examples, n_held_out, n_steps, n_done } => {
+                    bar.set_length(n_steps);
+                    bar.set_position(n_done);
+                    bar.reset_eta();
+                    let resumed =
+                        if n_done > 0 { format!(", resumed after {n_done}") } else { String::new() };
+                    let examples = counted(n_examples, "example");
+                    let steps = counted(n_steps, "step");
+                    say(&bar, &format!("{examples}, {n_held_out} held out, {steps}{resumed}"));
+                }
+                Progress::Teacher { done, all } => {
+                    bar.set_length(all as u64);
+                    bar.set_position(done as u64);
+                    bar.set_message("of the student not yet; the teacher reads");
+                }
+                Progress::Step { step, loss } => {
+                    let mean = mean_loss.get_or_insert(loss);
+                    *mean += (loss - *mean) * 0.02;
+                    bar.set_position(step);
+                    bar.set_message(format!("{mean:.3}"));
+                }
+                Progress::Evaluated(evaluation) => say(&bar, &line(&evaluation, settings.select)),
+            },
+        )?;
+    bar.finish_and_clear();
+    let kept = outcome.kept.map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
+    say(&bar, &format!("{}: the model{kept}, and its card in README.md", args.out.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(evaluation: &Evaluation, select: Select) -> String {
+    let name = if select == Select::Accuracy { "accuracy" } else { "MRR" };
+    let value = match evaluation.value {
+        Some(value) => format!("held-out {name} {value:.4}"),
+        None => "nothing measured".to_owned(),
+    };
+    format!("epoch {}: step {}, loss {:.3}, {value}", evaluation.epoch, evaluation.step, evaluation.loss)
+}
+
+/// A model's path with the options of a recipe, unless it has its own.
+fn with_options(path: &Path, options: &str) -> PathBuf {
+    if options.is_empty() || quarry_transformer::split_options(path).1.is_some() {
+        return path.to_owned();
+    }
+    let mut path = path.as_os_str().to_owned();
+    path.push(":");
+    path.push(options);
+    path.into()
+}
+
+/// Reads the pairs of a file; `marked` gets what the file itself calls evaluation data.
+fn read_rows(
+    path: &Path,
+    settings: &Settings,
+    rows: &mut Vec<Row>,
+    marked: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let before = rows.len();
+    if !read_own_rows(path, rows)? {
+        let sources = quarry_corpus::dataset::sources(&[path.to_owned()], "", "train")?;
+        let [query_form, code_form] =
+            [settings.query_form, settings.code_form].map(|form| form == Form::Tokens);
+        let mut others = 0usize;
+        quarry_corpus::dataset::for_each(&sources, &mut |_, record| {
+            let Record::Pair(pair) = record else {
+                others += 1;
+                return Ok(());
+            };
+            let is_split =
+                |name: &str| name.starts_with("test") || name.starts_with("val") || name.starts_with("dev");
+            let id = pair.id.as_deref().unwrap_or_default();
+            if pair.partition.as_deref().is_some_and(is_split)
+                || ["cosqa-dev", "cosqa-test", "webquery-test"].iter().any(|set| id.starts_with(set))
+            {
+                marked.push(format!("{} of {}", if id.is_empty() { "a pair" } else { id }, path.display()));
+            }
+            rows.push(Row {
+                query: pair.query.form(query_form).to_owned(),
+                code: pair.code.form(code_form).to_owned(),
+                label: pair.label,
+                summary: pair.documentation.unwrap_or_default(),
+                repository: pair.repository.unwrap_or_default(),
+                license: String::new(),
+            });
+            Ok(())
+        })?;
+        if others > 0 {
+            bail!(
+                "{}: holds {} that are no pairs; convert the data set to query-code with `quarry data convert` first",
+                path.display(),
+                counted(others, "record")
+            );
+        }
+    }
+    if rows.len() == before {
+        bail!("{}: holds no pair; make some with `quarry data pairs`", path.display());
+    }
+    Ok(())
+}
+
+/// Reads a file with one JSON object a line that has `query` and `code`; false if it is another one.
+fn read_own_rows(path: &Path, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
+    use std::io::{BufRead, BufReader};
+    if path.is_dir() {
+        return Ok(false);
+    }
+    let unreadable = || format!("{}: cannot be read", path.display());
+    let file = std::fs::File::open(path).with_context(unreadable)?;
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        // A compressed file is not UTF-8, and read as a data set.
+        let Ok(line) = line else { return if number == 0 { Ok(false) } else { bail!(unreadable()) } };
+        let value: Option<serde_json::Value> = serde_json::from_str(&line).ok();
+        let has = |key: &str| value.as_ref().is_some_and(|value| value[key].is_string());
+        if has("query") && has("code") {
+            rows.push(serde_json::from_str(&line).with_context(|| {
+                format!(
+                    "{}:{}: expected an object with query and code, both strings",
+                    path.display(),
+                    number + 1
+                )
+            })?);
+        } else if number == 0 {
+            return Ok(false);
+        } else {
+            bail!("{}:{}: expected an object with query and code, both strings", path.display(), number + 1);
+        }
+    }
+    Ok(true)
+}
+
+/// What the card says of evaluation data among the pairs, of which `found` names the first.
+fn leakage(args: &EncoderArgs, found: &[String]) -> anyhow::Result<String> {
+    if found.is_empty() {
+        return Ok(match args.exclude.len() {
+            0 => "no file of evaluation data was given to check the pairs against".to_owned(),
+            n => format!(
+                "the pairs have no code of {}, exactly or nearly",
+                counted(n, "file of evaluation data")
+            ),
+        });
+    }
+    let n = counted(found.len(), "pair");
+    let first = found.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    if !args.allow_evaluation_data {
+        bail!(
+            "{n} of the training data {} evaluation data: {first}; remove them, or give --allow-evaluation-data for an \
+             experiment whose card says so",
+            if found.len() == 1 { "is" } else { "are" }
+        );
+    }
+    Ok(format!(
+        "**{n} of the training data {} evaluation data**, which was allowed",
+        if found.len() == 1 { "is" } else { "are" }
+    ))
+}
+
+/// Numbers of pairs by license: their own, else that of their repository in a manifest.
+fn licenses(rows: &[Row], manifest: Option<&Path>) -> anyhow::Result<Vec<(String, usize)>> {
+    let mut of_repository = BTreeMap::new();
+    if let Some(path) = manifest {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        for line in text.lines().skip(1) {
+            if let [repository, _, license, ..] = line.split('\t').collect::<Vec<_>>()[..] {
+                of_repository.insert(repository.to_owned(), license.to_owned());
+            }
+        }
+    }
+    let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows {
+        let license = match row.license.as_str() {
+            "" => of_repository.get(&row.repository).map_or("not stated", String::as_str),
+            license => license,
+        };
+        *numbers.entry(license).or_default() += 1;
+    }
+    Ok(numbers.into_iter().map(|(license, n)| (license.to_owned(), n)).collect())
+}
+
+fn hash_of(path: &Path) -> anyhow::Result<(String, String)> {
+    let hash = if path.is_dir() {
+        "of a directory: none".to_owned()
+    } else {
+        let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        format!("{:016x}", xxh3_64(&bytes))
+    };
+    Ok((path.display().to_string(), hash))
+}
+
+/// The command as one can type it again.
+fn command_line(args: impl Iterator<Item = OsString>) -> String {
+    let quoted = |word: OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    };
+    std::iter::once("quarry".to_owned()).chain(args.skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,142 @@
+//! `quarry train encoder` as a user runs it, and every recipe on tiny data.
+#![cfg(feature = "full")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tiny_model() -> String {
+    repository().join("crates/transformer/tests/fixtures/tiny-bert").display().to_string()
+}
+
+const SORT: &str =
+    "def sort ( list ) : return list by value and sort every line of the file in it , open and read";
+
+/// A directory with pairs to train on and pairs to choose by.
+fn data() -> TempDir {
+    let directory = TempDir::new().unwrap();
+    let words = ["sort", "list", "value", "open", "file", "read", "every", "line", "find", "one"];
+    let lines = |offset: usize| -> String {
+        (0..words.len())
+            .map(|at| {
+                let (a, b) = (words[at], words[(at + offset) % words.len()]);
+                let label = usize::from(at % 4 != 0);
+                format!(
+                    "{{\"query\": \"{a} {b}\", \"code\": \"def {a} ( {b} ) : return {b}\", \"summary\": \"{b} of {a}\", \
+                     \"label\": {label}, \"repository\": \"o/r\", \"license\": \"MIT\"}}\n"
+                )
+            })
+            .collect()
+    };
+    fs::write(directory.path().join("pairs.jsonl"), lines(1)).unwrap();
+    fs::write(directory.path().join("dev.jsonl"), lines(3)).unwrap();
+    fs::write(directory.path().join("evaluation.json"), format!("[{{\"code\": \"{SORT}\"}}]")).unwrap();
+    directory
+}
+
+fn train(directory: &Path, words: &[&str]) -> (Output, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+        .current_dir(directory)
+        .args(["train", "encoder", "--model", &tiny_model(), "--pairs", "pairs.jsonl"])
+        .args(words)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, errors)
+}
+
+#[test]
+fn every_recipe_runs_as_written() {
+    let directory = data();
+    let teacher = tiny_model();
+    let mut n_recipes = 0;
+    for entry in fs::read_dir(repository().join("recipes")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let recipe = path.display().to_string();
+        let mut words = vec!["--recipe", &recipe, "--dev", "dev.jsonl", "--out", &name];
+        match name.as_str() {
+            // The tiny model lacks UniXcoder's tokens.
+            "cosqa-plus-v1-unixcoder" | "cosqa-plus-v2-unixcoder" => {
+                words.extend(["--set", "options = 'mean:cosine'"]);
+            }
+            // It has 16 columns.
+            "small-encoder" => words.extend(["--teacher", &teacher, "--set", "matryoshka = [8, 16]"]),
+            _ => {}
+        }
+        let (output, errors) = train(directory.path(), &words);
+        assert!(output.status.success(), "{name}: {errors}");
+        assert!(errors.contains("epoch 1: step 1, loss "), "{name}: {errors}");
+        let card = fs::read_to_string(directory.path().join(&name).join("README.md")).unwrap();
+        for part in ["--recipe", "- MIT: 10", "pairs.jsonl", "| 1 | 1 |"] {
+            assert!(card.contains(part), "{name}: {part} in {card}");
+        }
+        assert!(directory.path().join(&name).join("model.safetensors").exists());
+        n_recipes += 1;
+    }
+    assert_eq!(n_recipes, 16);
+}
+
+#[test]
+fn evaluation_data_is_refused_unless_it_is_allowed() {
+    let directory = data();
+    let pairs = directory.path().join("pairs.jsonl");
+    let own = fs::read_to_string(&pairs).unwrap();
+    let exact = SORT.to_uppercase().replace(' ', "  ");
+    let near = format!("{SORT} , one more");
+    for (code, is_refused) in
+        [(exact.as_str(), true), (near.as_str(), true), ("def find ( list ) : return one", false)]
+    {
+        fs::write(&pairs, format!("{own}{{\"query\": \"sort lines\", \"code\": \"{code}\"}}\n")).unwrap();
+        let words = ["--exclude", "evaluation.json", "--dev", "dev.jsonl", "--out", "out"];
+        let (output, errors) = train(directory.path(), &words);
+        assert_eq!(output.status.success(), !is_refused, "{code}: {errors}");
+        if is_refused {
+            assert_eq!(output.status.code(), Some(2));
+            assert!(
+                errors.contains("pair 11 (\"sort lines\")") && errors.contains("--allow-evaluation-data"),
+                "{errors}"
+            );
+            assert!(!directory.path().join("out").exists());
+        }
+    }
+    fs::write(&pairs, format!("{own}{{\"query\": \"sort lines\", \"code\": \"{near}\"}}\n")).unwrap();
+    let words =
+        ["--exclude", "evaluation.json", "--allow-evaluation-data", "--dev", "dev.jsonl", "--out", "allowed"];
+    let (output, errors) = train(directory.path(), &words);
+    assert!(output.status.success() && errors.contains("warning"), "{errors}");
+    let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
+    assert!(card.contains("**1 pair of the training data is evaluation data**"), "{card}");
+}
+
+#[test]
+fn data_sets_that_call_themselves_evaluation_data_are_refused() {
+    let directory = data();
+    let row = r#"[{"idx":"cosqa-dev-7","doc":"sort a list","code":"def sort(list): return list","code_tokens":"def sort","docstring_tokens":"","label":1}]"#;
+    fs::write(directory.path().join("pairs.jsonl"), row).unwrap();
+    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
+    assert!(!output.status.success() && errors.contains("cosqa-dev-7 of pairs.jsonl"), "{errors}");
+    fs::write(directory.path().join("pairs.jsonl"), row.replace("cosqa-dev", "cosqa-train")).unwrap();
+    let (output, errors) =
+        train(directory.path(), &["--dev", "dev.jsonl", "--out", "out", "--set", "objective = 'siamese'"]);
+    assert!(!output.status.success() && errors.contains("too few"), "{errors}");
+}
+
+#[test]
+fn a_line_that_is_no_pair_is_named() {
+    let directory = data();
+    let path = directory.path().join("pairs.jsonl");
+    let own = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{own}{{\"query\": \"sort\"}}\n")).unwrap();
+    let (output, errors) = train(directory.path(), &["--out", "out"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors.contains("pairs.jsonl:11: expected an object with query and code"), "{errors}");
+    assert!(!directory.path().join("out").exists());
+}

@@ -1,0 +1,164 @@
+//! The state of a run on disk, as a safetensors file that is replaced in one rename.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::optimizer::Moments;
+use super::{Evaluation, Mean, Settings};
+use crate::TrainError;
+
+/// What a run holds between two steps, beside its settings and data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// Steps of the optimizer that are done.
+    pub step: u64,
+    /// Values of the parameters.
+    pub values: Vec<Vec<f32>>,
+    /// The optimizer's means.
+    pub moments: Vec<Moments>,
+    /// Losses of the epoch that is under way.
+    pub losses: Mean,
+    /// The best epoch so far and its values.
+    pub best: Option<(Evaluation, Vec<Vec<f32>>)>,
+    /// All evaluations.
+    pub evaluations: Vec<Evaluation>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    settings: Settings,
+    identity: u64,
+    step: u64,
+    losses: Mean,
+    best: Option<Evaluation>,
+    evaluations: Vec<Evaluation>,
+}
+
+/// Where a run keeps its state, and what run it is.
+#[derive(Debug)]
+pub struct Checkpoint {
+    path: PathBuf,
+    settings: Settings,
+    /// Hash of the data and of the model that the run begins with.
+    identity: u64,
+}
+
+const HEAD: &str = "head";
+
+impl Checkpoint {
+    /// In a directory.
+    pub fn new(directory: &Path, settings: &Settings, identity: u64) -> Checkpoint {
+        Checkpoint { path: directory.join("checkpoint.safetensors"), settings: settings.clone(), identity }
+    }
+
+    /// The kept state of a run whose parameters have these numbers of values; none if nothing is kept.
+    pub fn read(&self, lengths: &[usize]) -> Result<Option<State>, TrainError> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let bad = |problem: &str| {
+            let advice =
+                "move the directory away to start again, or give the model, settings and pairs of that run";
+            TrainError::file(&self.path, format!("{problem}; {advice}"))
+        };
+        let bytes = fs::read(&self.path).map_err(|error| TrainError::file(&self.path, error))?;
+        let mut tensors = candle_core::safetensors::load_buffer(&bytes, &Device::Cpu)
+            .map_err(|_| bad("is not a complete checkpoint"))?;
+        let head = tensors.remove(HEAD).and_then(|head| head.to_vec1::<u8>().ok());
+        let head: Head = head
+            .and_then(|head| serde_json::from_slice(&head).ok())
+            .ok_or_else(|| bad("is not a checkpoint"))?;
+        if head.settings != self.settings || head.identity != self.identity {
+            return Err(bad("belongs to a run with another model, other settings or other pairs"));
+        }
+        let mut group = |name: &str| {
+            lengths
+                .iter()
+                .enumerate()
+                .map(|(at, length)| {
+                    let values = tensors
+                        .remove(&format!("{name}.{at}"))
+                        .filter(|tensor| tensor.dtype() == DType::F32)
+                        .and_then(|tensor| tensor.to_vec1::<f32>().ok());
+                    values.filter(|values| values.len() == *length)
+                })
+                .collect::<Option<Vec<Vec<f32>>>>()
+                .ok_or_else(|| bad("lacks tensors of the model"))
+        };
+        let values = group("values")?;
+        let (first, second) = (group("first")?, group("second")?);
+        let best = match head.best {
+            Some(evaluation) => Some((evaluation, group("best")?)),
+            None => None,
+        };
+        let moments =
+            first.into_iter().zip(second).map(|(first, second)| Moments { first, second }).collect();
+        Ok(Some(State {
+            step: head.step,
+            losses: head.losses,
+            values,
+            moments,
+            best,
+            evaluations: head.evaluations,
+        }))
+    }
+
+    /// Replaces the kept state.
+    pub fn write(&self, state: &State) -> Result<(), TrainError> {
+        let head = Head {
+            settings: self.settings.clone(),
+            identity: self.identity,
+            step: state.step,
+            losses: state.losses,
+            best: state.best.as_ref().map(|(evaluation, _)| evaluation.clone()),
+            evaluations: state.evaluations.clone(),
+        };
+        let head = serde_json::to_vec(&head).map_err(|error| TrainError::file(&self.path, error))?;
+        let mut tensors = HashMap::new();
+        let n = head.len();
+        tensors.insert(HEAD.to_owned(), Tensor::from_vec(head, n, &Device::Cpu)?);
+        let mut group = |name: &str, all: &mut dyn Iterator<Item = &Vec<f32>>| -> candle_core::Result<()> {
+            for (at, values) in all.enumerate() {
+                let tensor = Tensor::from_slice(values, values.len(), &Device::Cpu)?;
+                tensors.insert(format!("{name}.{at}"), tensor);
+            }
+            Ok(())
+        };
+        group("values", &mut state.values.iter())?;
+        group("first", &mut state.moments.iter().map(|moments| &moments.first))?;
+        group("second", &mut state.moments.iter().map(|moments| &moments.second))?;
+        if let Some((_, best)) = &state.best {
+            group("best", &mut best.iter())?;
+        }
+        write_tensors(&self.path, &tensors)
+    }
+
+    /// Removes the kept state of a run that is done.
+    pub fn remove(&self) -> Result<(), TrainError> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(TrainError::file(&self.path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes a safetensors file beside the old one, and then in its place; a disk without space leaves the old one.
+pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<(), TrainError> {
+    let aside = path.with_extension("new");
+    let failed = |error: &dyn std::fmt::Display| {
+        // Half a file is of no use, and may fill the disk.
+        _ = fs::remove_file(&aside);
+        let advice = "make space or name another directory, and run the same command again: it goes on from the last \
+                      checkpoint";
+        TrainError::file(&aside, format!("cannot be written: {error}; {advice}"))
+    };
+    candle_core::safetensors::save(tensors, &aside).map_err(|error| failed(&error))?;
+    let sync = || fs::File::open(&aside)?.sync_all();
+    sync().and_then(|()| fs::rename(&aside, path)).map_err(|error| failed(&error))
+}

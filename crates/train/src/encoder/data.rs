@@ -1,0 +1,264 @@
+//! From rows to the examples of a batch.
+
+use std::collections::{HashMap, HashSet};
+
+use quarry_transformer::trainable::{TextTokenizer, Trainable};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::rewrite::Rewrite;
+use super::settings::{Kind, Objective, Settings};
+use crate::TrainError;
+
+/// A training pair. A line of `quarry data pairs` is one, with fields that are not read here.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Row {
+    /// What is asked.
+    pub query: String,
+    /// A function or snippet.
+    pub code: String,
+    /// 1 if the code answers the query, 0 if it does not; 1 if missing.
+    pub label: Option<i32>,
+    /// A summary of the code, for `tri-loss`.
+    pub summary: String,
+    /// Where the code comes from, as `owner/name`.
+    pub repository: String,
+    /// License of the code.
+    pub license: String,
+}
+
+impl Row {
+    /// Whether the code answers the query.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.label != Some(0)
+    }
+}
+
+/// Hash of a text whatever its white space.
+pub fn key(text: &str) -> u64 {
+    xxh3_64(text.split_whitespace().collect::<Vec<_>>().join(" ").as_bytes())
+}
+
+/// Splits rows into those to learn from and those held out: by repository where rows have one, else by query, so that
+/// no query is in both.
+#[must_use]
+pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
+    let limit = (share * 10_000.0) as u64;
+    let held_out = |row: &Row| {
+        let group =
+            if row.repository.is_empty() { key(&row.query) } else { xxh3_64(row.repository.as_bytes()) };
+        group % 10_000 < limit
+    };
+    let (held_out, learned) = rows.into_iter().partition(held_out);
+    (learned, held_out)
+}
+
+/// A pair as token ids.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example {
+    /// Tokens of the query; of query and code for a classifier.
+    pub query: Vec<u32>,
+    /// Number of the code in [`Examples::codes`].
+    pub code: u32,
+    /// Tokens of the summary.
+    pub summary: Vec<u32>,
+    /// Tokens of the rewritten query, for `coclr-paper`.
+    pub rewritten: Option<Vec<u32>>,
+    /// Whether the code answers the query.
+    pub label: bool,
+    /// Hash of the query.
+    pub query_key: u64,
+}
+
+/// All pairs of one side of a split.
+#[derive(Debug, Default)]
+pub struct Examples {
+    /// The pairs.
+    pub list: Vec<Example>,
+    /// Tokens of each distinct code.
+    pub codes: Vec<Vec<u32>>,
+    /// Texts of the codes and queries that a teacher reads: those of `codes`, and of the query of each example.
+    pub code_texts: Vec<String>,
+    /// Text of each example's query.
+    pub query_texts: Vec<String>,
+    /// Codes that answer a query.
+    positives: HashSet<(u64, u32)>,
+    /// Codes labeled 0 for a query.
+    negatives: HashMap<u64, Vec<u32>>,
+}
+
+/// Makes token ids of what a model reads.
+pub struct Reader {
+    query: TextTokenizer,
+    code: TextTokenizer,
+    query_prompt: String,
+    document_prompt: String,
+    max_first: usize,
+    kind: Kind,
+}
+
+impl Reader {
+    /// For a model and the limits of a recipe.
+    pub fn new(model: &Trainable, settings: &Settings) -> Result<Reader, TrainError> {
+        let kind = settings.objective.kind();
+        let max_query =
+            if kind == Kind::Classifier { settings.max_code_tokens } else { settings.max_query_tokens };
+        Ok(Reader {
+            query: model.text_tokenizer(max_query).map_err(TrainError::Model)?,
+            code: model.text_tokenizer(settings.max_code_tokens).map_err(TrainError::Model)?,
+            query_prompt: model.query_prompt.clone(),
+            document_prompt: model.document_prompt.clone(),
+            max_first: settings.max_query_tokens,
+            kind,
+        })
+    }
+
+    fn query(&self, text: &str) -> Result<Vec<u32>, TrainError> {
+        self.query.ids(&format!("{}{text}", self.query_prompt)).map_err(TrainError::Model)
+    }
+}
+
+impl Examples {
+    /// Reads rows; those without a query or a code are left out, and those without a summary for `tri-loss`.
+    pub fn new(rows: &[Row], reader: &Reader, settings: &Settings) -> Result<Examples, TrainError> {
+        let mut numbers: HashMap<&str, u32> = HashMap::new();
+        let mut code_texts: Vec<&str> = Vec::new();
+        let mut numbered: Vec<(String, u32, &Row, bool)> = Vec::new();
+        let usable = |row: &&Row| {
+            !row.query.trim().is_empty()
+                && !row.code.trim().is_empty()
+                && (settings.objective != Objective::TriLoss || !row.summary.trim().is_empty())
+        };
+        for row in rows.iter().filter(usable) {
+            let code = *numbers.entry(&row.code).or_insert_with(|| {
+                code_texts.push(&row.code);
+                code_texts.len() as u32 - 1
+            });
+            numbered.push((row.query.clone(), code, row, row.answers()));
+        }
+        let mut random = fastrand::Rng::with_seed(settings.seed);
+        let n = numbered.len();
+        for at in 0..n {
+            for _ in 0..settings.random_negatives {
+                let (query, own, row, answers) = &numbered[at];
+                // As GenCodeSearchNet draws: any other pair's code.
+                let other = numbered[(at + 1 + random.usize(..(n - 1).max(1))) % n].1;
+                if *answers && other != *own {
+                    let negative = (query.clone(), other, *row, false);
+                    numbered.push(negative);
+                }
+            }
+        }
+        let offline = settings.rewrite != Rewrite::None && settings.objective != Objective::CoclrPaper;
+        if offline {
+            for at in 0..numbered.len() {
+                let (query, code, row, answers) = &numbered[at];
+                if let Some(query) = settings.rewrite.apply(query, &mut random).filter(|_| *answers) {
+                    let copy = (query, *code, *row, true);
+                    numbered.push(copy);
+                }
+            }
+        }
+        let rewritten: Vec<Option<String>> = numbered
+            .iter()
+            .map(|(query, _, _, answers)| {
+                settings.rewrite.apply(query, &mut random).filter(|_| *answers && !offline)
+            })
+            .collect();
+        let codes = match reader.kind {
+            Kind::Classifier => Vec::new(),
+            _ => code_texts
+                .par_iter()
+                .map(|code| {
+                    reader.code.ids(&format!("{}{code}", reader.document_prompt)).map_err(TrainError::Model)
+                })
+                .collect::<Result<Vec<_>, TrainError>>()?,
+        };
+        let all: Vec<Example> = numbered
+            .par_iter()
+            .zip(&rewritten)
+            .map(|((query, code, row, label), rewritten)| {
+                let ids = match reader.kind {
+                    Kind::Classifier => reader
+                        .code
+                        .pair_ids(query, code_texts[*code as usize], reader.max_first)
+                        .map_err(TrainError::Model)?,
+                    _ => reader.query(query)?,
+                };
+                let summary = match settings.objective {
+                    Objective::TriLoss => reader.query(&row.summary)?,
+                    _ => Vec::new(),
+                };
+                let rewritten = rewritten.as_ref().map(|query| reader.query(query)).transpose()?;
+                Ok(Example {
+                    query: ids,
+                    code: *code,
+                    summary,
+                    rewritten,
+                    label: *label,
+                    query_key: key(query),
+                })
+            })
+            .collect::<Result<_, TrainError>>()?;
+        let mut examples = Examples {
+            codes,
+            code_texts: code_texts.into_iter().map(str::to_owned).collect(),
+            ..Examples::default()
+        };
+        for (example, (query, ..)) in all.into_iter().zip(numbered) {
+            if example.label {
+                examples.positives.insert((example.query_key, example.code));
+            } else {
+                examples.negatives.entry(example.query_key).or_default().push(example.code);
+            }
+            if example.label || settings.objective.uses_labels() {
+                examples.list.push(example);
+                examples.query_texts.push(query);
+            }
+        }
+        Ok(examples)
+    }
+
+    /// The batches of an epoch, as numbers of examples. A last batch of one example is left out where a loss compares
+    /// examples.
+    pub fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
+        let mut order: Vec<u32> = (0..self.list.len() as u32).collect();
+        fastrand::Rng::with_seed(mix(settings.seed, epoch as u64)).shuffle(&mut order);
+        let least = if settings.objective.kind() == Kind::Classifier { 1 } else { 2 };
+        order.chunks(settings.batch).filter(|batch| batch.len() >= least).map(<[u32]>::to_vec).collect()
+    }
+
+    /// The codes of a batch: that of each example, then its hard negatives.
+    pub fn columns(&self, batch: &[u32], settings: &Settings, seed: u64) -> Vec<u32> {
+        let mut columns: Vec<u32> = batch.iter().map(|at| self.list[*at as usize].code).collect();
+        let mut random = fastrand::Rng::with_seed(seed);
+        for at in batch {
+            let Some(known) = self.negatives.get(&self.list[*at as usize].query_key) else { continue };
+            let n = settings.hard_negatives.min(known.len());
+            columns.extend(random.choose_multiple(known.iter().copied(), n));
+        }
+        columns
+    }
+
+    /// Which cells of the batch's scores are no negatives: those of another column that answers the query too.
+    pub fn ignored(&self, batch: &[u32], columns: &[u32], settings: &Settings) -> Vec<bool> {
+        let cell = |row: usize, column: usize| {
+            let example = &self.list[batch[row] as usize];
+            settings.mask_positives && row != column && self.answers(example, columns[column])
+        };
+        (0..batch.len()).flat_map(|row| (0..columns.len()).map(move |column| cell(row, column))).collect()
+    }
+
+    /// Whether a code is known to answer the query of an example.
+    pub fn answers(&self, example: &Example, code: u32) -> bool {
+        self.positives.contains(&(example.query_key, code))
+    }
+}
+
+/// One seed of two numbers.
+pub fn mix(a: u64, b: u64) -> u64 {
+    xxh3_64(&[a.to_le_bytes(), b.to_le_bytes()].concat())
+}

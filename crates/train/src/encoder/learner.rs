@@ -1,0 +1,422 @@
+//! Losses and gradients of one batch, and predictions for held-out pairs.
+
+use candle_core::backprop::GradStore;
+use candle_core::{Result, Tensor, Var};
+
+use super::data::{Example, Examples, mix};
+use super::head::{classify, match_all};
+use super::network::{Dropout, Network, Parameters};
+use super::objective::{
+    Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_scores,
+    distill_vectors, info_nce, margin, matryoshka, tri_loss,
+};
+use super::settings::{Kind, Objective, Settings};
+
+/// Texts that go through the encoder at once where no gradient is needed.
+const EVALUATION_CHUNK: usize = 32;
+
+/// A teacher's vectors: one row for each example's query, and one for each code.
+#[derive(Debug)]
+pub struct Lessons {
+    /// Of queries.
+    pub queries: Tensor,
+    /// Of codes.
+    pub codes: Tensor,
+}
+
+/// A network and what it is trained for.
+pub struct Learner<'a> {
+    /// The encoder.
+    pub network: &'a Network,
+    /// Weights of encoder and head.
+    pub parameters: &'a Parameters,
+    /// The recipe.
+    pub settings: &'a Settings,
+    /// `model_type` of the model.
+    pub model_type: &'a str,
+}
+
+/// Loss of a batch, and the gradient of each parameter.
+#[derive(Debug)]
+pub struct Outcome {
+    /// In nats.
+    pub loss: f32,
+    /// In the order of the parameters.
+    pub gradients: Vec<Vec<f32>>,
+}
+
+/// What a loss of vectors needs to know of a batch beside them.
+struct Batch<'a> {
+    labels: Vec<bool>,
+    ignored: Vec<bool>,
+    /// The examples whose query was rewritten, as positions in the batch.
+    rewritten: Vec<usize>,
+    teacher: Option<[Tensor; 2]>,
+    examples: Vec<&'a Example>,
+}
+
+impl Learner<'_> {
+    /// Loss and gradients of a batch of examples. `seed` decides what is dropped and which hard negatives are drawn.
+    pub fn learn(
+        &self,
+        data: &Examples,
+        batch: &[u32],
+        lessons: Option<&Lessons>,
+        seed: u64,
+    ) -> Result<Outcome> {
+        match self.settings.objective.kind() {
+            Kind::Classifier => self.learn_classes(data, batch, seed),
+            _ => self.learn_vectors(data, batch, lessons, seed),
+        }
+    }
+
+    fn learn_vectors(
+        &self,
+        data: &Examples,
+        numbers: &[u32],
+        lessons: Option<&Lessons>,
+        seed: u64,
+    ) -> Result<Outcome> {
+        let columns = data.columns(numbers, self.settings, seed);
+        let examples: Vec<&Example> = numbers.iter().map(|at| &data.list[*at as usize]).collect();
+        let rewritten: Vec<usize> =
+            (0..examples.len()).filter(|at| examples[*at].rewritten.is_some()).collect();
+        let mut sides: Vec<Vec<&[u32]>> = vec![
+            examples.iter().map(|example| example.query.as_slice()).collect(),
+            columns.iter().map(|code| data.codes[*code as usize].as_slice()).collect(),
+        ];
+        if self.settings.objective == Objective::TriLoss {
+            sides.push(examples.iter().map(|example| example.summary.as_slice()).collect());
+        }
+        if !rewritten.is_empty() {
+            sides.push(rewritten.iter().filter_map(|at| examples[*at].rewritten.as_deref()).collect());
+        }
+        let teacher = match lessons {
+            None => None,
+            Some(lessons) => {
+                let rows = |table: &Tensor, rows: &[u32]| {
+                    table.index_select(&Tensor::from_slice(rows, rows.len(), table.device())?, 0)
+                };
+                Some([rows(&lessons.queries, numbers)?, rows(&lessons.codes, &columns)?])
+            }
+        };
+        let batch = Batch {
+            labels: examples.iter().map(|example| example.label).collect(),
+            ignored: data.ignored(numbers, &columns, self.settings),
+            rewritten,
+            teacher,
+            examples,
+        };
+        let n_texts: usize = sides.iter().map(Vec::len).sum();
+        if self.settings.chunk == 0 || n_texts <= self.settings.chunk {
+            let mut dropout = Dropout::new(self.settings.dropout, seed);
+            let vectors = sides
+                .iter()
+                .map(|side| self.network.embed(self.parameters, side, &mut dropout))
+                .collect::<Result<Vec<_>>>()?;
+            let loss = self.loss(&vectors, &batch)?;
+            return self.outcome(&loss, &[loss.backward()?]);
+        }
+        self.learn_by_chunks(&sides, &batch, seed)
+    }
+
+    /// As above with one chunk of texts in memory at a time: once for the vectors, and once more to carry the gradient of
+    /// the loss by each vector into the encoder (GradCache). Both times drop the same values.
+    fn learn_by_chunks(&self, sides: &[Vec<&[u32]>], batch: &Batch<'_>, seed: u64) -> Result<Outcome> {
+        let embed = |side: usize, chunk: usize, texts: &[&[u32]]| {
+            let seed = mix(mix(seed, side as u64), chunk as u64);
+            self.network.embed(self.parameters, texts, &mut Dropout::new(self.settings.dropout, seed))
+        };
+        let size = self.settings.chunk;
+        let mut vectors = Vec::new();
+        for (number, side) in sides.iter().enumerate() {
+            let parts = side
+                .chunks(size)
+                .enumerate()
+                .map(|(chunk, texts)| Ok(embed(number, chunk, texts)?.detach()))
+                .collect::<Result<Vec<_>>>()?;
+            vectors.push(Var::from_tensor(&Tensor::cat(&parts, 0)?)?);
+        }
+        let leaves: Vec<Tensor> = vectors.iter().map(|vector| vector.as_tensor().clone()).collect();
+        let loss = self.loss(&leaves, batch)?;
+        let of_loss = loss.backward()?;
+        let mut sum = self.zeros();
+        self.add(&mut sum, &of_loss)?;
+        for (number, (side, leaf)) in sides.iter().zip(&leaves).enumerate() {
+            let Some(gradient) = of_loss.get(leaf) else { continue };
+            for (chunk, texts) in side.chunks(size).enumerate() {
+                let gradient = gradient.narrow(0, chunk * size, texts.len())?;
+                let carried = (embed(number, chunk, texts)? * gradient)?.sum_all()?;
+                self.add(&mut sum, &carried.backward()?)?;
+            }
+        }
+        Ok(Outcome { loss: loss.to_scalar()?, gradients: sum })
+    }
+
+    fn learn_classes(&self, data: &Examples, numbers: &[u32], seed: u64) -> Result<Outcome> {
+        let size = if self.settings.chunk == 0 { numbers.len() } else { self.settings.chunk };
+        let mut outcome = Outcome { loss: 0.0, gradients: self.zeros() };
+        for (chunk, numbers_of_chunk) in numbers.chunks(size).enumerate() {
+            let examples: Vec<&Example> =
+                numbers_of_chunk.iter().map(|at| &data.list[*at as usize]).collect();
+            let mut dropout = Dropout::new(self.settings.dropout, mix(seed, chunk as u64));
+            let classes: Vec<u32> = examples.iter().map(|example| u32::from(example.label)).collect();
+            let share = examples.len() as f64 / numbers.len() as f64;
+            let loss = (cross_entropy(&self.classes(&examples, &mut dropout)?, &classes)? * share)?;
+            self.add(&mut outcome.gradients, &loss.backward()?)?;
+            outcome.loss += loss.to_scalar::<f32>()?;
+        }
+        Ok(outcome)
+    }
+
+    fn classes(&self, examples: &[&Example], dropout: &mut Dropout) -> Result<Tensor> {
+        let texts: Vec<&[u32]> = examples.iter().map(|example| example.query.as_slice()).collect();
+        let states = self.network.states(self.parameters, &texts, dropout)?;
+        classify(self.parameters, self.model_type, &states, dropout)
+    }
+
+    /// The loss of the vectors of queries, codes, and what else the objective takes.
+    fn loss(&self, vectors: &[Tensor], batch: &Batch<'_>) -> Result<Tensor> {
+        let Settings { objective, scale, matryoshka: dimensions, .. } = self.settings;
+        let cosine = self.network.cosine;
+        let scores = |queries: &Tensor, codes: &Tensor| queries.matmul(&codes.t()?)? * *scale;
+        let contrastive =
+            |v: &[Tensor]| info_nce(&scores(&v[0], &v[1])?, &batch.ignored, self.settings.directions);
+        let share = self.settings.teacher_share;
+        let mixed = |taught: &dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor>| match &batch.teacher {
+            None => Err(candle_core::Error::Msg("no teacher was given".into())),
+            Some(teacher) => matryoshka(vectors, dimensions, cosine, |v| {
+                let taught = taught(v, teacher)?;
+                if share >= 1.0 { Ok(taught) } else { (taught * share)? + (contrastive(v)? * (1.0 - share))? }
+            }),
+        };
+        match objective {
+            Objective::InfoNce => matryoshka(vectors, dimensions, cosine, contrastive),
+            Objective::TriLoss => matryoshka(vectors, dimensions, cosine, |v| {
+                tri_loss(&scores(&v[0], &v[1])?, &scores(&v[2], &v[1])?)
+            }),
+            Objective::Margin => matryoshka(vectors, dimensions, cosine, |v| {
+                margin(&v[0].matmul(&v[1].t()?)?, &batch.ignored, self.settings.margin)
+            }),
+            Objective::DistillScores => mixed(&|v, teacher| {
+                let teacher = teacher[0].matmul(&teacher[1].t()?)?;
+                let student = v[0].matmul(&v[1].t()?)?;
+                distill_scores(&student, &teacher, self.settings.teacher_temperature)
+            }),
+            Objective::DistillVectors => mixed(&|v, teacher| {
+                let of = |side: usize| {
+                    let columns = v[side].dim(1)?;
+                    distill_vectors(&v[side], &teacher[side].narrow(1, 0, columns)?)
+                };
+                (of(0)? + of(1)?)? * 0.5
+            }),
+            Objective::Siamese => {
+                let logits = match_all(self.parameters, &vectors[0], &vectors[1])?;
+                let n = batch.labels.len();
+                let index = Tensor::arange(0u32, n as u32, logits.device())?.unsqueeze(1)?;
+                let labels: Vec<f32> =
+                    batch.labels.iter().map(|label| if *label { 1.0 } else { 0.0 }).collect();
+                binary_cross_entropy(&logits.gather(&index, 1)?.squeeze(1)?, &labels)
+            }
+            Objective::Coclr | Objective::CoclrOnline => {
+                let logits = match_all(self.parameters, &vectors[0], &vectors[1])?;
+                let form = if *objective == Objective::Coclr { Coclr::Released } else { Coclr::Online };
+                coclr(&logits, &batch.labels, form)
+            }
+            Objective::CoclrPaper => {
+                let logits = match_all(self.parameters, &vectors[0], &vectors[1])?;
+                let rewritten = match vectors.get(2) {
+                    Some(rewritten) => Some(match_all(self.parameters, rewritten, &vectors[1])?),
+                    None => None,
+                };
+                let rewritten = rewritten.as_ref().map(|logits| Rewritten { logits, own: &batch.rewritten });
+                debug_assert_eq!(batch.examples.len(), batch.labels.len());
+                coclr_paper(&logits, &batch.labels, rewritten)
+            }
+            Objective::CrossEntropy => Err(candle_core::Error::Msg("classes have no vectors".into())),
+        }
+    }
+
+    fn outcome(&self, loss: &Tensor, stores: &[GradStore]) -> Result<Outcome> {
+        let mut gradients = self.zeros();
+        for store in stores {
+            self.add(&mut gradients, store)?;
+        }
+        Ok(Outcome { loss: loss.to_scalar()?, gradients })
+    }
+
+    fn zeros(&self) -> Vec<Vec<f32>> {
+        self.parameters.variables().iter().map(|variable| vec![0.0; variable.elem_count()]).collect()
+    }
+
+    fn add(&self, sum: &mut [Vec<f32>], store: &GradStore) -> Result<()> {
+        for (sum, variable) in sum.iter_mut().zip(self.parameters.variables()) {
+            if let Some(gradient) = store.get(variable.as_tensor()) {
+                let gradient = gradient.flatten_all()?.to_vec1::<f32>()?;
+                sum.iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+            }
+        }
+        Ok(())
+    }
+
+    /// The vectors of texts, in order, without anything dropped.
+    fn embed_all(&self, texts: &[&[u32]]) -> Result<Tensor> {
+        // Texts of a chunk have about one length, so that few are padded.
+        let mut order: Vec<u32> = (0..texts.len() as u32).collect();
+        order.sort_by_key(|at| texts[*at as usize].len());
+        let mut parts = Vec::new();
+        for chunk in order.chunks(EVALUATION_CHUNK) {
+            let texts: Vec<&[u32]> = chunk.iter().map(|at| texts[*at as usize]).collect();
+            parts.push(self.network.embed(self.parameters, &texts, &mut Dropout::new(0.0, 0))?.detach());
+        }
+        let mut places = vec![0u32; texts.len()];
+        for (place, at) in order.iter().enumerate() {
+            places[*at as usize] = place as u32;
+        }
+        Tensor::cat(&parts, 0)?
+            .index_select(&Tensor::from_vec(places, texts.len(), &candle_core::Device::Cpu)?, 0)
+    }
+
+    /// Reciprocal rank of each positive pair's code among all codes. Ties count against the model, other codes that
+    /// answer the query do not.
+    pub fn reciprocal_ranks(&self, data: &Examples) -> Result<Vec<f64>> {
+        let asked: Vec<&Example> = data.list.iter().filter(|example| example.label).collect();
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let codes: Vec<&[u32]> = data.codes.iter().map(Vec::as_slice).collect();
+        let codes = self.embed_all(&codes)?;
+        let queries: Vec<&[u32]> = asked.iter().map(|example| example.query.as_slice()).collect();
+        let queries = self.embed_all(&queries)?;
+        let mut ranks = Vec::new();
+        for (chunk, examples) in asked.chunks(EVALUATION_CHUNK).enumerate() {
+            let queries = queries.narrow(0, chunk * EVALUATION_CHUNK, examples.len())?;
+            let scores = match self.settings.objective.kind() {
+                Kind::Matcher => self.match_by_parts(&queries, &codes)?,
+                _ => queries.matmul(&codes.t()?)?.to_vec2::<f32>()?,
+            };
+            for (scores, example) in scores.iter().zip(examples) {
+                let own = scores[example.code as usize];
+                let above =
+                    |(code, score): (usize, &f32)| *score >= own && !data.answers(example, code as u32);
+                ranks.push(1.0 / (1 + scores.iter().enumerate().filter(|cell| above(*cell)).count()) as f64);
+            }
+        }
+        Ok(ranks)
+    }
+
+    /// The matcher's logits, by parts of the codes that fit in memory.
+    fn match_by_parts(&self, queries: &Tensor, codes: &Tensor) -> Result<Vec<Vec<f32>>> {
+        const PART: usize = 256;
+        let mut rows: Vec<Vec<f32>> = vec![Vec::new(); queries.dim(0)?];
+        for start in (0..codes.dim(0)?).step_by(PART) {
+            let part = codes.narrow(0, start, PART.min(codes.dim(0)? - start))?;
+            let logits = match_all(self.parameters, queries, &part)?.detach().to_vec2::<f32>()?;
+            rows.iter_mut().zip(logits).for_each(|(row, part)| row.extend(part));
+        }
+        Ok(rows)
+    }
+
+    /// Whether the label of each pair is predicted.
+    pub fn hits(&self, data: &Examples) -> Result<Vec<f64>> {
+        let mut hits = Vec::new();
+        for examples in data.list.chunks(EVALUATION_CHUNK) {
+            let examples: Vec<&Example> = examples.iter().collect();
+            let answers: Vec<bool> = match self.settings.objective.kind() {
+                Kind::Classifier => {
+                    let logits = self.classes(&examples, &mut Dropout::new(0.0, 0))?.detach();
+                    logits.to_vec2::<f32>()?.iter().map(|row| row[1] > row[0]).collect()
+                }
+                _ => {
+                    let queries: Vec<&[u32]> =
+                        examples.iter().map(|example| example.query.as_slice()).collect();
+                    let codes: Vec<&[u32]> =
+                        examples.iter().map(|example| data.codes[example.code as usize].as_slice()).collect();
+                    let (queries, codes) = (self.embed_all(&queries)?, self.embed_all(&codes)?);
+                    let logits = match_all(self.parameters, &queries, &codes)?.detach().to_vec2::<f32>()?;
+                    logits.iter().enumerate().map(|(at, row)| row[at] > 0.0).collect()
+                }
+            };
+            hits.extend(
+                answers.iter().zip(&examples).map(|(answer, example)| f64::from(*answer == example.label)),
+            );
+        }
+        Ok(hits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_transformer::trainable::Trainable;
+
+    use super::super::data::{Reader, Row};
+    use super::super::head::new_matcher;
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let row = |query: &str, code: &str, label| Row {
+            query: query.into(),
+            code: code.into(),
+            label: Some(label),
+            summary: format!("the {query}"),
+            ..Row::default()
+        };
+        vec![
+            row("sort a list", "def sort list", 1),
+            row("open the file", "open file and read every line in it", 1),
+            row("open the file", "def open", 1),
+            row("open the file", "sort by value", 0),
+            row("find value", "def find ( value ) : return value", 1),
+        ]
+    }
+
+    #[test]
+    fn chunks_give_the_gradients_of_the_whole_batch() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-bert");
+        let model = Trainable::read(path.as_ref()).unwrap();
+        for objective in [Objective::InfoNce, Objective::TriLoss, Objective::Coclr] {
+            let settings = Settings { objective, dropout: 0.0, hard_negatives: 1, ..Settings::default() };
+            let mut tensors = model.tensors.clone();
+            if objective == Objective::Coclr {
+                tensors.extend(new_matcher(16, 1));
+            }
+            let parameters = Parameters::new(&tensors).unwrap();
+            let network = Network::new(&model, true);
+            let data = Examples::new(&rows(), &Reader::new(&model, &settings).unwrap(), &settings).unwrap();
+            let batch: Vec<u32> = (0..data.list.len() as u32).collect();
+            let learn = |chunk| {
+                let settings = Settings { chunk, ..settings.clone() };
+                let learner = Learner {
+                    network: &network,
+                    parameters: &parameters,
+                    settings: &settings,
+                    model_type: "bert",
+                };
+                learner.learn(&data, &batch, None, 1).unwrap()
+            };
+            let (whole, parts) = (learn(0), learn(2));
+            assert!((whole.loss - parts.loss).abs() < 1e-5, "{objective:?}");
+            let pairs = whole.gradients.iter().flatten().zip(parts.gradients.iter().flatten());
+            assert!(pairs.clone().any(|(a, _)| a.abs() > 1e-3));
+            for (a, b) in pairs {
+                assert!((a - b).abs() < 1e-4 + 1e-3 * a.abs(), "{objective:?}: {a}, {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn codes_that_answer_too_are_no_negatives() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-bert");
+        let model = Trainable::read(path.as_ref()).unwrap();
+        let settings = Settings { hard_negatives: 3, ..Settings::default() };
+        let data = Examples::new(&rows(), &Reader::new(&model, &settings).unwrap(), &settings).unwrap();
+        assert_eq!(data.list.len(), 4);
+        let columns = data.columns(&[0, 1, 2, 3], &settings, 1);
+        assert_eq!(columns, [0, 1, 2, 4, 3, 3]);
+        let ignored = data.ignored(&[0, 1, 2, 3], &columns, &settings);
+        let cells: Vec<usize> = (0..ignored.len()).filter(|at| ignored[*at]).collect();
+        assert_eq!(cells, [8, 13]);
+        let settings = Settings { mask_positives: false, ..settings };
+        assert!(!data.ignored(&[0, 1, 2, 3], &columns, &settings).contains(&true));
+    }
+}

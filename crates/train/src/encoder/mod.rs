@@ -1,0 +1,417 @@
+//! Fine-tunes encoders with BERT's layers, alone or with a matcher or a classifier.
+//!
+//! `objective.rs` has the losses, `network.rs` the forward pass, `learner.rs` the gradients of a batch; the loop is here.
+
+mod checkpoint;
+mod data;
+mod head;
+mod learner;
+mod network;
+pub mod objective;
+mod optimizer;
+mod output;
+mod rewrite;
+mod settings;
+
+use std::fs;
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use quarry_embed::{Embedder, Vectors};
+use quarry_transformer::trainable::{NamedTensor, Trainable};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use crate::TrainError;
+use checkpoint::{Checkpoint, State};
+use data::{Examples, Reader, mix};
+use learner::{Learner, Lessons};
+use network::{Network, Parameters};
+use optimizer::{Moments, clip, schedule};
+use output::Numbers;
+
+pub use data::{Row, split};
+pub use optimizer::{AdamW, Decay};
+pub use output::{MATCHER_FILE, Provenance};
+pub use rewrite::Rewrite;
+pub use settings::{Form, Kind, Objective, Select, Settings};
+
+/// Queries or codes that a teacher embeds at once.
+const TEACHER_BATCH: usize = 64;
+
+/// What was measured after an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluation {
+    /// Epochs done.
+    pub epoch: usize,
+    /// Steps done.
+    pub step: u64,
+    /// Mean loss of the epoch's steps, in nats.
+    pub loss: f32,
+    /// The measure that [`Settings::select`] names; none if nothing is held out or nothing is measured.
+    pub value: Option<f64>,
+}
+
+/// What a run reports as it goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// Data are ready.
+    Ready {
+        /// Examples to learn from.
+        n_examples: usize,
+        /// Examples to measure.
+        n_held_out: usize,
+        /// Steps in all.
+        n_steps: u64,
+        /// Steps that were done before.
+        n_done: u64,
+    },
+    /// A teacher has embedded so many of all texts.
+    Teacher {
+        /// Texts done.
+        done: usize,
+        /// Texts in all.
+        all: usize,
+    },
+    /// A step is done.
+    Step {
+        /// Counted from 1.
+        step: u64,
+        /// Loss of its batches, in nats.
+        loss: f32,
+    },
+    /// An epoch is done and measured.
+    Evaluated(Evaluation),
+}
+
+/// What a run has in the end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// All evaluations.
+    pub evaluations: Vec<Evaluation>,
+    /// That of the weights that were kept.
+    pub kept: Option<Evaluation>,
+}
+
+/// Trains `model` on `rows` and writes the result into `directory`, where a run that was cut off goes on; the result
+/// is the same as without the cut, bit for bit, with an equal number of threads on one type of machine.
+///
+/// # Errors
+/// When settings or rows do not allow it, the loss is not a number, or the directory cannot be used. A model that is in
+/// the directory is never overwritten.
+pub fn train(
+    model: &Trainable,
+    rows: &[Row],
+    held_out: &[Row],
+    settings: &Settings,
+    teacher: Option<&dyn Embedder>,
+    provenance: &Provenance,
+    directory: &Path,
+    mut report: impl FnMut(Progress),
+) -> Result<Outcome, TrainError> {
+    settings.check()?;
+    let weights = directory.join("model.safetensors");
+    if weights.exists() {
+        return Err(TrainError::file(&weights, "is a model already; name another directory"));
+    }
+    fs::create_dir_all(directory).map_err(|error| TrainError::file(directory, error))?;
+    let network = Network::new(model, model.cosine);
+    let parameters = Parameters::new(&start(model, settings)?)?;
+    let reader = Reader::new(model, settings)?;
+    let examples = Examples::new(rows, &reader, settings)?;
+    let measured = &held_out[..held_out.len().min(settings.max_held_out)];
+    let measured =
+        Examples::new(measured, &reader, &Settings { rewrite: Rewrite::None, ..settings.clone() })?;
+    let steps_an_epoch = examples.plan(settings, 0).len().div_ceil(settings.accumulate) as u64;
+    if steps_an_epoch == 0 {
+        return Err(TrainError::Settings(format!(
+            "{} examples are too few to learn from; give more pairs (a query and a code, for tri-loss a summary too)",
+            examples.list.len()
+        )));
+    }
+    if measured.list.is_empty() && settings.select != Select::Last {
+        return Err(TrainError::Settings(
+            "nothing is held out to choose the best epoch by; raise held_out, name a file with --dev, or set select = \
+             \"last\""
+                .into(),
+        ));
+    }
+    if let Some(columns) =
+        settings.matryoshka.iter().find(|columns| !(1..=network.shape.hidden).contains(*columns))
+    {
+        return Err(TrainError::Settings(format!(
+            "matryoshka: expected numbers of columns from 1 to {}, found {columns}",
+            network.shape.hidden
+        )));
+    }
+    let n_steps = steps_an_epoch * settings.epochs as u64;
+    let warm_up =
+        if settings.warm_up < 1.0 { settings.warm_up * n_steps as f64 } else { settings.warm_up } as u64;
+    let lessons = lessons(teacher, &examples, settings, &mut report)?;
+    if let Some(lessons) = &lessons {
+        check_teacher(lessons, settings, network.shape.hidden)?;
+    }
+
+    let mut values: Vec<Vec<f32>> = parameters.tensors()?.into_iter().map(|tensor| tensor.values).collect();
+    let lengths: Vec<usize> = values.iter().map(Vec::len).collect();
+    let checkpoint = Checkpoint::new(directory, settings, identity(rows, held_out, &values));
+    let mut state = match checkpoint.read(&lengths)? {
+        Some(state) => state,
+        None => State {
+            step: 0,
+            values: std::mem::take(&mut values),
+            moments: lengths.iter().map(|n| Moments::new(*n)).collect(),
+            losses: Mean::default(),
+            best: None,
+            evaluations: Vec::new(),
+        },
+    };
+    parameters.set(&state.values)?;
+    report(Progress::Ready {
+        n_examples: examples.list.len(),
+        n_held_out: measured.list.len(),
+        n_steps,
+        n_done: state.step,
+    });
+
+    let learner =
+        Learner { network: &network, parameters: &parameters, settings, model_type: &model.model_type };
+    let decays = parameters.decays();
+    let first_epoch = (state.step / steps_an_epoch) as usize;
+    for epoch in first_epoch..settings.epochs {
+        if stops(&state.evaluations, state.best.as_ref().map(|(best, _)| best), settings.patience) {
+            break;
+        }
+        let plan = examples.plan(settings, epoch);
+        let done = (state.step % steps_an_epoch) as usize;
+        for (at, batches) in plan.chunks(settings.accumulate).enumerate().skip(done) {
+            let (loss, mut gradients) = accumulate(
+                &learner,
+                &examples,
+                batches,
+                lessons.as_ref(),
+                mix(mix(settings.seed, epoch as u64), at as u64),
+            )?;
+            state.step += 1;
+            let rate = settings.rate * schedule(settings.decay, state.step, warm_up, n_steps);
+            let norm = clip(&mut gradients, settings.clip);
+            if !loss.is_finite() || !norm.is_finite() {
+                return Err(TrainError::Settings(format!(
+                    "step {}: the loss is {loss} and the length of its gradient {norm}, at a step size of {rate:e}; \
+                     lower rate, set clip, or raise warm_up, and start in another directory; the last checkpoint is \
+                     kept",
+                    state.step
+                )));
+            }
+            let tensors = state.values.iter_mut().zip(&gradients).zip(&mut state.moments).zip(&decays);
+            for (((values, gradient), moments), decays) in tensors {
+                settings.optimizer.update(values, gradient, moments, rate, state.step, *decays);
+            }
+            parameters.set(&state.values)?;
+            state.losses.add(loss);
+            report(Progress::Step { step: state.step, loss });
+            let ends_epoch = state.step.is_multiple_of(steps_an_epoch);
+            if settings.checkpoint_steps > 0
+                && state.step.is_multiple_of(settings.checkpoint_steps)
+                && !ends_epoch
+            {
+                checkpoint.write(&state)?;
+            }
+        }
+        let value = match settings.select {
+            Select::Mrr => average(&learner.reciprocal_ranks(&measured)?),
+            Select::Accuracy => average(&learner.hits(&measured)?),
+            Select::Last => None,
+        };
+        let evaluation = Evaluation {
+            epoch: epoch + 1,
+            step: state.step,
+            loss: std::mem::take(&mut state.losses).value(),
+            value,
+        };
+        let better = state.best.as_ref().is_none_or(|(best, _)| value >= best.value);
+        if better {
+            state.best = Some((evaluation.clone(), state.values.clone()));
+        }
+        state.evaluations.push(evaluation.clone());
+        checkpoint.write(&state)?;
+        report(Progress::Evaluated(evaluation));
+    }
+
+    let State { best, evaluations, values, .. } = state;
+    let (kept, values) = match best {
+        Some((kept, values)) => (Some(kept), values),
+        None => (None, values),
+    };
+    parameters.set(&values)?;
+    let numbers = Numbers { learned: examples.list.len(), held_out: measured.list.len() };
+    let card = output::card(provenance, settings, numbers, &evaluations, kept.as_ref());
+    output::write_model(directory, model, network.cosine, settings, &parameters.tensors()?, &card)?;
+    checkpoint.remove()?;
+    Ok(Outcome { evaluations, kept })
+}
+
+/// The tensors that a run begins with: the model's, and those of a new head, or of the matcher beside the model.
+fn start(model: &Trainable, settings: &Settings) -> Result<Vec<NamedTensor>, TrainError> {
+    let mut tensors = model.tensors.clone();
+    let hidden = model.shape.hidden;
+    let seed = mix(settings.seed, 0x6865_6164);
+    match settings.objective.kind() {
+        Kind::Encoder => {}
+        Kind::Classifier => {
+            tensors.extend(head::new_classifier(&model.model_type, hidden, 2, seed, &model.tensors));
+        }
+        Kind::Matcher => {
+            let new = head::new_matcher(hidden, seed);
+            let path = model.directory.join(MATCHER_FILE);
+            tensors.extend(if path.is_file() { read_matcher(&path, &new)? } else { new });
+        }
+    }
+    Ok(tensors)
+}
+
+/// The tensors of a matcher's file, which must have the shapes of `expected`.
+fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor>, TrainError> {
+    let damaged = |error: candle_core::Error| {
+        TrainError::file(path, format!("is not a complete safetensors file; copy it again: {error}"))
+    };
+    let tensors = candle_core::safetensors::load(path, &Device::Cpu).map_err(damaged)?;
+    expected
+        .iter()
+        .map(|expected| {
+            let NamedTensor { name, shape, .. } = expected;
+            let Some(tensor) = tensors.get(name) else {
+                return Err(TrainError::file(
+                    path,
+                    format!("holds no tensor {name}; remove the file to begin anew"),
+                ));
+            };
+            if tensor.dims() != shape {
+                let problem = format!(
+                    "holds {name} with shape {:?}, expected {shape:?}; use the matcher of the same model",
+                    tensor.dims()
+                );
+                return Err(TrainError::file(path, problem));
+            }
+            let values = tensor.flatten_all().and_then(|values| values.to_vec1()).map_err(damaged)?;
+            Ok(NamedTensor { values, ..expected.clone() })
+        })
+        .collect()
+}
+
+/// Mean loss and gradients of several batches.
+fn accumulate(
+    learner: &Learner<'_>,
+    examples: &Examples,
+    batches: &[Vec<u32>],
+    lessons: Option<&Lessons>,
+    seed: u64,
+) -> Result<(f32, Vec<Vec<f32>>), TrainError> {
+    let mut sum: Option<learner::Outcome> = None;
+    for (at, batch) in batches.iter().enumerate() {
+        let outcome = learner.learn(examples, batch, lessons, mix(seed, at as u64))?;
+        match &mut sum {
+            None => sum = Some(outcome),
+            Some(sum) => {
+                sum.loss += outcome.loss;
+                for (sum, gradient) in sum.gradients.iter_mut().zip(outcome.gradients) {
+                    sum.iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+                }
+            }
+        }
+    }
+    let n = batches.len() as f32;
+    let Some(mut sum) = sum else { return Ok((0.0, Vec::new())) };
+    sum.gradients.iter_mut().flatten().for_each(|x| *x /= n);
+    Ok((sum.loss / n, sum.gradients))
+}
+
+/// The teacher's vectors of all queries and codes.
+fn lessons(
+    teacher: Option<&dyn Embedder>,
+    examples: &Examples,
+    settings: &Settings,
+    report: &mut impl FnMut(Progress),
+) -> Result<Option<Lessons>, TrainError> {
+    if !settings.objective.needs_teacher() {
+        return Ok(None);
+    }
+    let Some(teacher) = teacher else {
+        return Err(TrainError::Settings(
+            "the objective needs a teacher; name its directory with --teacher".into(),
+        ));
+    };
+    let all = examples.query_texts.len() + examples.code_texts.len();
+    let mut done = 0;
+    let mut embed = |texts: &[String], queries: bool| -> Result<Tensor, TrainError> {
+        let mut values = Vec::new();
+        for texts in texts.chunks(TEACHER_BATCH) {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let Vectors { values: rows, .. } =
+                if queries { teacher.embed_queries(&texts) } else { teacher.embed_documents(&texts) }
+                    .map_err(TrainError::Teacher)?;
+            values.extend(rows);
+            done += texts.len();
+            report(Progress::Teacher { done, all });
+        }
+        Ok(Tensor::from_vec(values, (texts.len(), teacher.dimension()), &Device::Cpu)?)
+    };
+    Ok(Some(Lessons {
+        queries: embed(&examples.query_texts, true)?,
+        codes: embed(&examples.code_texts, false)?,
+    }))
+}
+
+fn check_teacher(lessons: &Lessons, settings: &Settings, hidden: usize) -> Result<(), TrainError> {
+    let columns = lessons.queries.dim(1)?;
+    if settings.objective == Objective::DistillVectors && columns < hidden {
+        return Err(TrainError::Settings(format!(
+            "the teacher's vectors have {columns} columns, expected at least the {hidden} of the model that learns \
+             them; use the objective distill-scores, or another teacher"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether training ends: so many epochs are not better than the best before them.
+fn stops(evaluations: &[Evaluation], best: Option<&Evaluation>, patience: usize) -> bool {
+    let (Some(last), Some(best)) = (evaluations.last(), best) else { return false };
+    patience > 0 && last.epoch - best.epoch >= patience
+}
+
+fn average(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Tells the data and the first weights of one run from those of another.
+fn identity(rows: &[Row], held_out: &[Row], values: &[Vec<f32>]) -> u64 {
+    let mut hash = Xxh3::new();
+    for row in rows.iter().chain(held_out) {
+        for text in [&row.query, &row.code, &row.summary] {
+            hash.update(&xxh3_64(text.as_bytes()).to_le_bytes());
+        }
+        hash.update(&[u8::from(row.answers())]);
+    }
+    hash.update(&(rows.len() as u64).to_le_bytes());
+    for values in values {
+        hash.update(bytemuck::cast_slice(values));
+    }
+    hash.digest()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Mean {
+    sum: f64,
+    n: usize,
+}
+
+impl Mean {
+    fn add(&mut self, value: f32) {
+        self.sum += f64::from(value);
+        self.n += 1;
+    }
+
+    fn value(&self) -> f32 {
+        (self.sum / self.n.max(1) as f64) as f32
+    }
+}

@@ -1,0 +1,351 @@
+//! The forward pass of an encoder with BERT's layers, with gradients; `quarry-transformer` has the fast one without.
+
+use std::collections::HashMap;
+
+use candle_core::{Device, Result, Tensor, Var};
+use quarry_transformer::trainable::{Activation, NamedTensor, Shape, Trainable, TrainablePooling};
+
+use super::objective::normalize;
+
+/// Named tensors that training changes, in a fixed order.
+pub struct Parameters {
+    names: Vec<String>,
+    variables: Vec<Var>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Parameters {
+    /// The tensors on the CPU.
+    pub fn new(tensors: &[NamedTensor]) -> Result<Parameters> {
+        let names: Vec<String> = tensors.iter().map(|tensor| tensor.name.clone()).collect();
+        let variables = tensors
+            .iter()
+            .map(|tensor| Var::from_slice(&tensor.values, tensor.shape.as_slice(), &Device::Cpu))
+            .collect::<Result<Vec<_>>>()?;
+        let by_name = names.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
+        Ok(Parameters { names, variables, by_name })
+    }
+
+    /// All of them.
+    pub fn variables(&self) -> &[Var] {
+        &self.variables
+    }
+
+    /// Their names and values.
+    pub fn tensors(&self) -> Result<Vec<NamedTensor>> {
+        self.names
+            .iter()
+            .zip(&self.variables)
+            .map(|(name, variable)| {
+                Ok(NamedTensor {
+                    name: name.clone(),
+                    shape: variable.dims().to_vec(),
+                    values: variable.flatten_all()?.to_vec1()?,
+                })
+            })
+            .collect()
+    }
+
+    /// Replaces all values, in the order of [`Parameters::tensors`].
+    pub fn set(&self, values: &[Vec<f32>]) -> Result<()> {
+        for (variable, values) in self.variables.iter().zip(values) {
+            variable.set(&Tensor::from_slice(values, variable.shape(), &Device::Cpu)?)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the decay of weights applies to each: not to biases and normalizations, as is usual.
+    pub fn decays(&self) -> Vec<bool> {
+        self.names.iter().map(|name| !name.ends_with(".bias") && !name.contains("LayerNorm")).collect()
+    }
+
+    /// The tensor of this name.
+    pub fn get(&self, name: &str) -> Result<&Tensor> {
+        match self.by_name.get(name) {
+            Some(at) => Ok(self.variables[*at].as_tensor()),
+            None => Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }),
+        }
+    }
+
+    /// rows · weightᵀ + bias.
+    pub fn linear(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
+        let weight = self.get(&format!("{name}.weight"))?;
+        rows.matmul(&weight.t()?)?.broadcast_add(self.get(&format!("{name}.bias"))?)
+    }
+
+    fn layer_norm(&self, name: &str, rows: &Tensor, epsilon: f64) -> Result<Tensor> {
+        let centered = rows.broadcast_sub(&rows.mean_keepdim(1)?)?;
+        let deviation = (centered.sqr()?.mean_keepdim(1)? + epsilon)?.sqrt()?;
+        centered
+            .broadcast_div(&deviation)?
+            .broadcast_mul(self.get(&format!("{name}.weight"))?)?
+            .broadcast_add(self.get(&format!("{name}.bias"))?)
+    }
+}
+
+/// Sets values to 0 at random and scales the others up; the same seed gives the same values.
+pub struct Dropout {
+    rate: f32,
+    random: fastrand::Rng,
+}
+
+impl Dropout {
+    /// A rate of 0 changes nothing.
+    pub fn new(rate: f32, seed: u64) -> Dropout {
+        Dropout { rate, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// Applies it.
+    pub fn apply(&mut self, values: &Tensor) -> Result<Tensor> {
+        if self.rate <= 0.0 {
+            return Ok(values.clone());
+        }
+        let kept = 1.0 / (1.0 - self.rate);
+        let factors: Vec<f32> = (0..values.elem_count())
+            .map(|_| if self.random.f32() < self.rate { 0.0 } else { kept })
+            .collect();
+        values * Tensor::from_vec(factors, values.shape(), values.device())?
+    }
+}
+
+/// An encoder whose weights are in [`Parameters`].
+#[derive(Debug, Clone)]
+pub struct Network {
+    /// Shape of the encoder.
+    pub shape: Shape,
+    padding: Option<usize>,
+    /// What makes one vector of the tokens'.
+    pub pooling: TrainablePooling,
+    /// Whether that vector has length 1.
+    pub cosine: bool,
+}
+
+impl Network {
+    /// The network of a model.
+    pub fn new(model: &Trainable, cosine: bool) -> Network {
+        Network { shape: model.shape.clone(), padding: model.padding, pooling: model.pooling, cosine }
+    }
+
+    /// One row for each text, a list of token ids.
+    pub fn embed(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
+        let states = self.states(parameters, texts, dropout)?;
+        let pooled = match self.pooling {
+            TrainablePooling::Cls => first(&states)?,
+            TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states)?)?.tanh()?,
+            TrainablePooling::Mean => mean(&states, texts)?,
+        };
+        if self.cosine { normalize(&pooled) } else { Ok(pooled) }
+    }
+
+    /// The vectors of all tokens: texts × longest text × columns.
+    pub fn states(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
+        let Shape { hidden, n_heads, head_width, .. } = self.shape;
+        let epsilon = f64::from(self.shape.epsilon);
+        let n = texts.iter().map(|text| text.len()).max().unwrap_or(0).max(1);
+        let rows = texts.len() * n;
+        let (ids, positions, mask) = self.inputs(texts, n);
+        let device = &Device::Cpu;
+        let ids = Tensor::from_vec(ids, rows, device)?;
+        let positions = Tensor::from_vec(positions, rows, device)?;
+        let mask = Tensor::from_vec(mask, (texts.len(), 1, 1, n), device)?;
+
+        let mut states = parameters.get("embeddings.word_embeddings.weight")?.index_select(&ids, 0)?;
+        states = (states
+            + parameters.get("embeddings.position_embeddings.weight")?.index_select(&positions, 0)?)?;
+        let token_type = parameters.get("embeddings.token_type_embeddings.weight")?.narrow(0, 0, 1)?;
+        states = states.broadcast_add(&token_type)?;
+        states = dropout.apply(&parameters.layer_norm("embeddings.LayerNorm", &states, epsilon)?)?;
+
+        let heads = |rows: Tensor| -> Result<Tensor> {
+            rows.reshape((texts.len(), n, n_heads, head_width))?.transpose(1, 2)?.contiguous()
+        };
+        let scale = 1.0 / (head_width as f64).sqrt();
+        for layer in 0..self.shape.n_layers {
+            let at = |name: &str| format!("encoder.layer.{layer}.{name}");
+            let query = heads(parameters.linear(&at("attention.self.query"), &states)?)?;
+            let key = heads(parameters.linear(&at("attention.self.key"), &states)?)?;
+            let value = heads(parameters.linear(&at("attention.self.value"), &states)?)?;
+            let scores =
+                (query.matmul(&key.transpose(2, 3)?.contiguous()?)? * scale)?.broadcast_add(&mask)?;
+            let attention = dropout.apply(&softmax(&scores)?)?;
+            let context = attention.matmul(&value)?.transpose(1, 2)?.contiguous()?.reshape((rows, hidden))?;
+            let output = parameters.linear(&at("attention.output.dense"), &context)?;
+            let sum = (dropout.apply(&output)? + states)?;
+            states = parameters.layer_norm(&at("attention.output.LayerNorm"), &sum, epsilon)?;
+
+            let inner = parameters.linear(&at("intermediate.dense"), &states)?;
+            let inner = match self.shape.activation {
+                Activation::Gelu => inner.gelu_erf()?,
+                Activation::GeluTanh => inner.gelu()?,
+                Activation::Relu => inner.relu()?,
+            };
+            let output = parameters.linear(&at("output.dense"), &inner)?;
+            let sum = (dropout.apply(&output)? + states)?;
+            states = parameters.layer_norm(&at("output.LayerNorm"), &sum, epsilon)?;
+        }
+        states.reshape((texts.len(), n, hidden))
+    }
+
+    /// Token ids, positions, and what is added to the scores of attention, all padded to `n` tokens a text.
+    fn inputs(&self, texts: &[&[u32]], n: usize) -> (Vec<u32>, Vec<u32>, Vec<f32>) {
+        let filler = self.padding.unwrap_or(0) as u32;
+        let (mut ids, mut positions, mut mask) = (Vec::new(), Vec::new(), Vec::new());
+        for text in texts {
+            let mut next = self.padding.map_or(0, |padding| padding as u32 + 1);
+            for id in *text {
+                ids.push(*id);
+                if self.padding == Some(*id as usize) {
+                    positions.push(*id);
+                } else {
+                    positions.push(next);
+                    next += 1;
+                }
+                mask.push(0.0);
+            }
+            let missing = n - text.len();
+            ids.extend(std::iter::repeat_n(filler, missing));
+            positions.extend(std::iter::repeat_n(filler, missing));
+            mask.extend(std::iter::repeat_n(-1e9, missing));
+        }
+        (ids, positions, mask)
+    }
+}
+
+/// Softmax over the last of four dimensions.
+fn softmax(scores: &Tensor) -> Result<Tensor> {
+    let exponentials = scores.broadcast_sub(&scores.max_keepdim(3)?.detach())?.exp()?;
+    exponentials.broadcast_div(&exponentials.sum_keepdim(3)?)
+}
+
+/// The vector of each text's first token.
+pub fn first(states: &Tensor) -> Result<Tensor> {
+    states.narrow(1, 0, 1)?.squeeze(1)?.contiguous()
+}
+
+/// The mean of each text's tokens.
+fn mean(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
+    let (n_texts, n, _) = states.dims3()?;
+    let mut weights = vec![0.0f32; n_texts * n];
+    for (row, text) in weights.chunks_exact_mut(n).zip(texts) {
+        row[..text.len()].fill(1.0 / text.len().max(1) as f32);
+    }
+    let weights = Tensor::from_vec(weights, (n_texts, 1, n), states.device())?;
+    weights.matmul(states)?.squeeze(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use quarry_embed::Embedder;
+    use quarry_transformer::TransformerModel;
+
+    use super::*;
+
+    const TEXTS: [&str; 4] = [
+        "sort a list by value",
+        "",
+        "def sort(values):\n    return sorted(values)",
+        "read every line of the file",
+    ];
+
+    fn path(name: &str) -> PathBuf {
+        format!("{}/../transformer/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR")).into()
+    }
+
+    fn read(name: &str) -> (Network, Parameters, Vec<Vec<u32>>) {
+        let model = Trainable::read(&path(name)).unwrap();
+        let network = Network::new(&model, model.cosine);
+        let tokenizer = model.text_tokenizer(24).unwrap();
+        let ids = TEXTS
+            .iter()
+            .map(|text| tokenizer.ids(&format!("{}{text}", model.query_prompt)).unwrap())
+            .collect();
+        (network, Parameters::new(&model.tensors).unwrap(), ids)
+    }
+
+    fn embed(network: &Network, parameters: &Parameters, ids: &[Vec<u32>]) -> Tensor {
+        let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+        network.embed(parameters, &ids, &mut Dropout::new(0.0, 0)).unwrap()
+    }
+
+    #[test]
+    fn vectors_are_those_of_the_fast_forward_pass() {
+        for name in [
+            "tiny-bert",
+            "tiny-bert:cls",
+            "tiny-bert:pooler:dot",
+            "tiny-bert:mean:dot",
+            "tiny-roberta",
+            "tiny-roberta:pooler",
+            "tiny-xlm-roberta",
+        ] {
+            let (network, parameters, ids) = read(name);
+            let found: Vec<f32> =
+                embed(&network, &parameters, &ids).flatten_all().unwrap().to_vec1().unwrap();
+            let expected = TransformerModel::load(&path(name)).unwrap().embed_queries(&TEXTS).unwrap().values;
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-4, "{name}: expected {expected}, found {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        for name in ["tiny-bert:pooler:dot", "tiny-roberta"] {
+            let (network, parameters, ids) = read(name);
+            let loss = |parameters: &Parameters| {
+                let vectors = embed(&network, parameters, &ids);
+                let n = vectors.elem_count();
+                let weights: Vec<f32> = (0..n).map(|at| ((at * 7 % 11) as f32 - 5.0) / 5.0).collect();
+                let weights = Tensor::from_vec(weights, vectors.shape(), &Device::Cpu).unwrap();
+                (vectors * weights).unwrap().sum_all().unwrap()
+            };
+            let store = loss(&parameters).backward().unwrap();
+            let tensors = parameters.tensors().unwrap();
+            let values: Vec<Vec<f32>> = tensors.iter().map(|tensor| tensor.values.clone()).collect();
+            let mut n_other_than_zero = 0;
+            for (number, tensor) in tensors.iter().enumerate() {
+                let gradient = store.get(parameters.variables()[number].as_tensor());
+                let gradient = gradient.map_or(vec![0.0; tensor.values.len()], |x| {
+                    x.flatten_all().unwrap().to_vec1::<f32>().unwrap()
+                });
+                let steepest =
+                    (0..gradient.len()).max_by(|a, b| gradient[*a].abs().total_cmp(&gradient[*b].abs()));
+                for at in [0, gradient.len() / 2, steepest.unwrap()] {
+                    let moved = |by: f32| {
+                        let mut values = values.clone();
+                        values[number][at] += by;
+                        parameters.set(&values).unwrap();
+                        loss(&parameters).to_scalar::<f32>().unwrap()
+                    };
+                    let difference = (moved(4e-3) - moved(-4e-3)) / 8e-3;
+                    let found = gradient[at];
+                    let tolerance = 1e-2 + 0.03 * difference.abs();
+                    assert!(
+                        (found - difference).abs() < tolerance,
+                        "{name}, {} {at}: {found}, {difference}",
+                        tensor.name
+                    );
+                    n_other_than_zero += usize::from(found.abs() > 0.02);
+                }
+            }
+            parameters.set(&values).unwrap();
+            assert!(n_other_than_zero > 40, "{n_other_than_zero}");
+        }
+    }
+
+    #[test]
+    fn dropout_repeats_itself_and_keeps_the_mean() {
+        let ones = Tensor::ones((100, 100), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let once = |seed| {
+            Dropout::new(0.25, seed).apply(&ones).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap()
+        };
+        assert_eq!(once(1), once(1));
+        assert_ne!(once(1), once(2));
+        let dropped = once(1).iter().filter(|x| **x == 0.0).count();
+        assert!((2300..2700).contains(&dropped), "{dropped}");
+        assert!(once(1).iter().all(|x| *x == 0.0 || (*x - 4.0 / 3.0).abs() < 1e-6));
+    }
+}

@@ -1,0 +1,245 @@
+//! The losses: functions of scores, or of vectors, whose gradients follow from candle's.
+//!
+//! Every logarithm of a sum or of a probability is taken as a log-sum-exp, so that no score is too large or too small.
+//! Scores are rows of queries against columns of documents; those of a query and its own document are on the diagonal.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+/// What stands for the score of a pair that does not count: its exponential is 0 beside any other.
+const IGNORED: f32 = -1e30;
+
+/// In which directions a contrastive loss asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Directions {
+    /// Which document belongs to this query?
+    #[default]
+    One,
+    /// And which query belongs to this document?
+    Two,
+}
+
+/// ln Σ exp over a dimension; shape without that dimension.
+fn log_sum_exp(x: &Tensor, dimension: usize) -> Result<Tensor> {
+    let max = x.max_keepdim(dimension)?.detach();
+    x.broadcast_sub(&max)?.exp()?.sum(dimension)?.log()? + max.squeeze(dimension)?
+}
+
+/// ln(1 + exp(x)), element by element.
+fn softplus(x: &Tensor) -> Result<Tensor> {
+    let max = x.relu()?.detach();
+    (((x - &max)?.exp()? + max.neg()?.exp()?)?.log()? + max)?.contiguous()
+}
+
+/// ln softmax over the last dimension of a matrix.
+fn log_softmax(x: &Tensor) -> Result<Tensor> {
+    x.broadcast_sub(&log_sum_exp(x, 1)?.unsqueeze(1)?)
+}
+
+/// The scores on the diagonal.
+fn diagonal(scores: &Tensor) -> Result<Tensor> {
+    let n = scores.dim(0)?;
+    let index = Tensor::arange(0u32, n as u32, scores.device())?.unsqueeze(1)?;
+    scores.gather(&index, 1)?.squeeze(1)
+}
+
+/// Mean of the values where `mask` is 1; `None` if it is nowhere.
+fn mean_where(values: &Tensor, mask: &[bool]) -> Result<Option<Tensor>> {
+    let n = mask.iter().filter(|on| **on).count();
+    if n == 0 {
+        return Ok(None);
+    }
+    let weights: Vec<f32> = mask.iter().map(|on| if *on { 1.0 / n as f32 } else { 0.0 }).collect();
+    let weights = Tensor::from_vec(weights, values.shape(), values.device())?.to_dtype(values.dtype())?;
+    Ok(Some((values * weights)?.sum_all()?))
+}
+
+fn sum_of(terms: impl IntoIterator<Item = Option<Tensor>>) -> Result<Tensor> {
+    let mut sum = Tensor::zeros((), DType::F32, &Device::Cpu)?;
+    for term in terms.into_iter().flatten() {
+        sum = (sum.to_dtype(term.dtype())? + term)?;
+    }
+    Ok(sum)
+}
+
+/// Replaces scores where `ignored` is set.
+fn without(scores: &Tensor, ignored: &[bool]) -> Result<Tensor> {
+    if !ignored.contains(&true) {
+        return Ok(scores.clone());
+    }
+    let mask: Vec<u8> = ignored.iter().map(|on| u8::from(*on)).collect();
+    let mask = Tensor::from_vec(mask, scores.shape(), scores.device())?;
+    let low = Tensor::full(IGNORED, scores.shape(), scores.device())?.to_dtype(scores.dtype())?;
+    mask.where_cond(&low, scores)
+}
+
+/// InfoNCE (van den Oord et al., 2018) over scores of n queries and at least n documents, already multiplied by their
+/// scale: the mean cross-entropy of finding the document on the diagonal. Cells that are `ignored` (in row-major
+/// order) are no negatives: those where the document answers the query too. The second direction is over the first n
+/// documents, and the loss then is the mean of both.
+pub fn info_nce(scores: &Tensor, ignored: &[bool], directions: Directions) -> Result<Tensor> {
+    let scores = without(scores, ignored)?;
+    let n = scores.dim(0)?;
+    let own = diagonal(&scores)?;
+    let forward = (log_sum_exp(&scores, 1)? - &own)?.mean_all()?;
+    match directions {
+        Directions::One => Ok(forward),
+        Directions::Two => {
+            let backward = (log_sum_exp(&scores.narrow(1, 0, n)?, 0)? - own)?.mean_all()?;
+            (forward + backward)? * 0.5
+        }
+    }
+}
+
+/// As [`info_nce`] in one direction, with any number of positives in a row, of which there must be one: the
+/// logarithm of their share of the sum.
+pub fn multi_positive(scores: &Tensor, positives: &[bool]) -> Result<Tensor> {
+    let others: Vec<bool> = positives.iter().map(|on| !on).collect();
+    (log_sum_exp(scores, 1)? - log_sum_exp(&without(scores, &others)?, 1)?)?.mean_all()
+}
+
+/// Query4Code's objective of queries, summaries and codes (its equation 6): the two positives are summed inside one
+/// logarithm. Both are n × n.
+pub fn tri_loss(query_scores: &Tensor, summary_scores: &Tensor) -> Result<Tensor> {
+    let all = log_sum_exp(&Tensor::cat(&[query_scores, summary_scores], 1)?, 1)?;
+    let own = Tensor::stack(&[diagonal(query_scores)?, diagonal(summary_scores)?], 1)?;
+    (all - log_sum_exp(&own, 1)?)?.mean_all()
+}
+
+/// Binary cross-entropy of logits against labels in 0..=1.
+pub fn binary_cross_entropy(logits: &Tensor, labels: &[f32]) -> Result<Tensor> {
+    let labels = Tensor::from_slice(labels, logits.shape(), logits.device())?.to_dtype(logits.dtype())?;
+    (softplus(logits)? - (logits * labels)?)?.mean_all()
+}
+
+/// Which form of CoCLR's loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coclr {
+    /// That of the released code for search: all positives together weigh as much as all negatives.
+    Released,
+    /// That of the released code for questions and answers: before that, drops negatives that score at least as high
+    /// as every positive, and positives that score at most as high as every negative.
+    Online,
+}
+
+/// CoCLR's loss over the logits of n queries and n codes, as its code has it. Cells on the diagonal with label 1 are
+/// positive, all others negative: L = −mean ln s over positives − mean ln(1 − s) over negatives. A side without cells
+/// adds nothing, where the released code gives NaN.
+pub fn coclr(logits: &Tensor, labels: &[bool], form: Coclr) -> Result<Tensor> {
+    let n = labels.len();
+    let mut positives: Vec<bool> = (0..n * n).map(|at| at / n == at % n && labels[at / n]).collect();
+    let mut negatives: Vec<bool> = positives.iter().map(|positive| !positive).collect();
+    if form == Coclr::Online {
+        let values: Vec<f32> = logits.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
+        (positives, negatives) = online_cells(&values, &positives, &negatives);
+    }
+    let positive = mean_where(&softplus(&logits.neg()?)?, &positives)?;
+    let negative = mean_where(&softplus(logits)?, &negatives)?;
+    sum_of([positive, negative])
+}
+
+/// The cells that the online form keeps; with one cell on a side, the mean of the other's bounds it.
+fn online_cells(logits: &[f32], positives: &[bool], negatives: &[bool]) -> (Vec<bool>, Vec<bool>) {
+    // Means are of probabilities; comparing these or logits is the same.
+    let scores: Vec<f32> = logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
+    let of = |mask: &[bool]| -> Vec<f32> {
+        scores.iter().zip(mask).filter(|(_, on)| **on).map(|(score, _)| *score).collect()
+    };
+    let (p, n) = (of(positives), of(negatives));
+    let mean = |values: &[f32]| values.iter().sum::<f32>() / values.len().max(1) as f32;
+    let below = if p.len() > 1 { p.iter().copied().fold(f32::MIN, f32::max) } else { mean(&n) };
+    let above = if n.len() > 1 { n.iter().copied().fold(f32::MAX, f32::min) } else { mean(&p) };
+    let keep = |mask: &[bool], keeps: &dyn Fn(f32) -> bool| -> Vec<bool> {
+        mask.iter().zip(&scores).map(|(on, score)| *on && keeps(*score)).collect()
+    };
+    (keep(positives, &|score| score > above), keep(negatives, &|score| score < below))
+}
+
+/// The logits of a rewritten query of each positive, against the codes of the batch.
+pub struct Rewritten<'a> {
+    /// One row for each rewritten query.
+    pub logits: &'a Tensor,
+    /// The column of its own code.
+    pub own: &'a [usize],
+}
+
+/// CoCLR's loss as its paper has it: for each example its binary cross-entropy, the mean of −ln(1 − s) over the
+/// other codes of the batch, and for positives both again with the rewritten query; the mean over the examples.
+pub fn coclr_paper(logits: &Tensor, labels: &[bool], rewritten: Option<Rewritten<'_>>) -> Result<Tensor> {
+    let n = labels.len();
+    let signs: Vec<f32> = labels.iter().map(|label| if *label { 1.0 } else { 0.0 }).collect();
+    let in_batch = |logits: &Tensor, own: &[usize]| -> Result<Option<Tensor>> {
+        let others: Vec<bool> = own.iter().flat_map(|own| (0..n).map(move |column| column != *own)).collect();
+        mean_where(&softplus(logits)?, &others)
+    };
+    let own: Vec<usize> = (0..n).collect();
+    let base = binary_cross_entropy(&diagonal(logits)?, &signs)?;
+    let mut terms = vec![Some(base), in_batch(logits, &own)?];
+    if let Some(Rewritten { logits, own }) = rewritten.filter(|rewritten| !rewritten.own.is_empty()) {
+        let share = own.len() as f64 / n as f64;
+        let cells: Vec<bool> = own.iter().flat_map(|own| (0..n).map(move |column| column == *own)).collect();
+        for term in [mean_where(&softplus(&logits.neg()?)?, &cells)?, in_batch(logits, own)?] {
+            terms.push(term.map(|term| term * share).transpose()?);
+        }
+    }
+    sum_of(terms)
+}
+
+/// Mean cross-entropy of logits (one row an example, one column a class).
+pub fn cross_entropy(logits: &Tensor, classes: &[u32]) -> Result<Tensor> {
+    let index = Tensor::from_slice(classes, (classes.len(), 1), logits.device())?;
+    log_softmax(logits)?.gather(&index, 1)?.mean_all()?.neg()
+}
+
+/// Mean over the negatives of max(0, margin − own score + their score); cells that are `ignored` are none.
+pub fn margin(scores: &Tensor, ignored: &[bool], margin: f64) -> Result<Tensor> {
+    let (n, m) = scores.dims2()?;
+    let negatives: Vec<bool> = (0..n * m).map(|at| at / m != at % m && !ignored[at]).collect();
+    let own = diagonal(scores)?.unsqueeze(1)?;
+    let hinge = (scores.broadcast_sub(&own)? + margin)?.relu()?;
+    sum_of([mean_where(&hinge, &negatives)?])
+}
+
+/// Kullback–Leibler divergence of the softmax of each row of a student's scores from that of a teacher's, both divided
+/// by a temperature. Cosines need one far below 1; the gradient then has the size of that of [`info_nce`] at the same
+/// scale, so it is not multiplied by its square, as for temperatures above 1.
+pub fn distill_scores(scores: &Tensor, teacher: &Tensor, temperature: f64) -> Result<Tensor> {
+    let student = log_softmax(&(scores / temperature)?)?;
+    let teacher = log_softmax(&(teacher.detach() / temperature)?)?;
+    (teacher.exp()? * (&teacher - student)?)?.sum(1)?.mean_all()
+}
+
+/// Mean squared distance of vectors from a teacher's.
+pub fn distill_vectors(vectors: &Tensor, teacher: &Tensor) -> Result<Tensor> {
+    (vectors - teacher.detach())?.sqr()?.sum(1)?.mean_all()
+}
+
+/// Rows of length 1; one of zeros stays.
+pub fn normalize(rows: &Tensor) -> Result<Tensor> {
+    // The square root has no gradient at 0.
+    let length = (rows.sqr()?.sum_keepdim(1)? + 1e-24)?.sqrt()?;
+    rows.broadcast_div(&length)
+}
+
+/// The mean of a loss of queries and documents over their first columns, for each of `dimensions` (Kusupati et al.,
+/// 2022). Cut vectors are normalized again if `cosine` is set; no dimensions means all columns.
+pub fn matryoshka(
+    vectors: &[Tensor],
+    dimensions: &[usize],
+    cosine: bool,
+    loss: impl Fn(&[Tensor]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    if dimensions.is_empty() {
+        return loss(vectors);
+    }
+    let mut terms = Vec::new();
+    for dimension in dimensions {
+        let cut = |rows: &Tensor| {
+            let rows = rows.narrow(1, 0, *dimension)?;
+            if cosine { normalize(&rows) } else { Ok(rows) }
+        };
+        let cut = vectors.iter().map(cut).collect::<Result<Vec<_>>>()?;
+        terms.push(Some(loss(&cut)?));
+    }
+    sum_of(terms)? / dimensions.len() as f64
+}

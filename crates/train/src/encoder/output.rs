@@ -1,0 +1,222 @@
+//! The directory of a trained model, as sentence-transformers and `quarry` read it, with its card.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use quarry_transformer::trainable::{NamedTensor, Trainable, TrainablePooling};
+use serde_json::json;
+
+use super::checkpoint::write_tensors;
+use super::settings::{Kind, Settings};
+use super::{Evaluation, Select};
+use crate::TrainError;
+
+/// Files of a model's directory that a trained one takes over: how texts become tokens.
+const TAKEN_OVER: [&str; 9] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+];
+
+/// Name of the file with the tensors of a matcher.
+pub const MATCHER_FILE: &str = "matcher.safetensors";
+
+/// Writes the model. The weights come last, so that a directory with them is complete.
+pub fn write_model(
+    directory: &Path,
+    model: &Trainable,
+    cosine: bool,
+    settings: &Settings,
+    tensors: &[NamedTensor],
+    card: &str,
+) -> Result<(), TrainError> {
+    let failed = |path: &Path, error: std::io::Error| {
+        TrainError::file(path, format!("cannot be written: {error}; make space, or name another directory"))
+    };
+    let write = |name: &str, content: &str| {
+        let path = directory.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| failed(&path, error))?;
+        fs::write(&path, content).map_err(|error| failed(&path, error))
+    };
+    for name in TAKEN_OVER {
+        let source = model.transformer.join(name);
+        if source.is_file() {
+            fs::copy(&source, directory.join(name)).map_err(|error| failed(&directory.join(name), error))?;
+        }
+    }
+    let kind = settings.objective.kind();
+    write("README.md", card)?;
+    let (head, encoder): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
+        tensors.iter().partition(|tensor| tensor.name.starts_with("matcher."));
+    if kind != Kind::Classifier {
+        let limit = settings.max_query_tokens.max(settings.max_code_tokens);
+        let limit = model.shape.max_tokens.map_or(limit, |most| limit.min(most));
+        let pooling = if model.pooling == TrainablePooling::Mean { "mean" } else { "cls" };
+        let mut modules = vec![("", "models.Transformer"), ("1_Pooling", "models.Pooling")];
+        let is = |mode: &str| pooling == mode;
+        let pooling = json!({
+            "word_embedding_dimension": model.shape.hidden,
+            "pooling_mode_cls_token": is("cls"),
+            "pooling_mode_mean_tokens": is("mean"),
+        });
+        write("1_Pooling/config.json", &pretty(&pooling))?;
+        write(
+            "sentence_bert_config.json",
+            &pretty(&json!({ "max_seq_length": limit, "do_lower_case": false })),
+        )?;
+        if model.pooling == TrainablePooling::Pooler {
+            modules.push(("2_Dense", "models.Dense"));
+            let dense = json!({
+                "in_features": model.shape.hidden,
+                "out_features": model.shape.hidden,
+                "bias": true,
+                "activation_function": "torch.nn.modules.activation.Tanh",
+            });
+            write("2_Dense/config.json", &pretty(&dense))?;
+            let linear: Vec<NamedTensor> = encoder
+                .iter()
+                .filter_map(|tensor| {
+                    let name = tensor.name.strip_prefix("pooler.dense.")?;
+                    Some(NamedTensor { name: format!("linear.{name}"), ..(*tensor).clone() })
+                })
+                .collect();
+            save(&directory.join("2_Dense/model.safetensors"), linear.iter())?;
+        }
+        if cosine {
+            modules.push(("3_Normalize", "models.Normalize"));
+            fs::create_dir_all(directory.join("3_Normalize")).map_err(|error| failed(directory, error))?;
+        }
+        let modules: Vec<_> = modules
+            .iter()
+            .enumerate()
+            .map(|(at, (path, kind))| {
+                json!({ "idx": at, "name": at.to_string(), "path": path, "type": format!("sentence_transformers.{kind}") })
+            })
+            .collect();
+        write("modules.json", &pretty(&json!(modules)))?;
+        let prompts = json!({ "query": model.query_prompt, "document": model.document_prompt });
+        let similarity = if cosine { "cosine" } else { "dot" };
+        let sentence = json!({ "prompts": prompts, "similarity_fn_name": similarity });
+        write("config_sentence_transformers.json", &pretty(&sentence))?;
+    }
+    if !head.is_empty() {
+        save(&directory.join(MATCHER_FILE), head.into_iter())?;
+    }
+    // A classifier's file has the encoder under the model's name, as transformers writes it.
+    let prefix = match kind {
+        Kind::Classifier if model.model_type == "bert" => "bert.",
+        Kind::Classifier => "roberta.",
+        _ => "",
+    };
+    let named: Vec<NamedTensor> = encoder
+        .into_iter()
+        .map(|tensor| {
+            let prefix = if tensor.name.starts_with("classifier") { "" } else { prefix };
+            NamedTensor { name: format!("{prefix}{}", tensor.name), ..tensor.clone() }
+        })
+        .collect();
+    save(&directory.join("model.safetensors"), named.iter())
+}
+
+fn save<'a>(path: &Path, tensors: impl Iterator<Item = &'a NamedTensor>) -> Result<(), TrainError> {
+    let tensors: HashMap<String, Tensor> = tensors
+        .map(|tensor| {
+            let values = Tensor::from_slice(&tensor.values, tensor.shape.as_slice(), &Device::Cpu)?;
+            Ok((tensor.name.clone(), values))
+        })
+        .collect::<candle_core::Result<_>>()?;
+    write_tensors(path, &tensors)
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+/// What the card of a model says beside its settings and results.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Provenance {
+    /// The command that trained it.
+    pub command: String,
+    /// The model that training began with.
+    pub base: String,
+    /// The files of pairs, with a hash of each.
+    pub data: Vec<(String, String)>,
+    /// Licenses of the pairs, with their numbers.
+    pub licenses: Vec<(String, usize)>,
+    /// What the check for evaluation data did.
+    pub leakage: String,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// The card, in Markdown.
+pub fn card(
+    provenance: &Provenance,
+    settings: &Settings,
+    numbers: Numbers,
+    evaluations: &[Evaluation],
+    kept: Option<&Evaluation>,
+) -> String {
+    let mut text = String::from(
+        "---\nlibrary_name: sentence-transformers\ntags: [code-search]\n---\n\n# A model trained with Quarry\n\n",
+    );
+    let _ = writeln!(
+        text,
+        "Began as `{}`. Trained by quarry {} with\n\n```sh\n{}\n```\n",
+        provenance.base, provenance.version, provenance.command
+    );
+    let _ = writeln!(
+        text,
+        "## Data\n\n{} examples to learn from, {} held out.\n",
+        numbers.learned, numbers.held_out
+    );
+    for (file, hash) in &provenance.data {
+        let _ = writeln!(text, "- `{file}` (xxh3 {hash})");
+    }
+    let _ = writeln!(text, "\nLicenses of the code:\n");
+    for (license, n) in &provenance.licenses {
+        let _ = writeln!(text, "- {license}: {n}");
+    }
+    let _ = writeln!(text, "\nEvaluation data: {}.\n", provenance.leakage);
+    let measure = match settings.select {
+        Select::Accuracy => "accuracy",
+        _ => "measure",
+    };
+    let measure = if settings.select == Select::Mrr { "MRR" } else { measure };
+    let _ = writeln!(
+        text,
+        "## Results on the held-out pairs\n\n| epoch | step | loss | {measure} |\n| --- | --- | --- | --- |"
+    );
+    for evaluation in evaluations {
+        let value = evaluation.value.map_or_else(|| "–".to_owned(), |value| format!("{value:.4}"));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.4} | {value} |",
+            evaluation.epoch, evaluation.step, evaluation.loss
+        );
+    }
+    if let Some(kept) = kept {
+        let _ = writeln!(text, "\nThe weights are those after epoch {}.", kept.epoch);
+    }
+    let settings = serde_json::to_value(settings).map(|value| pretty(&value)).unwrap_or_default();
+    let _ = writeln!(text, "\n## Settings\n\n```json\n{settings}```");
+    text
+}
+
+/// How many examples there were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// To learn from.
+    pub learned: usize,
+    /// To measure.
+    pub held_out: usize,
+}

@@ -1,0 +1,278 @@
+//! A recipe: what is minimized, how, and on what form of the data.
+
+use serde::{Deserialize, Serialize};
+
+use super::objective::Directions;
+use super::optimizer::{AdamW, Decay};
+use super::rewrite::Rewrite;
+use crate::TrainError;
+
+/// What is minimized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Cross-entropy of finding the code among those of the batch.
+    #[default]
+    InfoNce,
+    /// Query4Code's, of queries, summaries and codes.
+    TriLoss,
+    /// Each code must score better than the others by a margin.
+    Margin,
+    /// A teacher's distribution over the codes of the batch.
+    DistillScores,
+    /// A teacher's vectors.
+    DistillVectors,
+    /// A matcher of query and code with binary cross-entropy on the labels.
+    Siamese,
+    /// A matcher with CoCLR's loss as its code has it for search.
+    Coclr,
+    /// The same as its code has it for questions and answers.
+    CoclrOnline,
+    /// The same as its paper has it.
+    CoclrPaper,
+    /// Query and code in one sequence, classified.
+    CrossEntropy,
+}
+
+/// What of the model learns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One vector for each text.
+    Encoder,
+    /// Vectors, and a network that compares two.
+    Matcher,
+    /// A class for two texts together.
+    Classifier,
+}
+
+impl Objective {
+    /// What it trains.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Objective::Siamese | Objective::Coclr | Objective::CoclrOnline | Objective::CoclrPaper => {
+                Kind::Matcher
+            }
+            Objective::CrossEntropy => Kind::Classifier,
+            _ => Kind::Encoder,
+        }
+    }
+
+    /// Whether it needs another model's vectors.
+    #[must_use]
+    pub fn needs_teacher(self) -> bool {
+        matches!(self, Objective::DistillScores | Objective::DistillVectors)
+    }
+
+    /// Whether labels of 0 are examples of their own.
+    #[must_use]
+    pub fn uses_labels(self) -> bool {
+        self.kind() != Kind::Encoder
+    }
+}
+
+/// The number by which checkpoints are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Select {
+    /// Mean reciprocal rank of the own code among all held-out ones; a later epoch wins ties.
+    #[default]
+    Mrr,
+    /// Share of held-out pairs whose label is predicted; a later epoch wins ties.
+    Accuracy,
+    /// The last epoch is kept.
+    Last,
+}
+
+/// Which form of the texts is read, where a data set has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// As written.
+    #[default]
+    Text,
+    /// Its published tokens, with spaces between them.
+    Tokens,
+}
+
+/// A training recipe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// What is minimized.
+    pub objective: Objective,
+    /// What follows the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for
+    /// what the model's directory says.
+    pub options: String,
+    /// Factor of similarities, 1 / temperature.
+    pub scale: f64,
+    /// Whether codes look for their queries, too.
+    pub directions: Directions,
+    /// Whether codes that answer a query too, by having the same query or the same text, are no negatives of it.
+    pub mask_positives: bool,
+    /// Codes labeled 0 for the same query that are added to the batch, for each query.
+    pub hard_negatives: usize,
+    /// Codes of other queries that are drawn once for each positive pair and labeled 0; for objectives with labels.
+    pub random_negatives: usize,
+    /// What the objective `margin` asks for.
+    pub margin: f64,
+    /// Numbers of first columns that are trained to be vectors of their own; none for all columns alone.
+    pub matryoshka: Vec<usize>,
+    /// Share of the loss that is the teacher's, with the objectives that have one; the rest is `info-nce`.
+    pub teacher_share: f64,
+    /// Temperature of the teacher's distribution, and of the student's in this comparison.
+    pub teacher_temperature: f64,
+    /// How queries are rewritten: a copy of each positive pair is added, or takes part in the loss for
+    /// `coclr-paper`.
+    pub rewrite: Rewrite,
+    /// Form of the query.
+    pub query_form: Form,
+    /// Form of the code.
+    pub code_form: Form,
+    /// Maximum number of tokens of a query, special ones included; of the first text for `cross-entropy`, without.
+    pub max_query_tokens: usize,
+    /// Maximum number of tokens of a code, special ones included; of both texts for `cross-entropy`.
+    pub max_code_tokens: usize,
+    /// Pairs whose codes are each other's negatives.
+    pub batch: usize,
+    /// Texts that go through the encoder at once, 0 for all of the batch. Less needs less memory and more time; the
+    /// loss is the same, but for dropout (Gao et al., 2021).
+    pub chunk: usize,
+    /// Batches for each step of the optimizer.
+    pub accumulate: usize,
+    /// Times that each pair is seen.
+    pub epochs: usize,
+    /// Step size.
+    pub rate: f64,
+    /// Steps over which it rises from 0; a share of all steps if it is less than 1.
+    pub warm_up: f64,
+    /// How it falls.
+    pub decay: Decay,
+    /// The optimizer's other settings.
+    pub optimizer: AdamW,
+    /// Maximum length of the gradient; 0 for none.
+    pub clip: f64,
+    /// Share of values that are set to 0 inside the encoder and the classifier.
+    pub dropout: f32,
+    /// Share of the queries that is held out, unless held-out pairs are given.
+    pub held_out: f64,
+    /// Maximum number of held-out pairs that are measured.
+    pub max_held_out: usize,
+    /// How the best epoch is chosen.
+    pub select: Select,
+    /// Epochs without a better one after which training ends; 0 for never.
+    pub patience: usize,
+    /// Steps between two checkpoints, beside those after each epoch; 0 for none.
+    pub checkpoint_steps: u64,
+    /// Seed of all randomness.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            objective: Objective::InfoNce,
+            options: String::new(),
+            scale: 20.0,
+            directions: Directions::One,
+            mask_positives: true,
+            hard_negatives: 0,
+            random_negatives: 0,
+            margin: 0.2,
+            matryoshka: Vec::new(),
+            teacher_share: 1.0,
+            teacher_temperature: 0.05,
+            rewrite: Rewrite::None,
+            query_form: Form::Text,
+            code_form: Form::Text,
+            max_query_tokens: 64,
+            max_code_tokens: 256,
+            batch: 32,
+            chunk: 0,
+            accumulate: 1,
+            epochs: 1,
+            rate: 2e-5,
+            warm_up: 0.1,
+            decay: Decay::Linear,
+            optimizer: AdamW::default(),
+            clip: 1.0,
+            dropout: 0.1,
+            held_out: 0.05,
+            max_held_out: 1000,
+            select: Select::Mrr,
+            patience: 0,
+            checkpoint_steps: 500,
+            seed: 1,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks that the values make sense together.
+    ///
+    /// # Errors
+    /// Names the first that does not.
+    pub fn check(&self) -> Result<(), TrainError> {
+        let bad = |problem: String| Err(TrainError::Settings(problem));
+        let positive = [
+            ("scale", self.scale),
+            ("rate", self.rate),
+            ("teacher_temperature", self.teacher_temperature),
+            ("optimizer.epsilon", self.optimizer.epsilon),
+        ];
+        if let Some((name, value)) =
+            positive.into_iter().find(|(_, value)| !(*value > 0.0 && value.is_finite()))
+        {
+            return bad(format!("{name}: expected more than 0, found {value}"));
+        }
+        let not_negative = [
+            ("warm_up", self.warm_up),
+            ("clip", self.clip),
+            ("margin", self.margin),
+            ("optimizer.weight_decay", self.optimizer.weight_decay),
+        ];
+        if let Some((name, value)) =
+            not_negative.into_iter().find(|(_, value)| !(*value >= 0.0 && value.is_finite()))
+        {
+            return bad(format!("{name}: expected 0 or more, found {value}"));
+        }
+        let below_one = [
+            ("dropout", f64::from(self.dropout)),
+            ("held_out", self.held_out),
+            ("optimizer.beta1", self.optimizer.beta1),
+            ("optimizer.beta2", self.optimizer.beta2),
+        ];
+        if let Some((name, value)) = below_one.into_iter().find(|(_, value)| !(0.0..1.0).contains(value)) {
+            return bad(format!("{name}: expected 0 or more and less than 1, found {value}"));
+        }
+        if !(0.0..=1.0).contains(&self.teacher_share) {
+            return bad(format!("teacher_share: expected a share in 0..=1, found {}", self.teacher_share));
+        }
+        if self.epochs == 0 || self.accumulate == 0 {
+            return bad("epochs and accumulate must be at least 1".to_owned());
+        }
+        let least = if self.objective.kind() == Kind::Classifier { 1 } else { 2 };
+        if self.batch < least {
+            return bad(format!("batch: expected at least {least}, found {}", self.batch));
+        }
+        if self.select == Select::Accuracy && self.objective.kind() == Kind::Encoder {
+            return bad("select: accuracy needs an objective with labels; expected mrr or last".to_owned());
+        }
+        if self.select == Select::Mrr && self.objective.kind() == Kind::Classifier {
+            return bad("select: mrr needs vectors, which cross-entropy has not; expected accuracy or last"
+                .to_owned());
+        }
+        if !self.matryoshka.is_empty() && self.objective.kind() != Kind::Encoder {
+            return bad("matryoshka: only objectives that train vectors have it".to_owned());
+        }
+        if self.rewrite != Rewrite::None && self.objective.kind() != Kind::Matcher {
+            return bad("rewrite: only siamese, coclr, coclr-online and coclr-paper have it".to_owned());
+        }
+        if self.random_negatives > 0 && !self.objective.uses_labels() {
+            return bad(
+                "random_negatives: only objectives with labels have it; a batch has negatives".to_owned()
+            );
+        }
+        Ok(())
+    }
+}

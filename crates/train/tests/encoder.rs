@@ -1,0 +1,299 @@
+//! Trains tiny encoders from start to end.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use quarry_embed::Embedder;
+use quarry_train::TrainError;
+use quarry_train::encoder::{
+    MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Select, Settings, split, train,
+};
+use quarry_transformer::TransformerModel;
+use quarry_transformer::trainable::Trainable;
+use tempfile::TempDir;
+
+const WORDS: [&str; 8] = ["sort", "list", "value", "open", "file", "read", "every", "line"];
+
+/// Queries of two words, and codes that hold both among others; every third pair is wrong.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (a, first) in WORDS.iter().enumerate() {
+        for (b, second) in WORDS.iter().enumerate().filter(|(b, _)| *b != a) {
+            let wrong = (a + b) % 3 == 0;
+            let shown = if wrong { WORDS[(a + 3) % 8] } else { *first };
+            rows.push(Row {
+                query: format!("{first} {second}"),
+                code: format!("def {shown} ( {second} ) : return {shown} in {second}"),
+                label: Some(i32::from(!wrong)),
+                summary: format!("{second} of a {first}"),
+                repository: String::new(),
+                license: "MIT".to_owned(),
+            });
+        }
+    }
+    rows
+}
+
+fn base(name: &str, options: &str) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures");
+    fixtures.join(format!("{name}{options}"))
+}
+
+fn settings() -> Settings {
+    Settings {
+        batch: 8,
+        epochs: 2,
+        rate: 3e-3,
+        warm_up: 2.0,
+        scale: 10.0,
+        held_out: 0.2,
+        max_query_tokens: 8,
+        max_code_tokens: 24,
+        checkpoint_steps: 2,
+        ..Settings::default()
+    }
+}
+
+fn run(
+    base: &Path,
+    settings: &Settings,
+    out: &Path,
+    report: impl FnMut(Progress),
+) -> Result<Outcome, TrainError> {
+    let model = Trainable::read(base).unwrap();
+    let (learned, held_out) = split(rows(), settings.held_out);
+    let teacher = settings.objective.needs_teacher().then(|| TransformerModel::load(base).unwrap());
+    let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
+    train(&model, &learned, &held_out, settings, teacher, &Provenance::default(), out, report)
+}
+
+fn out() -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let out = directory.path().join("out");
+    (directory, out)
+}
+
+#[test]
+fn training_improves_what_it_measures_and_writes_a_model_that_loads() {
+    let (_kept, out) = out();
+    let settings = Settings { epochs: 8, dropout: 0.0, ..settings() };
+    let mut losses = Vec::new();
+    let base = base("tiny-bert", "");
+    let outcome = run(&base, &settings, &out, |progress| {
+        if let Progress::Step { loss, .. } = progress {
+            losses.push(loss);
+        }
+    })
+    .unwrap();
+    let part = losses.len() / 4;
+    let mean = |losses: &[f32]| losses.iter().sum::<f32>() / losses.len() as f32;
+    let (first, last) = (mean(&losses[..part]), mean(&losses[losses.len() - part..]));
+    assert!(last < 0.7 * first, "from {first} to {last}");
+    let best = outcome.kept.unwrap().value.unwrap();
+    assert!(best >= outcome.evaluations[0].value.unwrap());
+
+    let (before, after) = (TransformerModel::load(&base).unwrap(), TransformerModel::load(&out).unwrap());
+    assert_eq!(before.dimension(), after.dimension());
+    let vectors = |model: &TransformerModel| model.embed_queries(&["sort the list"]).unwrap().values;
+    assert_ne!(vectors(&before), vectors(&after));
+    let card = fs::read_to_string(out.join("README.md")).unwrap();
+    for part in ["## Data", "## Results", "| 8 |", "\"rate\": 0.003"] {
+        assert!(card.contains(part), "{part} in {card}");
+    }
+    assert!(!out.join("checkpoint.safetensors").exists());
+}
+
+#[test]
+fn a_run_that_was_killed_ends_with_the_same_weights() {
+    for (objective, name) in [
+        (Objective::InfoNce, "tiny-bert"),
+        (Objective::CoclrPaper, "tiny-roberta"),
+        (Objective::CrossEntropy, "tiny-bert"),
+    ] {
+        let select = if objective == Objective::CrossEntropy { Select::Accuracy } else { Select::Mrr };
+        let rewrite = if objective == Objective::CoclrPaper { Rewrite::Switch } else { Rewrite::None };
+        let settings = Settings { objective, select, rewrite, accumulate: 2, ..settings() };
+        let base = base(name, "");
+        let (_kept, whole) = out();
+        let uncut = run(&base, &settings, &whole, |_| {}).unwrap();
+        for killed_after in [1, 3, 5] {
+            let (_kept, cut) = out();
+            let killed = catch_unwind(AssertUnwindSafe(|| {
+                _ = run(&base, &settings, &cut, |progress| {
+                    assert!(
+                        !matches!(progress, Progress::Step { step, .. } if step == killed_after),
+                        "killed"
+                    );
+                });
+            }));
+            assert!(killed.is_err());
+            assert!(!cut.join("model.safetensors").exists());
+            let mut done = None;
+            let resumed = run(&base, &settings, &cut, |progress| {
+                if let Progress::Ready { n_done, .. } = progress {
+                    done = Some(n_done);
+                }
+            })
+            .unwrap();
+            assert!(done.is_some_and(|done| done < killed_after && done + 3 > killed_after), "{done:?}");
+            assert_eq!(uncut, resumed);
+            for file in ["model.safetensors", MATCHER_FILE] {
+                let bytes = |directory: &Path| fs::read(directory.join(file)).ok();
+                assert!(bytes(&whole) == bytes(&cut), "{objective:?}, killed after {killed_after}: {file}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_objective_trains_and_its_model_loads() {
+    use Objective::*;
+    for objective in [
+        InfoNce,
+        TriLoss,
+        Margin,
+        DistillScores,
+        DistillVectors,
+        Siamese,
+        Coclr,
+        CoclrOnline,
+        CoclrPaper,
+        CrossEntropy,
+    ] {
+        for (name, options) in [("tiny-bert", ":pooler:dot"), ("tiny-roberta", "")] {
+            let settings = Settings {
+                objective,
+                epochs: 1,
+                chunk: 6,
+                hard_negatives: 1,
+                random_negatives: usize::from(objective.uses_labels()),
+                select: if objective == CrossEntropy { Select::Accuracy } else { Select::Mrr },
+                ..settings()
+            };
+            let (_kept, out) = out();
+            let outcome = run(&base(name, options), &settings, &out, |_| {}).unwrap();
+            assert!(outcome.evaluations[0].loss.is_finite());
+            assert_eq!(
+                out.join(MATCHER_FILE).exists(),
+                matches!(objective, Siamese | Coclr | CoclrOnline | CoclrPaper)
+            );
+            assert_eq!(TransformerModel::load(&out).unwrap().dimension(), 16, "{objective:?}");
+            if !matches!(objective, CrossEntropy) {
+                // What was trained with options needs none afterwards, and can be trained again.
+                Trainable::read(&out)
+                    .map(drop)
+                    .or_else(|error| {
+                        assert!(options.contains("pooler") && error.to_string().contains("Dense"), "{error}");
+                        Ok::<(), ()>(())
+                    })
+                    .unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_model_trained_with_its_pooler_gives_the_same_vectors_without_options() {
+    let (_kept, out) = out();
+    run(&base("tiny-bert", ":pooler:dot"), &Settings { epochs: 1, ..settings() }, &out, |_| {}).unwrap();
+    let with_modules = TransformerModel::load(&out).unwrap();
+    let mut path = out.into_os_string();
+    path.push(":pooler:dot");
+    let with_options = TransformerModel::load(Path::new(&path)).unwrap();
+    let texts = ["sort the list", "a", ""];
+    let [a, b] = [&with_modules, &with_options].map(|model| model.embed_queries(&texts).unwrap().values);
+    assert_eq!(a, b);
+    assert!(
+        a.chunks(16).any(|row| (row.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() > 1e-3),
+        "not normalized"
+    );
+}
+
+/// Checks that a run fails with a message of these parts, and leaves no model.
+fn check_error(settings: &Settings, out: &Path, parts: &[&str]) {
+    let error = run(&base("tiny-bert", ""), settings, out, |_| {}).unwrap_err().to_string();
+    for part in parts {
+        assert!(error.contains(part), "expected {part:?} in {error:?}");
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_a_number_ends_the_run_and_keeps_the_checkpoint() {
+    let (_kept, out) = out();
+    let settings = Settings { rate: 1e30, warm_up: 0.0, clip: 0.0, checkpoint_steps: 1, ..settings() };
+    check_error(&settings, &out, &["the loss is", "lower rate"]);
+    assert!(!out.join("model.safetensors").exists());
+}
+
+#[test]
+fn nothing_good_is_overwritten() {
+    let (_kept, out) = out();
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("model.safetensors"), "good").unwrap();
+    check_error(&settings(), &out, &["model.safetensors", "is a model already"]);
+    assert_eq!(fs::read(out.join("model.safetensors")).unwrap(), b"good");
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_or_used_is_an_error_that_says_so() {
+    let (_kept, out) = out();
+    fs::create_dir_all(out.join("checkpoint.new")).unwrap();
+    check_error(&settings(), &out, &["checkpoint.new: cannot be written", "make space"]);
+    fs::remove_dir(out.join("checkpoint.new")).unwrap();
+
+    let path = out.join("checkpoint.safetensors");
+    let killed = catch_unwind(AssertUnwindSafe(|| {
+        _ = run(&base("tiny-bert", ""), &settings(), &out, |progress| {
+            assert!(!matches!(progress, Progress::Step { step: 3, .. }), "killed");
+        });
+    }));
+    assert!(killed.is_err() && path.exists());
+    check_error(
+        &Settings { seed: 2, ..settings() },
+        &out,
+        &["belongs to a run with another model, other settings"],
+    );
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    check_error(
+        &settings(),
+        &out,
+        &["checkpoint.safetensors: is not a complete checkpoint", "move the directory away"],
+    );
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused_by_name() {
+    let (_kept, out) = out();
+    let cases = [
+        (Settings { batch: 1, ..settings() }, "batch"),
+        (Settings { rate: f64::NAN, ..settings() }, "rate"),
+        (Settings { held_out: 0.0, ..settings() }, "held_out"),
+        (Settings { select: Select::Accuracy, ..settings() }, "select"),
+        (Settings { objective: Objective::CrossEntropy, ..settings() }, "select"),
+        (Settings { rewrite: Rewrite::Copy, ..settings() }, "rewrite"),
+        (Settings { max_code_tokens: 2, ..settings() }, "at least"),
+        (Settings { matryoshka: vec![17], ..settings() }, "matryoshka"),
+    ];
+    for (settings, part) in cases {
+        check_error(&settings, &out, &[part]);
+    }
+    let error = Trainable::read(&base("tiny-mpnet", "")).err().unwrap().to_string();
+    assert!(error.contains("cannot be trained"), "{error}");
+}
+
+#[test]
+fn training_ends_when_patience_does() {
+    let (_kept, out) = out();
+    // A step size of almost nothing: no epoch is better than the first, but a tie is.
+    let settings = Settings { epochs: 6, patience: 1, rate: 5e-2, warm_up: 0.0, ..settings() };
+    let outcome = run(&base("tiny-bert", ""), &settings, &out, |_| {}).unwrap();
+    let values: Vec<f64> = outcome.evaluations.iter().map(|evaluation| evaluation.value.unwrap()).collect();
+    let falls = values.windows(2).position(|pair| pair[1] < pair[0]);
+    assert_eq!(values.len(), falls.map_or(6, |at| at + 2), "{values:?}");
+    let best = outcome.kept.unwrap();
+    assert_eq!(best.value.unwrap(), values.iter().copied().fold(f64::MIN, f64::max));
+}

@@ -1,0 +1,248 @@
+//! What a trainer needs of a model directory: the encoder's tensors by name, its shape, its tokenizer and its pooling.
+//!
+//! The forward pass of [`crate::TransformerModel`] has no gradients; a trainer computes its own from these tensors.
+
+use std::path::{Path, PathBuf};
+
+use tokenizers::{Tokenizer, TruncationParams};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::config::{Directory, guarded};
+use super::encoder_prefix;
+use super::options::Options;
+use super::pooling::{Pooling, Step};
+use super::weights::Weights;
+use quarry_embed::EmbedError;
+
+pub use super::architecture::Shape;
+pub use super::numeric::Activation;
+
+/// A tensor of a checkpoint.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedTensor {
+    /// Its name, without the prefix that a whole model has for its encoder.
+    pub name: String,
+    /// Rows and columns.
+    pub shape: Vec<usize>,
+    /// Row-major.
+    pub values: Vec<f32>,
+}
+
+/// The tensors of an encoder with BERT's layers, and how its positions count.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Names and shapes of the tensors.
+    pub tensors: Vec<(String, Vec<usize>)>,
+    /// The prefixes that the names may have in a file.
+    pub prefixes: &'static [&'static str],
+    /// The token whose position is its own id, for models that count the positions of others from after that.
+    pub padding: Option<usize>,
+}
+
+/// How the vectors of a text's tokens become one, of the ways that training knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrainablePooling {
+    /// The first of them.
+    Cls,
+    /// Their mean.
+    Mean,
+    /// The first, through the model's own layer with a hyperbolic tangent.
+    Pooler,
+}
+
+/// A model directory, read for training.
+pub struct Trainable {
+    /// The directory, without options.
+    pub directory: PathBuf,
+    /// Directory of the encoder's weights and tokenizer, below `directory` or the same.
+    pub transformer: PathBuf,
+    /// `model_type` of `config.json`.
+    pub model_type: String,
+    /// Shape of the encoder.
+    pub shape: Shape,
+    /// See [`Layout::padding`].
+    pub padding: Option<usize>,
+    /// What makes one vector of the tokens'.
+    pub pooling: TrainablePooling,
+    /// Whether vectors are compared by cosine.
+    pub cosine: bool,
+    /// The encoder's tensors, and the pooler's if `pooling` needs it.
+    pub tensors: Vec<NamedTensor>,
+    /// Prefix of every query.
+    pub query_prompt: String,
+    /// Prefix of every document.
+    pub document_prompt: String,
+    tokenizer: Tokenizer,
+    /// Tokens after the first one of every text.
+    prefix: Vec<u32>,
+}
+
+impl Trainable {
+    /// Reads a directory; the path may end with the options that [`crate::TransformerModel::load`] takes.
+    ///
+    /// # Errors
+    /// When a file is missing or damaged, or the model is of a kind that cannot be trained here.
+    pub fn read(path: &Path) -> Result<Trainable, EmbedError> {
+        let (base, options) = Options::split(path)?;
+        let mut hash = Xxh3::new();
+        let directory = Directory::read(&base, &options, &mut hash)?;
+        let unsupported = |problem: String| Err(EmbedError::model(&base, problem));
+        let Some(layout) = directory.architecture.layout() else {
+            return unsupported(
+                "has an architecture that cannot be trained; name a BERT or RoBERTa model".into(),
+            );
+        };
+        if directory.head.steps.iter().any(|step| matches!(step, Step::Dense(_)))
+            || !directory.head.include_prompt
+        {
+            return unsupported(
+                "has a Dense module, or a pooling without the prompt, which cannot be trained; name a pooling after \
+                 the path, as in DIR:mean"
+                    .into(),
+            );
+        }
+        let pooling = match directory.head.poolings[..] {
+            [Pooling::Cls] if options.pooler => TrainablePooling::Pooler,
+            [Pooling::Cls] => TrainablePooling::Cls,
+            [Pooling::Mean] => TrainablePooling::Mean,
+            _ => {
+                return unsupported(
+                    "has a pooling that cannot be trained; name one after the path: DIR:cls, DIR:mean or DIR:pooler"
+                        .into(),
+                );
+            }
+        };
+        let mut weights = Weights::open(&directory.weights, &mut hash)?;
+        weights.find_prefix(layout.prefixes, &layout.tensors[0].0);
+        let shape = directory.architecture.shape().clone();
+        let mut names = layout.tensors;
+        if pooling == TrainablePooling::Pooler {
+            names.push(("pooler.dense.weight".into(), vec![shape.hidden, shape.hidden]));
+            names.push(("pooler.dense.bias".into(), vec![shape.hidden]));
+        }
+        let tensors = names
+            .into_iter()
+            .map(|(name, shape)| Ok(NamedTensor { values: weights.get(&name, &shape)?, name, shape }))
+            .collect::<Result<Vec<_>, EmbedError>>()?;
+        let prefix =
+            if options.unixcoder { encoder_prefix(&base, &directory.tokenizer)? } else { Vec::new() };
+        let normalizes = directory.head.steps.iter().any(|step| matches!(step, Step::Normalize));
+        Ok(Trainable {
+            cosine: options.normalize.unwrap_or(directory.head.normalize || normalizes),
+            directory: base,
+            transformer: directory.weights,
+            model_type: directory.model_type,
+            shape,
+            padding: layout.padding,
+            pooling,
+            tensors,
+            query_prompt: directory.query_prompt,
+            document_prompt: directory.document_prompt,
+            tokenizer: directory.tokenizer,
+            prefix,
+        })
+    }
+
+    /// What makes token ids of texts, truncated at `max_tokens` or at the model's own limit, whichever is less;
+    /// special tokens count.
+    ///
+    /// # Errors
+    /// When the limit leaves no room for a text.
+    pub fn text_tokenizer(&self, max_tokens: usize) -> Result<TextTokenizer, EmbedError> {
+        let mut tokenizer = self.tokenizer.clone();
+        let own = tokenizer.get_truncation().map_or(max_tokens, |truncation| truncation.max_length);
+        let max_length = max_tokens.saturating_sub(self.prefix.len()).min(own);
+        if max_length < 3 {
+            let problem = format!("cannot read texts of {max_tokens} tokens; give a limit of at least 8");
+            return Err(EmbedError::model(&self.directory, problem));
+        }
+        let problem = "has a tokenizer that cannot truncate texts; save the model's tokenizer again";
+        let truncation = TruncationParams { max_length, ..TruncationParams::default() };
+        guarded(&self.directory, problem, || tokenizer.with_truncation(Some(truncation)).map(drop))?;
+        let mut whole = tokenizer.clone();
+        guarded(&self.directory, problem, || whole.with_truncation(None).map(drop))?;
+        Ok(TextTokenizer {
+            path: self.directory.clone(),
+            tokenizer,
+            whole,
+            prefix: self.prefix.clone(),
+            n_tokens: self.shape.n_tokens,
+            max_tokens: max_length + self.prefix.len(),
+        })
+    }
+}
+
+/// Makes token ids of texts.
+pub struct TextTokenizer {
+    path: PathBuf,
+    tokenizer: Tokenizer,
+    /// Without truncation.
+    whole: Tokenizer,
+    prefix: Vec<u32>,
+    n_tokens: usize,
+    max_tokens: usize,
+}
+
+const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
+
+impl TextTokenizer {
+    /// The tokens of a text, special ones included.
+    ///
+    /// # Errors
+    /// When the tokenizer fails, or gives a token for which the model has no vector.
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>, EmbedError> {
+        let encoding = guarded(&self.path, FAILS, || self.tokenizer.encode_fast(text, true))?;
+        let mut ids = encoding.get_ids().to_vec();
+        let at = ids.len().min(1);
+        ids.splice(at..at, self.prefix.iter().copied());
+        self.check(ids)
+    }
+
+    /// The tokens of two texts in one sequence, as GenCodeSearchNet has them: the first special token, at most
+    /// `max_first` tokens of the first text, the last special token, the second text, the last special token. The
+    /// longer text is cut, token by token, until all fit.
+    ///
+    /// # Errors
+    /// As [`TextTokenizer::ids`].
+    pub fn pair_ids(&self, first: &str, second: &str, max_first: usize) -> Result<Vec<u32>, EmbedError> {
+        let tokens = |text: &str| -> Result<Vec<u32>, EmbedError> {
+            Ok(guarded(&self.path, FAILS, || self.whole.encode_fast(text, false))?.get_ids().to_vec())
+        };
+        let special = guarded(&self.path, FAILS, || self.whole.encode_fast("", true))?.get_ids().to_vec();
+        let [begin, .., end] = special[..] else {
+            let problem = "has a tokenizer without special tokens before and after a text, which pairs need; use that \
+                           of a BERT or RoBERTa model";
+            return Err(EmbedError::model(&self.path, problem));
+        };
+        let (mut first, mut second) = (tokens(first)?, tokens(second)?);
+        first.truncate(max_first);
+        let room = self.max_tokens.saturating_sub(3);
+        while first.len() + second.len() > room {
+            if first.len() > second.len() {
+                first.pop()
+            } else {
+                second.pop()
+            };
+        }
+        let mut ids = vec![begin];
+        ids.extend(first);
+        ids.push(end);
+        ids.extend(second);
+        ids.push(end);
+        self.check(ids)
+    }
+
+    fn check(&self, ids: Vec<u32>) -> Result<Vec<u32>, EmbedError> {
+        match ids.iter().find(|id| **id as usize >= self.n_tokens) {
+            None => Ok(ids),
+            Some(id) => {
+                let problem = format!(
+                    "has a tokenizer that gives token {id}, but weights for {} tokens only; use the tokenizer of the \
+                     same model",
+                    self.n_tokens
+                );
+                Err(EmbedError::model(&self.path, problem))
+            }
+        }
+    }
+}

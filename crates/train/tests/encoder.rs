@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use quarry_embed::Embedder;
 use quarry_train::TrainError;
 use quarry_train::encoder::{
-    MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Select, Settings, split, train,
+    MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings, split, train,
 };
 use quarry_transformer::TransformerModel;
 use quarry_transformer::trainable::Trainable;
@@ -67,7 +67,16 @@ fn run(
     let (learned, held_out) = split(rows(), settings.held_out);
     let teacher = settings.objective.needs_teacher().then(|| TransformerModel::load(base).unwrap());
     let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
-    train(&model, &learned, &held_out, settings, teacher, &Provenance::default(), out, report)
+    let run = Run {
+        model: &model,
+        rows: &learned,
+        held_out: &held_out,
+        settings,
+        teacher,
+        provenance: &Provenance::default(),
+        directory: out,
+    };
+    train(&run, report)
 }
 
 fn out() -> (TempDir, PathBuf) {

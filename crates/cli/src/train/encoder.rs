@@ -11,7 +11,9 @@ use quarry_corpus::formats::Record;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::Embedder;
 use quarry_text::counted;
-use quarry_train::encoder::{Evaluation, Form, Progress, Provenance, Row, Select, Settings, split, train};
+use quarry_train::encoder::{
+    Evaluation, Form, Progress, Provenance, Row, Run, Select, Settings, split, train,
+};
 use quarry_transformer::TransformerModel;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
@@ -97,40 +99,38 @@ pub fn run(args: &EncoderArgs) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;
     let mut mean_loss = None;
     let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
-    let outcome =
-        train(
-            &model,
-            &rows,
-            &held_out,
-            &settings,
-            teacher,
-            &provenance,
-            &args.out,
-            |progress| match progress {
-                Progress::Ready { n_examples, n_held_out, n_steps, n_done } => {
-                    bar.set_length(n_steps);
-                    bar.set_position(n_done);
-                    bar.reset_eta();
-                    let resumed =
-                        if n_done > 0 { format!(", resumed after {n_done}") } else { String::new() };
-                    let examples = counted(n_examples, "example");
-                    let steps = counted(n_steps, "step");
-                    say(&bar, &format!("{examples}, {n_held_out} held out, {steps}{resumed}"));
-                }
-                Progress::Teacher { done, all } => {
-                    bar.set_length(all as u64);
-                    bar.set_position(done as u64);
-                    bar.set_message("of the student not yet; the teacher reads");
-                }
-                Progress::Step { step, loss } => {
-                    let mean = mean_loss.get_or_insert(loss);
-                    *mean += (loss - *mean) * 0.02;
-                    bar.set_position(step);
-                    bar.set_message(format!("{mean:.3}"));
-                }
-                Progress::Evaluated(evaluation) => say(&bar, &line(&evaluation, settings.select)),
-            },
-        )?;
+    let run = Run {
+        model: &model,
+        rows: &rows,
+        held_out: &held_out,
+        settings: &settings,
+        teacher,
+        provenance: &provenance,
+        directory: &args.out,
+    };
+    let outcome = train(&run, |progress| match progress {
+        Progress::Ready { n_examples, n_held_out, n_steps, n_done } => {
+            bar.set_length(n_steps);
+            bar.set_position(n_done);
+            bar.reset_eta();
+            let resumed = if n_done > 0 { format!(", resumed after {n_done}") } else { String::new() };
+            let examples = counted(n_examples, "example");
+            let steps = counted(n_steps, "step");
+            say(&bar, &format!("{examples}, {n_held_out} held out, {steps}{resumed}"));
+        }
+        Progress::Teacher { done, all } => {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+            bar.set_message("of the student not yet; the teacher reads");
+        }
+        Progress::Step { step, loss } => {
+            let mean = mean_loss.get_or_insert(loss);
+            *mean += (loss - *mean) * 0.02;
+            bar.set_position(step);
+            bar.set_message(format!("{mean:.3}"));
+        }
+        Progress::Evaluated(evaluation) => say(&bar, &line(&evaluation, settings.select)),
+    })?;
     bar.finish_and_clear();
     let kept = outcome.kept.map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
     say(&bar, &format!("{}: the model{kept}, and its card in README.md", args.out.display()));

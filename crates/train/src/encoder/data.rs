@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::rewrite::Rewrite;
-use super::settings::{Kind, Objective, Settings};
+use super::settings::{Kind, Objective, OtherPositives, Settings};
 use crate::TrainError;
 
 /// A training pair. A line of `quarry data pairs` is one, with fields that are not read here.
@@ -243,11 +243,14 @@ impl Examples {
         columns
     }
 
-    /// Which cells of the batch's scores are no negatives: those of another column that answers the query too.
+    /// Which cells of the batch's scores are no negatives: those of another column that answers the query too, unless
+    /// the recipe counts them.
     pub fn ignored(&self, batch: &[u32], columns: &[u32], settings: &Settings) -> Vec<bool> {
         let cell = |row: usize, column: usize| {
             let example = &self.list[batch[row] as usize];
-            settings.mask_positives && row != column && self.answers(example, columns[column])
+            settings.other_positives != OtherPositives::Negative
+                && row != column
+                && self.answers(example, columns[column])
         };
         (0..batch.len()).flat_map(|row| (0..columns.len()).map(move |column| cell(row, column))).collect()
     }

@@ -8,9 +8,9 @@ use super::head::{classify, match_all};
 use super::network::{Dropout, Network, Parameters};
 use super::objective::{
     Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_scores,
-    distill_vectors, info_nce, margin, matryoshka, tri_loss,
+    distill_vectors, info_nce, margin, matryoshka, multi_positive, tri_loss,
 };
-use super::settings::{Kind, Objective, Settings};
+use super::settings::{Kind, Objective, OtherPositives, Settings};
 
 /// Texts that go through the encoder at once where no gradient is needed.
 const EVALUATION_CHUNK: usize = 32;
@@ -46,13 +46,12 @@ pub struct Outcome {
 }
 
 /// What a loss of vectors needs to know of a batch beside them.
-struct Batch<'a> {
+struct Batch {
     labels: Vec<bool>,
     ignored: Vec<bool>,
     /// The examples whose query was rewritten, as positions in the batch.
     rewritten: Vec<usize>,
     teacher: Option<[Tensor; 2]>,
-    examples: Vec<&'a Example>,
 }
 
 impl Learner<'_> {
@@ -105,7 +104,6 @@ impl Learner<'_> {
             ignored: data.ignored(numbers, &columns, self.settings),
             rewritten,
             teacher,
-            examples,
         };
         let n_texts: usize = sides.iter().map(Vec::len).sum();
         if self.settings.chunk == 0 || n_texts <= self.settings.chunk {
@@ -115,14 +113,16 @@ impl Learner<'_> {
                 .map(|side| self.network.embed(self.parameters, side, &mut dropout))
                 .collect::<Result<Vec<_>>>()?;
             let loss = self.loss(&vectors, &batch)?;
-            return self.outcome(&loss, &[loss.backward()?]);
+            let mut gradients = self.zeros();
+            self.add(&mut gradients, &loss.backward()?)?;
+            return Ok(Outcome { loss: loss.to_scalar()?, gradients });
         }
         self.learn_by_chunks(&sides, &batch, seed)
     }
 
     /// As above with one chunk of texts in memory at a time: once for the vectors, and once more to carry the gradient of
     /// the loss by each vector into the encoder (GradCache). Both times drop the same values.
-    fn learn_by_chunks(&self, sides: &[Vec<&[u32]>], batch: &Batch<'_>, seed: u64) -> Result<Outcome> {
+    fn learn_by_chunks(&self, sides: &[Vec<&[u32]>], batch: &Batch, seed: u64) -> Result<Outcome> {
         let embed = |side: usize, chunk: usize, texts: &[&[u32]]| {
             let seed = mix(mix(seed, side as u64), chunk as u64);
             self.network.embed(self.parameters, texts, &mut Dropout::new(self.settings.dropout, seed))
@@ -176,12 +176,21 @@ impl Learner<'_> {
     }
 
     /// The loss of the vectors of queries, codes, and what else the objective takes.
-    fn loss(&self, vectors: &[Tensor], batch: &Batch<'_>) -> Result<Tensor> {
+    fn loss(&self, vectors: &[Tensor], batch: &Batch) -> Result<Tensor> {
         let Settings { objective, scale, matryoshka: dimensions, .. } = self.settings;
         let cosine = self.network.cosine;
         let scores = |queries: &Tensor, codes: &Tensor| queries.matmul(&codes.t()?)? * *scale;
-        let contrastive =
-            |v: &[Tensor]| info_nce(&scores(&v[0], &v[1])?, &batch.ignored, self.settings.directions);
+        let contrastive = |v: &[Tensor]| {
+            let scores = scores(&v[0], &v[1])?;
+            if self.settings.other_positives == OtherPositives::Positive {
+                let columns = scores.dim(1)?;
+                let own = |at: usize| at / columns == at % columns;
+                let positives: Vec<bool> =
+                    batch.ignored.iter().enumerate().map(|(at, other)| *other || own(at)).collect();
+                return multi_positive(&scores, &positives);
+            }
+            info_nce(&scores, &batch.ignored, self.settings.directions)
+        };
         let share = self.settings.teacher_share;
         let mixed = |taught: &dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor>| match &batch.teacher {
             None => Err(candle_core::Error::Msg("no teacher was given".into())),
@@ -230,19 +239,10 @@ impl Learner<'_> {
                     None => None,
                 };
                 let rewritten = rewritten.as_ref().map(|logits| Rewritten { logits, own: &batch.rewritten });
-                debug_assert_eq!(batch.examples.len(), batch.labels.len());
                 coclr_paper(&logits, &batch.labels, rewritten)
             }
             Objective::CrossEntropy => Err(candle_core::Error::Msg("classes have no vectors".into())),
         }
-    }
-
-    fn outcome(&self, loss: &Tensor, stores: &[GradStore]) -> Result<Outcome> {
-        let mut gradients = self.zeros();
-        for store in stores {
-            self.add(&mut gradients, store)?;
-        }
-        Ok(Outcome { loss: loss.to_scalar()?, gradients })
     }
 
     fn zeros(&self) -> Vec<Vec<f32>> {
@@ -416,7 +416,7 @@ mod tests {
         let ignored = data.ignored(&[0, 1, 2, 3], &columns, &settings);
         let cells: Vec<usize> = (0..ignored.len()).filter(|at| ignored[*at]).collect();
         assert_eq!(cells, [8, 13]);
-        let settings = Settings { mask_positives: false, ..settings };
+        let settings = Settings { other_positives: OtherPositives::Negative, ..settings };
         assert!(!data.ignored(&[0, 1, 2, 3], &columns, &settings).contains(&true));
     }
 }

@@ -34,7 +34,7 @@ pub use data::{Row, split};
 pub use optimizer::{AdamW, Decay};
 pub use output::{MATCHER_FILE, Provenance};
 pub use rewrite::Rewrite;
-pub use settings::{Form, Kind, Objective, Select, Settings};
+pub use settings::{Form, Kind, Objective, OtherPositives, Select, Settings};
 
 /// Queries or codes that a teacher embeds at once.
 const TEACHER_BATCH: usize = 64;
@@ -93,22 +93,32 @@ pub struct Outcome {
     pub kept: Option<Evaluation>,
 }
 
-/// Trains `model` on `rows` and writes the result into `directory`, where a run that was cut off goes on; the result
-/// is the same as without the cut, bit for bit, with an equal number of threads on one type of machine.
+/// What a run needs.
+pub struct Run<'a> {
+    /// The model that it begins with.
+    pub model: &'a Trainable,
+    /// Pairs to learn from.
+    pub rows: &'a [Row],
+    /// Pairs to choose the best epoch by.
+    pub held_out: &'a [Row],
+    /// The recipe.
+    pub settings: &'a Settings,
+    /// A model to learn from, for the objectives that need one.
+    pub teacher: Option<&'a dyn Embedder>,
+    /// What the card says.
+    pub provenance: &'a Provenance,
+    /// Where the result goes, and the state of the run.
+    pub directory: &'a Path,
+}
+
+/// Trains a model and writes it into the run's directory, where a run that was cut off goes on; the result is the same
+/// as without the cut, bit for bit, with an equal number of threads on one type of machine.
 ///
 /// # Errors
 /// When settings or rows do not allow it, the loss is not a number, or the directory cannot be used. A model that is in
 /// the directory is never overwritten.
-pub fn train(
-    model: &Trainable,
-    rows: &[Row],
-    held_out: &[Row],
-    settings: &Settings,
-    teacher: Option<&dyn Embedder>,
-    provenance: &Provenance,
-    directory: &Path,
-    mut report: impl FnMut(Progress),
-) -> Result<Outcome, TrainError> {
+pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome, TrainError> {
+    let Run { model, rows, held_out, settings, teacher, provenance, directory } = *run;
     settings.check()?;
     let weights = directory.join("model.safetensors");
     if weights.exists() {

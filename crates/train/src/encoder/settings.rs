@@ -71,6 +71,19 @@ impl Objective {
     }
 }
 
+/// What a code of the batch is that answers a query beside the query's own code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OtherPositives {
+    /// It does not count.
+    #[default]
+    Ignored,
+    /// It is a negative, as in the papers' code.
+    Negative,
+    /// It is a positive too, with `info-nce`; it does not count elsewhere.
+    Positive,
+}
+
 /// The number by which checkpoints are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,8 +121,8 @@ pub struct Settings {
     pub scale: f64,
     /// Whether codes look for their queries, too.
     pub directions: Directions,
-    /// Whether codes that answer a query too, by having the same query or the same text, are no negatives of it.
-    pub mask_positives: bool,
+    /// What other codes of the batch are that answer a query too, by having the same query or the same text.
+    pub other_positives: OtherPositives,
     /// Codes labeled 0 for the same query that are added to the batch, for each query.
     pub hard_negatives: usize,
     /// Codes of other queries that are drawn once for each positive pair and labeled 0; for objectives with labels.
@@ -175,7 +188,7 @@ impl Default for Settings {
             options: String::new(),
             scale: 20.0,
             directions: Directions::One,
-            mask_positives: true,
+            other_positives: OtherPositives::Ignored,
             hard_negatives: 0,
             random_negatives: 0,
             margin: 0.2,

@@ -28,6 +28,8 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod model;
+#[cfg(feature = "data")]
+mod models;
 #[cfg(any(feature = "data", feature = "eval"))]
 mod new_file;
 mod output;
@@ -121,6 +123,9 @@ enum Command {
     /// Convert and make data sets
     #[cfg(feature = "data")]
     Data(data::DataArgs),
+    /// Describe models, and download them
+    #[cfg(feature = "data")]
+    Model(models::ModelArgs),
     /// Train a retrieval model
     #[cfg(feature = "train")]
     Train(train::TrainArgs),
@@ -159,6 +164,8 @@ fn main() -> ExitCode {
         Command::Worker(args) => worker::run(&args),
         #[cfg(feature = "data")]
         Command::Data(args) => data::run(args),
+        #[cfg(feature = "data")]
+        Command::Model(args) => models::run(&args),
         #[cfg(feature = "train")]
         Command::Train(args) => train::run(args),
     };

@@ -17,7 +17,7 @@ fn tiny_model() -> String {
 }
 
 const SORT: &str =
-    "def sort ( list ) : return list by value and sort every line of the file in it , open and read";
+    "def sort ( list ) : return list by value and sort every line of the file in it , open and read it again";
 
 /// A directory with pairs to train on and pairs to choose by.
 fn data() -> TempDir {

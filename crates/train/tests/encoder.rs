@@ -88,7 +88,7 @@ fn out() -> (TempDir, PathBuf) {
 #[test]
 fn training_improves_what_it_measures_and_writes_a_model_that_loads() {
     let (_kept, out) = out();
-    let settings = Settings { epochs: 8, dropout: 0.0, ..settings() };
+    let settings = Settings { epochs: 20, dropout: 0.0, ..settings() };
     let mut losses = Vec::new();
     let base = base("tiny-bert", "");
     let outcome = run(&base, &settings, &out, |progress| {
@@ -109,7 +109,7 @@ fn training_improves_what_it_measures_and_writes_a_model_that_loads() {
     let vectors = |model: &TransformerModel| model.embed_queries(&["sort the list"]).unwrap().values;
     assert_ne!(vectors(&before), vectors(&after));
     let card = fs::read_to_string(out.join("README.md")).unwrap();
-    for part in ["## Data", "## Results", "| 8 |", "\"rate\": 0.003"] {
+    for part in ["## Data", "## Results", "| 20 |", "\"rate\": 0.003"] {
         assert!(card.contains(part), "{part} in {card}");
     }
     assert!(!out.join("checkpoint.safetensors").exists());
@@ -124,7 +124,7 @@ fn a_run_that_was_killed_ends_with_the_same_weights() {
     ] {
         let select = if objective == Objective::CrossEntropy { Select::Accuracy } else { Select::Mrr };
         let rewrite = if objective == Objective::CoclrPaper { Rewrite::Switch } else { Rewrite::None };
-        let settings = Settings { objective, select, rewrite, accumulate: 2, ..settings() };
+        let settings = Settings { objective, select, rewrite, accumulate: 2, batch: 4, ..settings() };
         let base = base(name, "");
         let (_kept, whole) = out();
         let uncut = run(&base, &settings, &whole, |_| {}).unwrap();
@@ -190,15 +190,9 @@ fn every_objective_trains_and_its_model_loads() {
                 matches!(objective, Siamese | Coclr | CoclrOnline | CoclrPaper)
             );
             assert_eq!(TransformerModel::load(&out).unwrap().dimension(), 16, "{objective:?}");
-            if !matches!(objective, CrossEntropy) {
-                // What was trained with options needs none afterwards, and can be trained again.
-                Trainable::read(&out)
-                    .map(drop)
-                    .or_else(|error| {
-                        assert!(options.contains("pooler") && error.to_string().contains("Dense"), "{error}");
-                        Ok::<(), ()>(())
-                    })
-                    .unwrap();
+            // What was trained can be trained on.
+            if options.is_empty() && objective != CrossEntropy {
+                assert!(Trainable::read(&out).is_ok());
             }
         }
     }

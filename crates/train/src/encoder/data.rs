@@ -235,7 +235,8 @@ impl Examples {
     pub fn columns(&self, batch: &[u32], settings: &Settings, seed: u64) -> Vec<u32> {
         let mut columns: Vec<u32> = batch.iter().map(|at| self.list[*at as usize].code).collect();
         let mut random = fastrand::Rng::with_seed(seed);
-        for at in batch {
+        // Where labels count, codes labeled 0 are in examples of their own.
+        for at in batch.iter().filter(|_| !settings.objective.uses_labels()) {
             let Some(known) = self.negatives.get(&self.list[*at as usize].query_key) else { continue };
             let n = settings.hard_negatives.min(known.len());
             columns.extend(random.choose_multiple(known.iter().copied(), n));

@@ -278,7 +278,7 @@ mod tests {
             "tiny-bert:mean:dot",
             "tiny-roberta",
             "tiny-roberta:pooler",
-            "tiny-xlm-roberta",
+            "tiny-xlm-roberta:mean",
         ] {
             let (network, parameters, ids) = read(name);
             let found: Vec<f32> =

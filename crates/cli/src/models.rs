@@ -1,0 +1,330 @@
+//! `quarry model`: models on disk, and getting them.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use quarry_download::{DownloadOptions, Expected, download};
+use quarry_text::counted;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{model, new_file, output, progress};
+
+/// Arguments of `quarry model`.
+#[derive(Debug, Args)]
+pub struct ModelArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say what a model is: its kind, size and limits
+    Info(InfoArgs),
+    /// Download a model from a hub, verified; what is there already is not asked for again
+    Pull(PullArgs),
+}
+
+#[derive(Debug, Args)]
+struct InfoArgs {
+    /// Directory or file of the model, with options as for --model
+    #[arg(value_name = "MODEL", default_value = "builtin")]
+    model: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct PullArgs {
+    /// Name of the model at the hub, as owner/name
+    name: String,
+    /// Directory for the files [default: models/OWNER/NAME in the user's cache]
+    #[arg(long, value_name = "DIRECTORY")]
+    out: Option<PathBuf>,
+    /// Branch, tag or commit
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    revision: String,
+    /// Address of the hub
+    #[arg(long, value_name = "URL", default_value = "https://huggingface.co")]
+    from: String,
+}
+
+/// Runs `quarry model`.
+///
+/// # Errors
+/// When the model cannot be read or downloaded.
+pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Info(args) => info(args),
+        Command::Pull(args) => pull(args),
+    }
+}
+
+fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
+    let path = model::named(&args.model);
+    let loaded = model::load(path)?;
+    let mut lines = vec![format!("id: {}", loaded.id()), format!("columns: {}", loaded.dimension())];
+    if let Some(path) = path.filter(|path| !model::is_static(Some(path))) {
+        let (directory, _) = quarry_transformer::split_options(path);
+        match quarry_transformer::trainable::Trainable::read(path) {
+            Ok(model) => {
+                let n: usize = model.tensors.iter().map(|tensor| tensor.values.len()).sum();
+                let shape = &model.shape;
+                lines.push(format!(
+                    "kind: {}, {} of {} columns, {} heads, {} tokens",
+                    model.model_type,
+                    counted(shape.n_layers, "layer"),
+                    shape.hidden,
+                    shape.n_heads,
+                    shape.n_tokens
+                ));
+                lines.push(format!("parameters: {n}"));
+                if let Some(limit) = shape.max_tokens {
+                    lines.push(format!("positions: {limit}"));
+                }
+                lines.push(format!("similarity: {}", if model.cosine { "cosine" } else { "dot" }));
+                lines.push("can be trained: yes".to_owned());
+            }
+            Err(error) => lines.push(format!("can be trained: no: {error}")),
+        }
+        if let Some(receipt) = Receipt::read(&directory)? {
+            lines.push(format!("from: {} at {}", receipt.name, receipt.revision));
+        }
+    }
+    output::print(&(lines.join("\n") + "\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Name of the file that says what was downloaded into a directory.
+const RECEIPT: &str = "pulled.json";
+
+/// What was downloaded into a directory.
+#[derive(Debug, Serialize, Deserialize)]
+struct Receipt {
+    name: String,
+    revision: String,
+    files: Vec<ReceiptFile>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ReceiptFile {
+    path: String,
+    size: u64,
+    sha256: Option<String>,
+}
+
+impl Receipt {
+    fn read(directory: &Path) -> anyhow::Result<Option<Receipt>> {
+        let path = directory.join(RECEIPT);
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).with_context(|| {
+                format!(
+                    "{}: is not what `quarry model pull` writes; remove it, and pull again",
+                    path.display()
+                )
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("{}: cannot be read", path.display())),
+        }
+    }
+}
+
+/// An entry of a hub's list of files.
+#[derive(Debug, Deserialize)]
+struct Entry {
+    r#type: String,
+    path: String,
+    #[serde(default)]
+    size: u64,
+    lfs: Option<LargeFile>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LargeFile {
+    /// The SHA-256 hash of the content.
+    oid: String,
+    size: u64,
+}
+
+fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
+    let parts: Vec<&str> = args.name.split('/').collect();
+    let plain = |part: &&str| {
+        !part.is_empty()
+            && !part.starts_with('.')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    if parts.len() != 2 || !parts.iter().all(plain) {
+        bail!("{}: expected the name of a model as owner/name", args.name);
+    }
+    if args.revision.is_empty()
+        || !args.revision.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    {
+        bail!("{}: expected a branch, tag or commit without slashes", args.revision);
+    }
+    let base = Url::parse(&format!("{}/", args.from.trim_end_matches('/')))
+        .with_context(|| format!("{}: expected an address, such as https://host", args.from))?;
+    if !matches!(base.scheme(), "https" | "http") {
+        bail!("{}: expected an address that begins with https:// or http://", args.from);
+    }
+    let directory = match &args.out {
+        Some(directory) => directory.clone(),
+        None => quarry_files::cache_directory()
+            .context("this user has no cache directory; give --out")?
+            .join("models")
+            .join(&args.name),
+    };
+    fs::create_dir_all(&directory).with_context(|| new_file::cannot_write(&directory))?;
+    let known = Receipt::read(&directory)?;
+    if let Some(known) =
+        known.as_ref().filter(|known| known.name != args.name || known.revision != args.revision)
+    {
+        bail!(
+            "{}: has {} at {}; give another directory with --out",
+            directory.display(),
+            known.name,
+            known.revision
+        );
+    }
+    let mut receipt = match known {
+        Some(known) => known,
+        None => Receipt {
+            name: args.name.clone(),
+            revision: args.revision.clone(),
+            files: listed(&base, args, &directory)?,
+        },
+    };
+    for file in &mut receipt.files {
+        let target = directory.join(checked(&file.path)?);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).with_context(|| new_file::cannot_write(parent))?;
+        }
+        let address = base.join(&format!("{}/resolve/{}/{}", args.name, args.revision, file.path))?;
+        let expected = Expected { size: Some(file.size), sha256: file.sha256.clone() };
+        let bar = progress::progress_bar("bytes", 0);
+        let got = download(&address, &target, &expected, &DownloadOptions::default(), &mut |done, total| {
+            bar.set_length(total.unwrap_or(done));
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let got = got?;
+        let verified =
+            if got.is_verified { "verified" } else { "the hub has no checksum; verified by length" };
+        output::note(&format!("{}: {}, {verified}", target.display(), counted(got.size, "byte")));
+        file.sha256 = Some(got.sha256);
+    }
+    new_file::write_json(&directory.join(RECEIPT), &receipt)?;
+    output::print(&format!("{}\n", directory.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The files of a model that are needed, by the hub's list.
+fn listed(base: &Url, args: &PullArgs, directory: &Path) -> anyhow::Result<Vec<ReceiptFile>> {
+    let address = base.join(&format!("api/models/{}/tree/{}?recursive=true", args.name, args.revision))?;
+    let list = directory.join("list.json");
+    _ = fs::remove_file(&list);
+    download(&address, &list, &Expected::default(), &DownloadOptions::default(), &mut |_, _| {})?;
+    let bytes = fs::read(&list).with_context(|| format!("{}: cannot be read", list.display()))?;
+    _ = fs::remove_file(&list);
+    let entries: Vec<Entry> = serde_json::from_slice(&bytes).with_context(|| {
+        format!("{address}: expected a hub's list of files; check the address of the hub")
+    })?;
+    let needed = needed(
+        &entries
+            .iter()
+            .filter(|entry| entry.r#type == "file")
+            .map(|entry| entry.path.as_str())
+            .collect::<Vec<_>>(),
+    );
+    if !needed.iter().any(|path| is_weights(path)) {
+        bail!(
+            "{}: has no model.safetensors, pytorch_model.bin or model.bin; expected a model with weights",
+            args.name
+        );
+    }
+    let wanted = entries.into_iter().filter(|entry| needed.contains(&entry.path));
+    Ok(wanted
+        .map(|entry| match entry.lfs {
+            Some(large) => ReceiptFile { path: entry.path, size: large.size, sha256: Some(large.oid) },
+            None => ReceiptFile { path: entry.path, size: entry.size, sha256: None },
+        })
+        .collect())
+}
+
+/// The files that running a model takes: configurations, tokenizers, and weights, from safetensors where both are there.
+fn needed(paths: &[&str]) -> Vec<String> {
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let has_safetensors = |directory: &str| paths.contains(&format!("{directory}model.safetensors").as_str());
+    let wants = |path: &&&str| {
+        let name = name(path);
+        let directory = &path[..path.len() - name.len()];
+        // The directories of other forms of the weights (onnx, openvino) hold no module.
+        let is_module = directory.is_empty() || directory.as_bytes()[0].is_ascii_digit();
+        let is_small = [".json", ".txt", ".md"].iter().any(|ending| name.ends_with(ending))
+            || name.ends_with(".model")
+            || name.starts_with("LICENSE");
+        is_module
+            && (is_small
+                || name == "model.safetensors"
+                || name == "model.bin"
+                || (name == "pytorch_model.bin" && !has_safetensors(directory)))
+    };
+    paths.iter().filter(wants).map(|path| (*path).to_owned()).collect()
+}
+
+fn is_weights(path: &str) -> bool {
+    ["model.safetensors", "pytorch_model.bin", "model.bin"]
+        .contains(&path.rsplit('/').next().unwrap_or_default())
+}
+
+/// A path from a hub or a receipt, which must stay in the model's directory.
+fn checked(path: &str) -> anyhow::Result<&Path> {
+    let path = Path::new(path);
+    if path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some() {
+        return Ok(path);
+    }
+    bail!(
+        "{}: expected the path of a file in the model's directory; the hub is not to be trusted",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_model_needs_is_downloaded() {
+        let paths = [
+            "README.md",
+            "config.json",
+            "1_Pooling/config.json",
+            "2_Dense/pytorch_model.bin",
+            "model.safetensors",
+            "pytorch_model.bin",
+            "onnx/model.onnx",
+            "onnx/config.json",
+            "tf_model.h5",
+            "vocab.txt",
+            "train_script.py",
+        ];
+        let expected = [
+            "README.md",
+            "config.json",
+            "1_Pooling/config.json",
+            "2_Dense/pytorch_model.bin",
+            "model.safetensors",
+            "vocab.txt",
+        ];
+        assert_eq!(needed(&paths), expected);
+        assert_eq!(needed(&["pytorch_model.bin"]), ["pytorch_model.bin"]);
+    }
+
+    #[test]
+    fn paths_stay_in_the_directory() {
+        assert!(checked("1_Pooling/config.json").is_ok());
+        for path in ["../config.json", "/etc/passwd", "a/../../b", ""] {
+            assert!(checked(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `quarry model`, with a hub on loopback.
+#![cfg(feature = "full")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+mod fixture;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::json;
+
+fn tiny_bert() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert")
+}
+
+const FILES: [&str; 8] = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+    "model.safetensors",
+];
+
+/// A hub with one model; `sha256` is what it says of the weights. Its address, and the number of requests.
+fn hub(sha256: &'static str, list_more: &'static str) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let requests = Arc::clone(&count);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            requests.fetch_add(1, Ordering::SeqCst);
+            drop(answer(stream, sha256, list_more));
+        }
+    });
+    (address, count)
+}
+
+fn answer(mut stream: TcpStream, sha256: &str, list_more: &str) -> std::io::Result<()> {
+    let lines: Vec<String> =
+        BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+    let path = lines[0].split(' ').nth(1).unwrap_or_default();
+    let body = if path == "/api/models/owner/tiny/tree/main?recursive=true" {
+        let mut files: Vec<_> = FILES
+            .iter()
+            .map(|file| {
+                let size = fs::metadata(tiny_bert().join(file)).unwrap().len();
+                match *file {
+                    "model.safetensors" => {
+                        json!({"type": "file", "path": file, "size": 134, "lfs": {"oid": sha256, "size": size}})
+                    }
+                    _ => json!({"type": "file", "path": file, "size": size}),
+                }
+            })
+            .collect();
+        files.push(json!({"type": "directory", "path": "1_Pooling"}));
+        files.push(json!({"type": "file", "path": "onnx/model.onnx", "size": 1}));
+        if !list_more.is_empty() {
+            files.push(json!({"type": "file", "path": list_more, "size": 1}));
+        }
+        Some(json!(files).to_string().into_bytes())
+    } else {
+        path.strip_prefix("/owner/tiny/resolve/main/").and_then(|file| fs::read(tiny_bert().join(file)).ok())
+    };
+    let (status, body) = body.map_or(("404 Not Found", Vec::new()), |body| ("200 OK", body));
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len())?;
+    stream.write_all(&body)
+}
+
+const SHA256: &str = "8cb17941fa88d4caef4be3b51fdf6b3c843837d4aa14b3ac20c10dcad1f60094";
+
+#[test]
+fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
+    let fixture = Fixture::new();
+    let (address, requests) = hub(SHA256, "");
+    let arguments = ["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"];
+    let got = fixture.run(&arguments);
+    assert!(got.status.success(), "{}", stderr(&got));
+    assert_eq!(stdout(&got), "tiny\n");
+    assert!(
+        stderr(&got).contains("model.safetensors: 28,584 bytes, verified\n")
+            || stderr(&got).contains("model.safetensors: 28584 bytes, verified\n"),
+        "{}",
+        stderr(&got)
+    );
+    assert!(!fixture.path("tree/tiny/onnx").exists() && !fixture.path("tree/tiny/list.json").exists());
+    let asked = requests.load(Ordering::SeqCst);
+    assert_eq!(asked, 1 + FILES.len());
+
+    let again = fixture.run(&arguments);
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(requests.load(Ordering::SeqCst), asked, "what is there is asked for again");
+
+    let info = fixture.run(&["model", "info", "tiny"]);
+    for part in
+        ["columns: 16", "kind: bert, 2 layers of 16 columns, 4 heads, 46 tokens", "from: owner/tiny at main"]
+    {
+        assert!(stdout(&info).contains(part), "{part} in {}", stdout(&info));
+    }
+
+    fs::write(fixture.path("tree/tiny/vocab.txt"), "other").unwrap();
+    check_error(&fixture.run(&arguments), "vocab.txt: another file is there");
+    let other = ["model", "pull", "owner/other", "--from", &address, "--out", "tiny"];
+    check_error(&fixture.run(&other), "has owner/tiny at main");
+}
+
+#[test]
+fn a_file_with_another_checksum_is_refused() {
+    let fixture = Fixture::new();
+    let (address, _) = hub("00000000000000000000000000000000000000000000000000000000000000aa", "");
+    let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
+    assert_eq!(got.status.code(), Some(2));
+    assert!(stderr(&got).contains("model.safetensors: expected"), "{}", stderr(&got));
+    assert!(!fixture.path("tree/tiny/model.safetensors").exists());
+    assert!(!fixture.path("tree/tiny/pulled.json").exists());
+}
+
+#[test]
+fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
+    let fixture = Fixture::new();
+    let (address, _) = hub(SHA256, "1_Pooling/../../escaped.json");
+    let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
+    check_error(&got, "escaped.json: expected the path of a file in the model's directory");
+    assert!(!fixture.path("tree/escaped.json").exists());
+    check_error(&fixture.run(&["model", "pull", "tiny"]), "tiny: expected the name of a model as owner/name");
+    let missing = ["model", "pull", "owner/none", "--from", &address, "--out", "none"];
+    assert_eq!(fixture.run(&missing).status.code(), Some(2));
+    let builtin = stdout(&fixture.run(&["model", "info"]));
+    assert!(builtin.contains("columns: "), "{builtin}");
+}

@@ -65,7 +65,7 @@ fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let path = model::named(&args.model);
     let loaded = model::load(path)?;
     let mut lines = vec![format!("id: {}", loaded.id()), format!("columns: {}", loaded.dimension())];
-    if let Some(path) = path.filter(|path| !model::is_static(Some(path))) {
+    if let Some(path) = path.filter(|path| !model::is_static(Some(*path))) {
         let (directory, _) = quarry_transformer::split_options(path);
         match quarry_transformer::trainable::Trainable::read(path) {
             Ok(model) => {

@@ -145,7 +145,8 @@ impl Learner<'_> {
         for (number, (side, leaf)) in sides.iter().zip(&leaves).enumerate() {
             let Some(gradient) = of_loss.get(leaf) else { continue };
             for (chunk, texts) in side.chunks(size).enumerate() {
-                let gradient = gradient.narrow(0, chunk * size, texts.len())?;
+                // It is a function of the matcher's weights, whose gradient is counted already.
+                let gradient = gradient.narrow(0, chunk * size, texts.len())?.detach();
                 let carried = (embed(number, chunk, texts)? * gradient)?.sum_all()?;
                 self.add(&mut sum, &carried.backward()?)?;
             }

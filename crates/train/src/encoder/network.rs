@@ -256,7 +256,7 @@ mod tests {
     fn read(name: &str) -> (Network, Parameters, Vec<Vec<u32>>) {
         let model = Trainable::read(&path(name)).unwrap();
         let network = Network::new(&model, model.cosine);
-        let tokenizer = model.text_tokenizer(24).unwrap();
+        let tokenizer = model.text_tokenizer(500).unwrap();
         let ids = TEXTS
             .iter()
             .map(|text| tokenizer.ids(&format!("{}{text}", model.query_prompt)).unwrap())

@@ -49,9 +49,9 @@ fn mean_where(values: &Tensor, mask: &[bool]) -> Result<Option<Tensor>> {
     if n == 0 {
         return Ok(None);
     }
-    let weights: Vec<f32> = mask.iter().map(|on| if *on { 1.0 / n as f32 } else { 0.0 }).collect();
-    let weights = Tensor::from_vec(weights, values.shape(), values.device())?.to_dtype(values.dtype())?;
-    Ok(Some((values * weights)?.sum_all()?))
+    let counted: Vec<f32> = mask.iter().map(|on| if *on { 1.0 } else { 0.0 }).collect();
+    let counted = Tensor::from_vec(counted, values.shape(), values.device())?.to_dtype(values.dtype())?;
+    Ok(Some(((values * counted)?.sum_all()? / n as f64)?))
 }
 
 fn sum_of(terms: impl IntoIterator<Item = Option<Tensor>>) -> Result<Tensor> {

@@ -31,6 +31,7 @@ fn rows() -> Vec<Row> {
                 summary: format!("{second} of a {first}"),
                 repository: String::new(),
                 license: "MIT".to_owned(),
+                negatives: Vec::new(),
             });
         }
     }

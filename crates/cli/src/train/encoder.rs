@@ -190,6 +190,7 @@ fn read_rows(
                 summary: pair.documentation.unwrap_or_default(),
                 repository: pair.repository.unwrap_or_default(),
                 license: String::new(),
+                negatives: Vec::new(),
             });
             Ok(())
         })?;

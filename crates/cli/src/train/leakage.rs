@@ -41,7 +41,10 @@ impl EvaluationData {
             |code: &str| self.exclusion.holds_code(code) || (is_code(code) && self.near.find(code).is_some());
         let name = |(at, row): (usize, &Row)| {
             let query: String = row.query.chars().take(60).collect();
-            is_known(&row.code).then(|| format!("pair {} ({query:?})", at + 1))
+            std::iter::once(&row.code)
+                .chain(&row.negatives)
+                .any(|code| is_known(code))
+                .then(|| format!("pair {} ({query:?})", at + 1))
         };
         rows.iter().enumerate().filter_map(name).collect()
     }

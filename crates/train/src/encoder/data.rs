@@ -21,6 +21,8 @@ pub struct Row {
     pub code: String,
     /// 1 if the code answers the query, 0 if it does not; 1 if missing.
     pub label: Option<i32>,
+    /// Codes that were judged not to answer the query.
+    pub negatives: Vec<String>,
     /// A summary of the code, for `tri-loss`.
     pub summary: String,
     /// Where the code comes from, as `owner/name`.
@@ -133,11 +135,14 @@ impl Examples {
                 && (settings.objective != Objective::TriLoss || !row.summary.trim().is_empty())
         };
         for row in rows.iter().filter(usable) {
-            let code = *numbers.entry(&row.code).or_insert_with(|| {
-                code_texts.push(&row.code);
-                code_texts.len() as u32 - 1
-            });
-            numbered.push((row.query.clone(), code, row, row.answers()));
+            let codes = std::iter::once((&row.code, row.answers()));
+            for (code, answers) in codes.chain(row.negatives.iter().map(|code| (code, false))) {
+                let number = *numbers.entry(code).or_insert_with(|| {
+                    code_texts.push(code);
+                    code_texts.len() as u32 - 1
+                });
+                numbered.push((row.query.clone(), number, row, answers));
+            }
         }
         let mut random = fastrand::Rng::with_seed(settings.seed);
         let n = numbered.len();

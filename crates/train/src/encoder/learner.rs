@@ -362,11 +362,11 @@ mod tests {
             summary: format!("the {query}"),
             ..Row::default()
         };
+        let judged = Row { negatives: vec!["sort by value".into()], ..row("open the file", "def open", 1) };
         vec![
             row("sort a list", "def sort list", 1),
             row("open the file", "open file and read every line in it", 1),
-            row("open the file", "def open", 1),
-            row("open the file", "sort by value", 0),
+            judged,
             row("find value", "def find ( value ) : return value", 1),
         ]
     }

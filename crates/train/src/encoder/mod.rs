@@ -397,7 +397,7 @@ fn average(values: &[f64]) -> Option<f64> {
 fn identity(rows: &[Row], held_out: &[Row], values: &[Vec<f32>]) -> u64 {
     let mut hash = Xxh3::new();
     for row in rows.iter().chain(held_out) {
-        for text in [&row.query, &row.code, &row.summary] {
+        for text in [&row.query, &row.code, &row.summary].into_iter().chain(&row.negatives) {
             hash.update(&xxh3_64(text.as_bytes()).to_le_bytes());
         }
         hash.update(&[u8::from(row.answers())]);

@@ -123,7 +123,7 @@ pub struct Settings {
     pub directions: Directions,
     /// What other codes of the batch are that answer a query too, by having the same query or the same text.
     pub other_positives: OtherPositives,
-    /// Codes labeled 0 for the same query that are added to the batch, for each query.
+    /// Codes judged not to answer the query that are added to the batch, for each query.
     pub hard_negatives: usize,
     /// Codes of other queries that are drawn once for each positive pair and labeled 0; for objectives with labels.
     pub random_negatives: usize,

@@ -80,7 +80,7 @@ fn judged_negatives_are_learned_from() {
             pair.negatives = negatives.to_vec();
         }
         let settings = Settings { validation: 0.0, ..settings() };
-        let (weights, _) = train(&pairs, &settings, None, None, |_| ()).unwrap();
+        let (weights, _) = train(&pairs, &settings, None, None, None, |_| ()).unwrap();
         similarity(&load(&weights), "remove the given file", negative)
     };
     let (without, with) = (trained(&[]), trained(&[negative.to_owned()]));

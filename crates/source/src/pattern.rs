@@ -1,9 +1,9 @@
 //! Matches the patterns of rule files at single nodes.
 //!
-//! The patterns are tree-sitter's. Its own queries are made for walking over whole trees: starting one at each call of a
-//! file takes longer than walking over the file, and analyzing the patterns of a language takes as long as parsing many
-//! files. These here are tried by looking at the children of a node. What they do not know, repetitions and groups of
-//! siblings, is left to queries ([`parse`]).
+//! The patterns are tree-sitter's. Its own queries are made for walking over whole trees: one that is started at each call
+//! of a file has to be set up anew each time, and analyzing the patterns of a language takes time in every process. These
+//! are tried by looking at the children of a node. What is not supported here, repetitions and groups of siblings, is left
+//! to queries ([`parse`]).
 
 use std::ops::Range;
 

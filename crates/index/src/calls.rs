@@ -10,6 +10,7 @@ mod resolve;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod words;
 
 pub(crate) use stored::stored;
 

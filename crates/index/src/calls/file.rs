@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use quarry_source::{Call, Language, References, SourceText, language_named};
 
-use super::resolve::{Resolution, Site, Words, name_of, resolve};
+use super::resolve::{Resolution, Site, name_of, resolve};
 use super::stored::StoredReferences;
+use super::words::Words;
 use super::{CallSite, Definitions, UnfinishedFile};
 use crate::Index;
 use crate::changes::content_hash;

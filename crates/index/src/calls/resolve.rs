@@ -1,13 +1,12 @@
 //! The possible targets of a call, determined from names, scopes and imports only.
 
-use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
+use super::words::{Words, is_word_part};
 use crate::rules::last_part;
 
 /// A definition with the called name.
@@ -95,58 +94,6 @@ pub(crate) struct Site<'a> {
     pub words: &'a Words<'a>,
     /// The unit that contains the call: its declarations take precedence.
     pub unit_bytes: Range<usize>,
-}
-
-/// Where words of a text are, ascending.
-#[derive(Default)]
-pub(crate) struct Words<'a> {
-    /// Those that were asked for.
-    known: RefCell<HashMap<&'a str, Rc<[usize]>>>,
-    /// All of them, once many were asked for.
-    all: OnceCell<HashMap<&'a str, Rc<[usize]>>>,
-}
-
-/// Words that are looked for one by one, before all of a text are found at once.
-const MAX_SINGLE_WORDS: usize = 24;
-
-impl<'a> Words<'a> {
-    /// The starts of a word in `text`, which is always the same.
-    fn positions(&self, text: &'a str, word: &'a str) -> Rc<[usize]> {
-        if let Some(all) = self.all.get() {
-            return all.get(word).cloned().unwrap_or_default();
-        }
-        let mut known = self.known.borrow_mut();
-        if known.len() < MAX_SINGLE_WORDS {
-            return known.entry(word).or_insert_with(|| positions_of(text, word)).clone();
-        }
-        let all = self.all.get_or_init(|| all_words(text));
-        all.get(word).cloned().unwrap_or_default()
-    }
-}
-
-/// The starts of a word that is not part of a longer one.
-fn positions_of(text: &str, word: &str) -> Rc<[usize]> {
-    let is_whole = |at: &usize| {
-        !text[..*at].ends_with(is_word_part) && !text[at + word.len()..].starts_with(is_word_part)
-    };
-    memchr::memmem::find_iter(text.as_bytes(), word).filter(is_whole).collect()
-}
-
-/// The starts of all words of a text.
-fn all_words(text: &str) -> HashMap<&str, Rc<[usize]>> {
-    let mut words: HashMap<&str, Vec<usize>> = HashMap::new();
-    let mut start = None;
-    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-        match (start, is_word_part(c)) {
-            (None, true) => start = Some(at),
-            (Some(begin), false) => {
-                words.entry(&text[begin..at]).or_default().push(begin);
-                start = None;
-            }
-            _ => {}
-        }
-    }
-    words.into_iter().map(|(word, positions)| (word, positions.into())).collect()
 }
 
 /// What a call may mean.
@@ -527,10 +474,6 @@ fn type_before<'a>(text: &str, family: &Family<'a>) -> Option<&'a str> {
         .rfind(|c| !is_word_part(c))
         .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
     family.owners.get_key_value(&before[start..]).map(|(owner, _)| *owner)
-}
-
-fn is_word_part(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 /// The identifiers of `a.b[0]::c`, without those in brackets.

@@ -372,6 +372,9 @@ pub(crate) struct Matcher<'tree> {
 /// Nodes that are looked at between two looks at the clock.
 const NODES_PER_LOOK: usize = 4096;
 
+/// What takes the captured nodes of a match.
+type Found<'a, 'tree> = &'a mut dyn FnMut(&[(u32, Node<'tree>)]);
+
 /// What goes on after a match of a part of a pattern.
 type Then<'a, 'tree> = &'a mut dyn FnMut(&mut Matcher<'tree>);
 
@@ -388,7 +391,7 @@ impl<'tree> Matcher<'tree> {
         node: Node<'tree>,
         source: &[u8],
         is_over: &dyn Fn() -> bool,
-        found: &mut dyn FnMut(&[(u32, Node<'tree>)]),
+        found: Found<'_, 'tree>,
     ) -> bool {
         self.is_over = false;
         self.node(&pattern.test, node, is_over, &mut |matcher| {

@@ -74,6 +74,9 @@ pub(crate) enum PatternError {
     UnknownKind(String),
 }
 
+/// Reads a pattern as [`parse`] does.
+pub(crate) type ParsePattern = fn(&str, &Language, &mut Vec<String>) -> Result<Vec<Pattern>, PatternError>;
+
 /// Reads a pattern; `captures` are the names of captures so far. Several stand for one whose outermost thing is a choice.
 ///
 /// # Errors

@@ -355,9 +355,6 @@ pub(crate) struct ReferenceRules {
     roots: Vec<Option<PatternsAt>>,
 }
 
-/// Reads the patterns that a text stands for, as [`pattern::parse`] does.
-type ParsePattern = fn(&str, &tree_sitter::Language, &mut Vec<String>) -> Result<Vec<Pattern>, PatternError>;
-
 /// Which patterns may match at a kind of node.
 #[derive(Default, Clone)]
 pub(crate) struct PatternsAt {
@@ -374,7 +371,7 @@ impl ReferenceRules {
 
     /// Compiles the patterns that `parse` does not know as a query.
     pub(crate) fn compile_by(
-        parse: ParsePattern,
+        parse: pattern::ParsePattern,
         file: &RuleFile,
         grammar: &tree_sitter::Language,
     ) -> Result<Self, RuleError> {

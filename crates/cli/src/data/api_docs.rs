@@ -27,7 +27,7 @@ pub struct ApiDocsArgs {
     #[arg(value_name = "BUILD")]
     build: PathBuf,
     /// Directory to write a file into for each function; files that are there stay. Name it as `documentation` in
-    /// [annotation] of the plan
+    /// `[annotation]` of the plan
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Only functions that are called less often in all sources, as `unpopular_below` in the plan

@@ -167,7 +167,7 @@ fn the_page_of_languages_lists_all() {
         (
             1,
             "With units, with a feature",
-            "Their grammars are large, so that only builds with the feature `more-languages` have them \
+            "To keep the program small, only builds with the feature `more-languages` have their grammars \
              ([installing](../install.md)); others find them in windows of lines.\n\n",
         ),
         (2, "In windows of lines", ""),

@@ -16,14 +16,14 @@ use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, Rul
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
 #[cfg(feature = "more-languages")]
-macro_rules! large {
+macro_rules! more {
     ($grammar:expr) => {
         Reader::Syntax($grammar)
     };
 }
 
 #[cfg(not(feature = "more-languages"))]
-macro_rules! large {
+macro_rules! more {
     ($grammar:expr) => {
         Reader::Lacking
     };
@@ -39,41 +39,41 @@ const REGISTRY: &[(&str, Reader)] = &[
     (include_str!("../rules/clojure.toml"), Reader::Syntax(tree_sitter_clojure_orchard::LANGUAGE)),
     (include_str!("../rules/cpp.toml"), Reader::Syntax(tree_sitter_cpp::LANGUAGE)),
     (include_str!("../rules/csharp.toml"), Reader::Syntax(tree_sitter_c_sharp::LANGUAGE)),
-    (include_str!("../rules/dart.toml"), Reader::Syntax(tree_sitter_dart_orchard::LANGUAGE)),
+    (include_str!("../rules/dart.toml"), more!(tree_sitter_dart_orchard::LANGUAGE)),
     (include_str!("../rules/ecmascript.toml"), Reader::Template),
     (include_str!("../rules/elixir.toml"), Reader::Syntax(tree_sitter_elixir::LANGUAGE)),
-    (include_str!("../rules/erlang.toml"), Reader::Syntax(tree_sitter_erlang::LANGUAGE)),
-    (include_str!("../rules/fortran.toml"), large!(tree_sitter_fortran::LANGUAGE)),
+    (include_str!("../rules/erlang.toml"), more!(tree_sitter_erlang::LANGUAGE)),
+    (include_str!("../rules/fortran.toml"), more!(tree_sitter_fortran::LANGUAGE)),
     (include_str!("../rules/go.toml"), Reader::Syntax(tree_sitter_go::LANGUAGE)),
-    (include_str!("../rules/groovy.toml"), large!(tree_sitter_groovy::LANGUAGE)),
-    (include_str!("../rules/haskell.toml"), large!(tree_sitter_haskell::LANGUAGE)),
+    (include_str!("../rules/groovy.toml"), more!(tree_sitter_groovy::LANGUAGE)),
+    (include_str!("../rules/haskell.toml"), more!(tree_sitter_haskell::LANGUAGE)),
     (include_str!("../rules/hcl.toml"), Reader::Syntax(tree_sitter_hcl::LANGUAGE)),
     (include_str!("../rules/html.toml"), Reader::Markup),
     (include_str!("../rules/java.toml"), Reader::Syntax(tree_sitter_java::LANGUAGE)),
     (include_str!("../rules/javascript.toml"), Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
-    (include_str!("../rules/julia.toml"), large!(tree_sitter_julia::LANGUAGE)),
+    (include_str!("../rules/julia.toml"), more!(tree_sitter_julia::LANGUAGE)),
     (include_str!("../rules/jupyter.toml"), Reader::Notebook),
     (include_str!("../rules/kotlin.toml"), Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
     (include_str!("../rules/lua.toml"), Reader::Syntax(tree_sitter_lua::LANGUAGE)),
     (include_str!("../rules/markdown.toml"), Reader::Markdown),
     (include_str!("../rules/nix.toml"), Reader::Syntax(tree_sitter_nix::LANGUAGE)),
-    (include_str!("../rules/objectivec.toml"), large!(tree_sitter_objc::LANGUAGE)),
-    (include_str!("../rules/ocaml.toml"), large!(tree_sitter_ocaml::LANGUAGE_OCAML)),
+    (include_str!("../rules/objectivec.toml"), more!(tree_sitter_objc::LANGUAGE)),
+    (include_str!("../rules/ocaml.toml"), more!(tree_sitter_ocaml::LANGUAGE_OCAML)),
     (include_str!("../rules/php.toml"), Reader::Syntax(tree_sitter_php::LANGUAGE_PHP)),
-    (include_str!("../rules/powershell.toml"), Reader::Syntax(tree_sitter_powershell::LANGUAGE)),
+    (include_str!("../rules/powershell.toml"), more!(tree_sitter_powershell::LANGUAGE)),
     (include_str!("../rules/protobuf.toml"), Reader::Syntax(tree_sitter_proto::LANGUAGE)),
     (include_str!("../rules/python.toml"), Reader::Syntax(tree_sitter_python::LANGUAGE)),
     (include_str!("../rules/r.toml"), Reader::Syntax(tree_sitter_r::LANGUAGE)),
     (include_str!("../rules/ruby.toml"), Reader::Syntax(tree_sitter_ruby::LANGUAGE)),
     (include_str!("../rules/rust.toml"), Reader::Syntax(tree_sitter_rust::LANGUAGE)),
     (include_str!("../rules/scala.toml"), Reader::Syntax(tree_sitter_scala::LANGUAGE)),
-    (include_str!("../rules/solidity.toml"), Reader::Syntax(tree_sitter_solidity::LANGUAGE)),
+    (include_str!("../rules/solidity.toml"), more!(tree_sitter_solidity::LANGUAGE)),
     (include_str!("../rules/svelte.toml"), Reader::Markup),
     (include_str!("../rules/swift.toml"), Reader::Syntax(tree_sitter_swift::LANGUAGE)),
     (include_str!("../rules/tsx.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TSX)),
     (include_str!("../rules/typescript.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
     (include_str!("../rules/vue.toml"), Reader::Markup),
-    (include_str!("../rules/zig.toml"), Reader::Syntax(tree_sitter_zig::LANGUAGE)),
+    (include_str!("../rules/zig.toml"), more!(tree_sitter_zig::LANGUAGE)),
 ];
 
 /// Languages and formats that are split into line windows, all in one file.

@@ -481,7 +481,7 @@ fn every_export_can_be_read_and_converted_back() {
                 _ => "",
             };
             let path = fixture.path(&format!("{name}-{format}{ending}"));
-            run(&["convert"], &[from, &[path.clone()]].concat(), &["--to", to]);
+            run(&["convert"], &[from, std::slice::from_ref(&path)].concat(), &["--to", to]);
             vec![path]
         };
         let pairs = |paths: &[PathBuf]| {

@@ -12,6 +12,9 @@ use super::objective::{
 };
 use super::settings::{Kind, Objective, OtherPositives, Settings};
 
+/// The loss of vectors against those of the teacher for queries and for code.
+type Distillation<'a> = dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor> + 'a;
+
 /// Texts that go through the encoder at once where no gradient is needed.
 const EVALUATION_CHUNK: usize = 32;
 
@@ -193,7 +196,7 @@ impl Learner<'_> {
             info_nce(&scores, &batch.ignored, self.settings.directions)
         };
         let share = self.settings.teacher_share;
-        let mixed = |taught: &dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor>| match &batch.teacher {
+        let mixed = |taught: &Distillation| match &batch.teacher {
             None => Err(candle_core::Error::Msg("no teacher was given".into())),
             Some(teacher) => matryoshka(vectors, dimensions, cosine, |v| {
                 let taught = taught(v, teacher)?;

@@ -117,7 +117,7 @@ impl Examples {
             });
             tokens
         };
-        let read: Vec<([Vec<u32>; 4], Vec<Vec<u32>>)> = pairs
+        let read: Vec<(_, Vec<_>)> = pairs
             .par_iter()
             .map(|pair| {
                 let negatives = pair.negatives.iter().map(|code| read(code, settings.max_words)).collect();

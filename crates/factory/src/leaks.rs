@@ -236,6 +236,9 @@ pub(crate) fn write(
 mod tests {
     use std::path::PathBuf;
 
+    type Removed = BTreeMap<String, Vec<String>>;
+    type Counts = BTreeMap<String, u64>;
+
     use super::*;
 
     fn pair(query: &str, code: &str, label: i32) -> LabelledPair {
@@ -253,7 +256,7 @@ mod tests {
     }
 
     /// The pairs of each part after the step, as `query/code id`, and the counts.
-    fn run(plan: &LeakPlan) -> Result<(BTreeMap<String, Vec<String>>, BTreeMap<String, u64>), FactoryError> {
+    fn run(plan: &LeakPlan) -> Result<(Removed, Counts), FactoryError> {
         let directory = tempfile::tempdir().unwrap();
         let [splits, step] = ["splits", "step"].map(|name| directory.path().join(name));
         let parts = SplitPlan {

@@ -90,9 +90,10 @@ fn the_example_is_built_and_the_same_again() {
     let checked = fixture.run(&["data", "check", one.join("exports/cosqa-plus").to_str().unwrap()]);
     assert!(checked.status.success(), "{}", stderr(&checked));
     let pairs = String::from_utf8(exports["training-pairs/train.jsonl"].clone()).unwrap();
-    let pair: BTreeMap<String, String> = serde_json::from_str(pairs.lines().next().unwrap()).unwrap();
+    let pair: BTreeMap<String, serde_json::Value> =
+        serde_json::from_str(pairs.lines().next().unwrap()).unwrap();
     let fields: Vec<&str> = pair.keys().map(String::as_str).collect();
-    assert_eq!(fields, ["code", "doc", "language", "name", "query", "repository"]);
+    assert_eq!(fields, ["code", "doc", "language", "name", "negatives", "query", "repository"]);
 
     // A query that two functions were documented with is answered by both; the documentation is in neither.
     let corpus = String::from_utf8(exports["beir/corpus.jsonl"].clone()).unwrap();

@@ -423,6 +423,18 @@ mod tests {
     }
 
     #[test]
+    fn a_language_names_the_feature_that_its_grammar_needs() {
+        for language in languages() {
+            assert_eq!(
+                language.lacks_grammar(),
+                language.feature().is_some() && !HAS_MORE_LANGUAGES,
+                "{}",
+                language.name()
+            );
+        }
+    }
+
+    #[test]
     fn names_and_keys_are_unique() {
         let all = |keys: fn(&RuleFile) -> Vec<&String>| {
             let mut all: Vec<_> = languages().flat_map(|language| keys(&language.0.file)).collect();

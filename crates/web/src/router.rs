@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -72,9 +72,14 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/openapi.json", get(|| async { Json(openapi::description()) }))
         .route("/readyz", get(api::readyz))
         .route("/metrics", get(api::metrics))
-        .fallback(|headers: HeaderMap| async move {
+        .fallback(|uri: Uri, headers: HeaderMap| async move {
             let detail = "there is nothing here; / searches, /api/v1/openapi.json describes the rest";
-            access::problem_for(&headers, Problem::not_found(detail))
+            let problem = Problem::not_found(detail);
+            if uri.path().starts_with("/api/") {
+                problem.into_response()
+            } else {
+                access::problem_for(&headers, problem)
+            }
         })
         .method_not_allowed_fallback(|headers: HeaderMap| async move {
             let detail = "this can only be read: use GET";

@@ -160,7 +160,10 @@ impl Session {
             }
         };
         let (finished, items) = self.finished();
-        let agreement = [self.alphas(&replies, false), self.alphas(&untested, true)].concat();
+        let mut agreement = self.alphas(&replies, false);
+        if self.untested().is_some() {
+            agreement.extend(self.alphas(&untested, true));
+        }
         let disputed = self.disputes()?.iter().filter(|dispute| dispute.adjudicated.is_none()).count();
         Ok(FormOverview {
             finished,

@@ -43,8 +43,12 @@ pub fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
         if rules.is_empty() {
             continue;
         }
+        let tests =
+            text.lines().position(|line| line == "#[cfg(test)]").map_or(usize::MAX, |index| index + 1);
         for (line, statement) in statements(text) {
-            for rule in &rules {
+            // Tests are callers: those in a file of functions of values may read fixtures.
+            let binding = rules.iter().filter(|rule| rule.only_in.is_some() || line < tests);
+            for rule in binding {
                 for path in rule.paths.iter().filter(|path| mentions(&statement, path)) {
                     let message =
                         format!("{path} does not belong here: {}; move this to a caller", rule.reason);
@@ -174,6 +178,7 @@ mod tests {
                     "// std::fs is not used\nuse std::{\n    fmt,\n    fs,\n};\nfn f() -> std::io::Error {}\n",
                 ),
                 ("crates/a/tests/a.rs", "use std::fs;"),
+                ("crates/a/src/b.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n"),
             ],
             &[
                 "crates/a/src/lib.rs:2: std::fs does not belong here: pure",

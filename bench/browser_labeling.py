@@ -192,6 +192,8 @@ def check_labeling(browser, quarry, scratch):
     with browser.expecting("status of 403"):
         require(ann.goto(labeling.base + "/progress").status == 403, "an annotator sees the progress")
     check_adjudication(browser, labeling, organizer)
+    # Its page asks for itself again every few seconds, also when the server is gone.
+    organizer.context.close()
     browser.check("labeling")
     labeling.server.end()
 
@@ -306,5 +308,6 @@ def check_test_programs(browser, quarry, scratch):
     require(rows.get("Ann, with tests") == 2, "the study has", rows)
     organizer = labeling.join(browser, "(organizer)")
     browser.look("test-progress", labeling.base + "/progress", cookies=organizer.context.cookies())
+    organizer.context.close()
     browser.check("test programs")
     labeling.server.end()

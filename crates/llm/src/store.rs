@@ -58,6 +58,9 @@ fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
     LlmError::Store { path: path.to_owned(), problem: format!("{problem}: {source}"), source: Some(source) }
 }
 
+/// How often an answer is stored while others remove its directory. Answers were paid for.
+const STORE_ATTEMPTS: usize = 20;
+
 /// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange
 /// as JSON. Can be shared between threads and processes. As a cache, it can be removed at any time.
 #[derive(Debug, Clone)]
@@ -142,7 +145,8 @@ impl Cache {
         };
         // Another process that clears the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
-        write().or_else(again).or_else(again).map_err(|source| {
+        let written = (1..STORE_ATTEMPTS).fold(write(), |written, _| written.or_else(again));
+        written.map_err(|source| {
             failed(&path, "cannot store an answer; make room or name another directory for the cache", source)
         })
     }

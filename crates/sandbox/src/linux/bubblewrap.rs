@@ -381,9 +381,13 @@ impl Started {
         }
         let status: Status = serde_json::from_slice(&line).unwrap_or_default();
         let Some(pid) = status.child_pid.and_then(Pid::from_raw) else { return Ok(None) };
-        // It exists as long as it waits for the signal, so its id cannot have been reused.
-        let descriptor = pidfd_open(pid, PidfdFlags::empty()).map_err(Error::io("watch the sandbox"))?;
-        Ok(Some(Init { pid, descriptor }))
+        // It exists as long as it waits for the signal, so its id cannot have been reused. If the setup fails, it may be
+        // gone already.
+        match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Some(Init { pid, descriptor })),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(Error::io("watch the sandbox")(error)),
+        }
     }
 
     /// The error of bubblewrap, which has exited.

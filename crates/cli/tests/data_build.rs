@@ -90,8 +90,7 @@ fn the_example_is_built_and_the_same_again() {
     let checked = fixture.run(&["data", "check", one.join("exports/cosqa-plus").to_str().unwrap()]);
     assert!(checked.status.success(), "{}", stderr(&checked));
     let pairs = String::from_utf8(exports["training-pairs/train.jsonl"].clone()).unwrap();
-    let pair: BTreeMap<String, serde_json::Value> =
-        serde_json::from_str(pairs.lines().next().unwrap()).unwrap();
+    let pair: BTreeMap<String, Value> = serde_json::from_str(pairs.lines().next().unwrap()).unwrap();
     let fields: Vec<&str> = pair.keys().map(String::as_str).collect();
     assert_eq!(fields, ["code", "doc", "language", "name", "negatives", "query", "repository"]);
 

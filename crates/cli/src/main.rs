@@ -11,6 +11,7 @@ mod completions;
 mod config;
 #[cfg(feature = "data")]
 mod data;
+mod deferred;
 mod doctor;
 #[cfg(feature = "eval")]
 mod eval;
@@ -60,6 +61,8 @@ use std::process::{self, ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use self::deferred::Deferred;
+
 /// Finds code by meaning, and measures how well it is found
 ///
 /// Exit codes: 0 found or done, 1 nothing good enough found, 2 error.
@@ -73,101 +76,101 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Find code by a description or a symbol; indexes on first use
-    Search(search::SearchArgs),
+    Search(Deferred<search::SearchArgs>),
     /// Find code similar to the code at a position
-    Similar(similar::SimilarArgs),
+    Similar(Deferred<similar::SimilarArgs>),
     /// Say where a function, method or type is called
-    Callers(calls::CallsArgs),
+    Callers(Deferred<calls::CallsArgs>),
     /// Say what a function, method or type calls
-    Callees(calls::CallsArgs),
+    Callees(Deferred<calls::CallsArgs>),
     /// Choose a result in the terminal, with a preview; prints its position
-    Pick(pick::PickArgs),
+    Pick(Deferred<pick::PickArgs>),
     /// Build or refresh the index of a source tree
-    Index(index::IndexArgs),
+    Index(Deferred<index::IndexArgs>),
     /// Keep the index of a source tree fresh while files change
-    Watch(watch::WatchArgs),
+    Watch(Deferred<watch::WatchArgs>),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     #[cfg(feature = "mcp")]
-    Mcp(mcp::McpArgs),
+    Mcp(Deferred<mcp::McpArgs>),
     /// Serve search in a browser and over HTTP
     #[cfg(feature = "serve")]
-    Serve(serve::ServeArgs),
+    Serve(Deferred<serve::ServeArgs>),
     /// Add Quarry to the settings of coding agents, or remove it
     #[cfg(feature = "agent")]
-    Agent(agent::AgentArgs),
+    Agent(Deferred<agent::AgentArgs>),
     /// Show what is indexed, what was skipped and why, and whether the index is fresh
-    Status(status::StatusArgs),
+    Status(Deferred<status::StatusArgs>),
     /// Diagnose problems and suggest fixes
-    Doctor(doctor::DoctorArgs),
+    Doctor(Deferred<doctor::DoctorArgs>),
     /// List or clear caches: indexes, vectors, answers, packages
-    Cache(cache::CacheArgs),
+    Cache(Deferred<cache::CacheArgs>),
     /// Record searches on this machine, or stop recording them
-    Log(log::LogArgs),
+    Log(Deferred<log::LogArgs>),
     /// List the languages that are indexed
-    Languages(languages::LanguagesArgs),
+    Languages(Deferred<languages::LanguagesArgs>),
     /// Show the settings of a tree, and where each comes from
-    Config(config::ConfigArgs),
+    Config(Deferred<config::ConfigArgs>),
     /// Print a completion script for a shell
-    Completions(completions::CompletionsArgs),
+    Completions(Deferred<completions::CompletionsArgs>),
     /// Print a manual page
-    Man(man::ManArgs),
+    Man(Deferred<man::ManArgs>),
     /// Measure how well code is found
     #[cfg(feature = "eval")]
-    Eval(Box<eval::EvalArgs>),
+    Eval(Box<Deferred<eval::EvalArgs>>),
     /// Label query–code pairs with LLM judges that write and run tests
     #[cfg(feature = "judge")]
-    Judge(judge::JudgeArgs),
+    Judge(Deferred<judge::JudgeArgs>),
     /// Ask models and run test programs for a `quarry judge run` on another machine, over NATS
     #[cfg(feature = "workers")]
-    Worker(worker::WorkerArgs),
+    Worker(Deferred<worker::WorkerArgs>),
     /// Convert and make data sets
     #[cfg(feature = "data")]
-    Data(data::DataArgs),
+    Data(Deferred<data::DataArgs>),
     /// Describe models, and download them
     #[cfg(feature = "data")]
-    Model(models::ModelArgs),
+    Model(Deferred<models::ModelArgs>),
     /// Train a retrieval model
     #[cfg(feature = "train")]
-    Train(train::TrainArgs),
+    Train(Deferred<train::TrainArgs>),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(&error));
     start_log();
     let outcome = match cli.command {
-        Command::Search(args) => search::run(args),
-        Command::Similar(args) => similar::run(args),
-        Command::Callers(args) => calls::callers(&args),
-        Command::Callees(args) => calls::callees(&args),
-        Command::Status(args) => status::run(&args),
-        Command::Cache(args) => cache::run(&args),
-        Command::Log(args) => log::run(&args),
-        Command::Pick(args) => pick::run(&args),
-        Command::Index(args) => index::run(&args),
-        Command::Watch(args) => watch::run(args),
-        Command::Doctor(args) => doctor::run(&args),
+        Command::Search(Deferred(args)) => search::run(args),
+        Command::Similar(Deferred(args)) => similar::run(args),
+        Command::Callers(Deferred(args)) => calls::callers(&args),
+        Command::Callees(Deferred(args)) => calls::callees(&args),
+        Command::Status(Deferred(args)) => status::run(&args),
+        Command::Cache(Deferred(args)) => cache::run(&args),
+        Command::Log(Deferred(args)) => log::run(&args),
+        Command::Pick(Deferred(args)) => pick::run(&args),
+        Command::Index(Deferred(args)) => index::run(&args),
+        Command::Watch(Deferred(args)) => watch::run(args),
+        Command::Doctor(Deferred(args)) => doctor::run(&args),
         #[cfg(feature = "mcp")]
-        Command::Mcp(args) => mcp::run(args),
+        Command::Mcp(Deferred(args)) => mcp::run(args),
         #[cfg(feature = "serve")]
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(Deferred(args)) => serve::run(args),
         #[cfg(feature = "agent")]
-        Command::Agent(args) => agent::run(&args),
-        Command::Languages(args) => languages::run(&args),
-        Command::Config(args) => config::run(&args),
-        Command::Completions(args) => completions::run(&args, Cli::command()),
-        Command::Man(args) => man::run(&args, Cli::command()),
+        Command::Agent(Deferred(args)) => agent::run(&args),
+        Command::Languages(Deferred(args)) => languages::run(&args),
+        Command::Config(Deferred(args)) => config::run(&args),
+        Command::Completions(Deferred(args)) => completions::run(&args, Cli::command()),
+        Command::Man(Deferred(args)) => man::run(&args, Cli::command()),
         #[cfg(feature = "eval")]
-        Command::Eval(args) => eval::run(&args),
+        Command::Eval(args) => eval::run(&args.0),
         #[cfg(feature = "judge")]
-        Command::Judge(args) => judge::run(&args),
+        Command::Judge(Deferred(args)) => judge::run(&args),
         #[cfg(feature = "workers")]
-        Command::Worker(args) => worker::run(&args),
+        Command::Worker(Deferred(args)) => worker::run(&args),
         #[cfg(feature = "data")]
-        Command::Data(args) => data::run(args),
+        Command::Data(Deferred(args)) => data::run(args),
         #[cfg(feature = "data")]
-        Command::Model(args) => models::run(&args),
+        Command::Model(Deferred(args)) => models::run(&args),
         #[cfg(feature = "train")]
-        Command::Train(args) => train::run(args),
+        Command::Train(Deferred(args)) => train::run(args),
     };
     outcome.unwrap_or_else(|error| {
         // The reader of the output has closed it.

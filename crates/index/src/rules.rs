@@ -82,7 +82,13 @@ pub fn own_name_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
 /// words names the subject of a type more often than that of a function.
 #[must_use]
 pub fn unit_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
-    own_name_match(query, kind, name) * if kind == UnitKind::Type { 1.0 } else { 0.5 }
+    own_name_match(query, kind, name) * name_factor(kind)
+}
+
+/// The factor of [`unit_match`]: a power of 2, so that it can be undone.
+#[must_use]
+pub fn name_factor(kind: UnitKind) -> f32 {
+    if kind == UnitKind::Type { 1.0 } else { 0.5 }
 }
 
 /// How well the path of a file matches the query.
@@ -108,12 +114,6 @@ pub fn path_match(query: &Query, path: &str) -> PathMatch {
     let PathParts { stem, directory } = path_parts(path);
     let parent = directory.rsplit_once('/').map_or(directory, |(_, parent)| parent);
     PathMatch { stem: name_match(query, stem), directory: name_match(query, parent) }
-}
-
-/// Whether a longer query mentions a symbol by a word that is written like one.
-#[must_use]
-pub fn mentions(query: &Query, symbol: &str) -> bool {
-    query.mentions().any(|word| word == symbol)
 }
 
 /// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name but
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_longer_query_mentions_what_no_plain_word_can_be() {
-        let of = |text, symbol: &str| with_query(text, |query| mentions(query, symbol));
+        let of = |text, symbol: &str| with_query(text, |query| query.mentions().any(|word| word == symbol));
         assert!(of("how GsonBuilder is configured", "GsonBuilder"));
         assert!(!of("how GsonBuilder is configured", "Gson"));
         assert!(!of("close the reader", "close"));

@@ -169,7 +169,7 @@ pub struct ScoreParts {
     pub path: f32,
     /// [`rules::unit_match`].
     pub name: f32,
-    /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::mentions`]).
+    /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::Query::mentions`]).
     pub defines: bool,
     /// How exactly that symbol is spelled like its name: 1, or less in another case or with a misspelled letter.
     pub exactness: f32,
@@ -356,6 +356,7 @@ impl Index {
             .filter(|record| rules::is_definition(record.kind()) && !is_private(record))
             .map(|record| record.file)
             .collect();
+        let mentioned: Vec<&str> = query.mentions().collect();
         let parts = |unit: usize, words: f32| {
             let record = &self.table.units[unit];
             let name = self.table.text(record.name);
@@ -363,7 +364,7 @@ impl Index {
                 reading.definitions.get(&unit).copied()
             } else {
                 let symbol = rules::symbol(record.kind(), name, self.table.text(record.signature));
-                rules::mentions(query, symbol).then_some(1.0)
+                mentioned.contains(&symbol).then_some(1.0)
             };
             ScoreParts {
                 lexical: lexical.texts[unit],

@@ -57,7 +57,12 @@ impl UnitVectors {
 
     /// Dot product of the vectors of two units (part and row); 0 if one has none.
     pub fn similarity(&self, a: (usize, usize), b: (usize, usize)) -> f32 {
-        self.vector(a).iter().zip(self.vector(b)).map(|(a, b)| a * b).sum()
+        let [a, b] = [a, b].map(|(part, row)| (&self.parts[part], row));
+        if !(a.0.has_row(a.1) && b.0.has_row(b.1)) {
+            return 0.0;
+        }
+        let dot = i8::dot(a.0.row(a.1), b.0.row(b.1)).unwrap_or_default();
+        dot as f32 * a.0.factors[a.1] * b.0.factors[b.1]
     }
 }
 

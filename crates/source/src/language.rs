@@ -7,7 +7,6 @@ use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::{LazyLock, OnceLock};
 
-use serde::Deserialize;
 use tree_sitter_language::LanguageFn;
 
 #[cfg(test)]
@@ -32,52 +31,52 @@ macro_rules! more {
 /// Whether this build has the grammars of the feature `more-languages`.
 pub const HAS_MORE_LANGUAGES: bool = cfg!(feature = "more-languages");
 
-/// One line for every language with rules: its rule file and its grammar.
+/// One line for every language with rules: its name, and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
-    (include_str!("../rules/bash.toml"), Reader::Syntax(tree_sitter_bash::LANGUAGE)),
-    (include_str!("../rules/c.toml"), Reader::Syntax(tree_sitter_c::LANGUAGE)),
-    (include_str!("../rules/clojure.toml"), Reader::Syntax(tree_sitter_clojure_orchard::LANGUAGE)),
-    (include_str!("../rules/cpp.toml"), Reader::Syntax(tree_sitter_cpp::LANGUAGE)),
-    (include_str!("../rules/csharp.toml"), Reader::Syntax(tree_sitter_c_sharp::LANGUAGE)),
-    (include_str!("../rules/dart.toml"), more!(tree_sitter_dart_orchard::LANGUAGE)),
-    (include_str!("../rules/ecmascript.toml"), Reader::Template),
-    (include_str!("../rules/elixir.toml"), Reader::Syntax(tree_sitter_elixir::LANGUAGE)),
-    (include_str!("../rules/erlang.toml"), more!(tree_sitter_erlang::LANGUAGE)),
-    (include_str!("../rules/fortran.toml"), more!(tree_sitter_fortran::LANGUAGE)),
-    (include_str!("../rules/go.toml"), Reader::Syntax(tree_sitter_go::LANGUAGE)),
-    (include_str!("../rules/groovy.toml"), more!(tree_sitter_groovy::LANGUAGE)),
-    (include_str!("../rules/haskell.toml"), more!(tree_sitter_haskell::LANGUAGE)),
-    (include_str!("../rules/hcl.toml"), Reader::Syntax(tree_sitter_hcl::LANGUAGE)),
-    (include_str!("../rules/html.toml"), Reader::Markup),
-    (include_str!("../rules/java.toml"), Reader::Syntax(tree_sitter_java::LANGUAGE)),
-    (include_str!("../rules/javascript.toml"), Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
-    (include_str!("../rules/julia.toml"), more!(tree_sitter_julia::LANGUAGE)),
-    (include_str!("../rules/jupyter.toml"), Reader::Notebook),
-    (include_str!("../rules/kotlin.toml"), Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
-    (include_str!("../rules/lua.toml"), Reader::Syntax(tree_sitter_lua::LANGUAGE)),
-    (include_str!("../rules/markdown.toml"), Reader::Markdown),
-    (include_str!("../rules/nix.toml"), Reader::Syntax(tree_sitter_nix::LANGUAGE)),
-    (include_str!("../rules/objectivec.toml"), more!(tree_sitter_objc::LANGUAGE)),
-    (include_str!("../rules/ocaml.toml"), more!(tree_sitter_ocaml::LANGUAGE_OCAML)),
-    (include_str!("../rules/php.toml"), Reader::Syntax(tree_sitter_php::LANGUAGE_PHP)),
-    (include_str!("../rules/powershell.toml"), more!(tree_sitter_powershell::LANGUAGE)),
-    (include_str!("../rules/protobuf.toml"), Reader::Syntax(tree_sitter_proto::LANGUAGE)),
-    (include_str!("../rules/python.toml"), Reader::Syntax(tree_sitter_python::LANGUAGE)),
-    (include_str!("../rules/r.toml"), Reader::Syntax(tree_sitter_r::LANGUAGE)),
-    (include_str!("../rules/ruby.toml"), Reader::Syntax(tree_sitter_ruby::LANGUAGE)),
-    (include_str!("../rules/rust.toml"), Reader::Syntax(tree_sitter_rust::LANGUAGE)),
-    (include_str!("../rules/scala.toml"), Reader::Syntax(tree_sitter_scala::LANGUAGE)),
-    (include_str!("../rules/solidity.toml"), more!(tree_sitter_solidity::LANGUAGE)),
-    (include_str!("../rules/svelte.toml"), Reader::Markup),
-    (include_str!("../rules/swift.toml"), Reader::Syntax(tree_sitter_swift::LANGUAGE)),
-    (include_str!("../rules/tsx.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TSX)),
-    (include_str!("../rules/typescript.toml"), Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
-    (include_str!("../rules/vue.toml"), Reader::Markup),
-    (include_str!("../rules/zig.toml"), more!(tree_sitter_zig::LANGUAGE)),
+    ("bash", Reader::Syntax(tree_sitter_bash::LANGUAGE)),
+    ("c", Reader::Syntax(tree_sitter_c::LANGUAGE)),
+    ("clojure", Reader::Syntax(tree_sitter_clojure_orchard::LANGUAGE)),
+    ("cpp", Reader::Syntax(tree_sitter_cpp::LANGUAGE)),
+    ("csharp", Reader::Syntax(tree_sitter_c_sharp::LANGUAGE)),
+    ("dart", more!(tree_sitter_dart_orchard::LANGUAGE)),
+    ("ecmascript", Reader::Template),
+    ("elixir", Reader::Syntax(tree_sitter_elixir::LANGUAGE)),
+    ("erlang", more!(tree_sitter_erlang::LANGUAGE)),
+    ("fortran", more!(tree_sitter_fortran::LANGUAGE)),
+    ("go", Reader::Syntax(tree_sitter_go::LANGUAGE)),
+    ("groovy", more!(tree_sitter_groovy::LANGUAGE)),
+    ("haskell", more!(tree_sitter_haskell::LANGUAGE)),
+    ("hcl", Reader::Syntax(tree_sitter_hcl::LANGUAGE)),
+    ("html", Reader::Markup),
+    ("java", Reader::Syntax(tree_sitter_java::LANGUAGE)),
+    ("javascript", Reader::Syntax(tree_sitter_javascript::LANGUAGE)),
+    ("julia", more!(tree_sitter_julia::LANGUAGE)),
+    ("jupyter", Reader::Notebook),
+    ("kotlin", Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
+    ("lua", Reader::Syntax(tree_sitter_lua::LANGUAGE)),
+    ("markdown", Reader::Markdown),
+    ("nix", Reader::Syntax(tree_sitter_nix::LANGUAGE)),
+    ("objectivec", more!(tree_sitter_objc::LANGUAGE)),
+    ("ocaml", more!(tree_sitter_ocaml::LANGUAGE_OCAML)),
+    ("php", Reader::Syntax(tree_sitter_php::LANGUAGE_PHP)),
+    ("powershell", more!(tree_sitter_powershell::LANGUAGE)),
+    ("protobuf", Reader::Syntax(tree_sitter_proto::LANGUAGE)),
+    ("python", Reader::Syntax(tree_sitter_python::LANGUAGE)),
+    ("r", Reader::Syntax(tree_sitter_r::LANGUAGE)),
+    ("ruby", Reader::Syntax(tree_sitter_ruby::LANGUAGE)),
+    ("rust", Reader::Syntax(tree_sitter_rust::LANGUAGE)),
+    ("scala", Reader::Syntax(tree_sitter_scala::LANGUAGE)),
+    ("solidity", more!(tree_sitter_solidity::LANGUAGE)),
+    ("svelte", Reader::Markup),
+    ("swift", Reader::Syntax(tree_sitter_swift::LANGUAGE)),
+    ("tsx", Reader::Syntax(tree_sitter_typescript::LANGUAGE_TSX)),
+    ("typescript", Reader::Syntax(tree_sitter_typescript::LANGUAGE_TYPESCRIPT)),
+    ("vue", Reader::Markup),
+    ("zig", more!(tree_sitter_zig::LANGUAGE)),
 ];
 
-/// Languages and formats that are split into line windows, all in one file.
-const PLAIN: &str = include_str!("../rules/plain.toml");
+/// The rule files, as a list in JSON (`build.rs`).
+const RULE_FILES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
 /// How files of a language are split into units.
 #[derive(Clone, Copy)]
@@ -364,24 +363,16 @@ fn broken_rules(error: &dyn std::error::Error) -> ! {
     panic!("broken rule file: {error}: {:?}", error.source())
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlainFile {
-    language: Vec<RuleFile>,
-}
-
-fn read_entries() -> Result<Vec<Entry>, toml::de::Error> {
-    let mut files: Vec<(RuleFile, Reader)> = Vec::new();
-    for (text, reader) in REGISTRY {
-        files.push((toml::from_str(text)?, *reader));
-    }
-    let plain: PlainFile = toml::from_str(PLAIN)?;
-    files.extend(plain.language.into_iter().map(|file| (file, Reader::Lines)));
+fn read_entries() -> Result<Vec<Entry>, serde_json::Error> {
+    let files: Vec<RuleFile> = serde_json::from_str(RULE_FILES)?;
+    let readers: HashMap<&str, Reader> = REGISTRY.iter().copied().collect();
+    let is_base = |file: &RuleFile| files.iter().any(|other| other.inherits.as_ref() == Some(&file.name));
     let bases: HashMap<String, RuleFile> =
-        files.iter().map(|(file, _)| (file.name.clone(), file.clone())).collect();
+        files.iter().filter(|file| is_base(file)).map(|file| (file.name.clone(), file.clone())).collect();
     let mut entries: Vec<Entry> = files
         .into_iter()
-        .map(|(mut file, reader)| {
+        .map(|mut file| {
+            let reader = readers.get(file.name.as_str()).copied().unwrap_or(Reader::Lines);
             let mut next = file.inherits.as_ref();
             while let Some(base) = next.and_then(|name| bases.get(name)) {
                 file.add_base(base);
@@ -451,6 +442,13 @@ mod tests {
             for pair in keys.windows(2) {
                 assert_ne!(pair[0], pair[1]);
             }
+        }
+    }
+
+    #[test]
+    fn grammars_have_rule_files() {
+        for (name, _) in REGISTRY {
+            assert!(ENTRIES.iter().any(|entry| entry.file.name == *name), "{name}");
         }
     }
 

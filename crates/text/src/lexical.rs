@@ -1,12 +1,9 @@
 //! Terms for lexical search.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use rust_stemmers::{Algorithm, Stemmer};
-
 use crate::script::{is_unspaced, runs_by_script};
-use crate::spelling::to_american;
+use crate::stems::Stems;
 use crate::{identifiers, is_language_name, is_stop_word, parts};
 
 /// How to split a text into terms. The default is that of search; the others measure the effect of each step.
@@ -30,8 +27,15 @@ impl TermRules {
     /// identifier of several the whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and
     /// `ReadCsv` all give `read`, `csv`, `readcsv`). In scripts without spaces between words, every character
     /// and every two adjacent characters are terms.
-    pub fn terms(self, text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
-        let stemmer = self.stems.then(|| Stemmer::create(Algorithm::English));
+    pub fn terms(self, text: &str, emit: impl FnMut(&str, Range<usize>)) {
+        if self.stems {
+            Stems::with(|stems| self.terms_by(Some(stems), text, emit));
+        } else {
+            self.terms_by(None, text, emit);
+        }
+    }
+
+    fn terms_by(self, mut stems: Option<&mut Stems>, text: &str, mut emit: impl FnMut(&str, Range<usize>)) {
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
         let (mut lower, mut whole) = (String::new(), String::new());
         for identifier in identifiers(text) {
@@ -50,30 +54,17 @@ impl TermRules {
                     lower_case(run, &mut lower);
                     whole.push_str(&lower);
                     if self.parts {
-                        self.normalize(&mut lower);
-                        let term =
-                            stemmer.as_ref().map_or(Cow::Borrowed(lower.as_str()), |to| to.stem(&lower));
-                        emit(&term, start..start + run.len());
+                        let term = stems.as_mut().map_or(lower.as_str(), |stems| stems.stem(&lower));
+                        emit(term, start..start + run.len());
                     }
                 }
             }
             if is_spaced && (n_parts > 1 || n_parts == 1 && !self.parts) {
                 let start = offset(identifier);
-                let is_word = n_parts == 1;
-                if is_word {
-                    self.normalize(&mut whole);
-                }
-                let stemmer = stemmer.as_ref().filter(|_| is_word);
-                let term = stemmer.map_or(Cow::Borrowed(whole.as_str()), |to| to.stem(&whole));
-                emit(&term, start..start + identifier.len());
+                let stems = stems.as_mut().filter(|_| n_parts == 1);
+                let term = stems.map_or(whole.as_str(), |stems| stems.stem(&whole));
+                emit(term, start..start + identifier.len());
             }
-        }
-    }
-
-    /// Normalizes the spelling of a word for stemming.
-    fn normalize(self, word: &mut String) {
-        if self.stems {
-            to_american(word);
         }
     }
 

@@ -13,6 +13,7 @@ mod nearest;
 mod plural;
 mod script;
 mod spelling;
+mod stems;
 mod stop_words;
 
 pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};

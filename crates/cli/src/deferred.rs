@@ -1,5 +1,6 @@
 //! Subcommands whose options are defined only when they are used.
 
+use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 /// The arguments of a subcommand, defined when it is used: defining those of all commands takes longer than a search
@@ -9,11 +10,16 @@ pub struct Deferred<T>(pub T);
 
 impl<T: Args> Args for Deferred<T> {
     fn augment_args(command: Command) -> Command {
-        command.defer(T::augment_args)
+        command.defer(|command| {
+            let about = [command.get_about(), command.get_long_about()].map(Option::<&_>::cloned);
+            // The documentation of a type would take the place of that of the subcommand.
+            let [about, long_about] = about.map(Resettable::from);
+            T::augment_args(command).about(about).long_about(long_about)
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        command.defer(T::augment_args_for_update)
+        Self::augment_args(command)
     }
 }
 

@@ -22,7 +22,7 @@ thread_local! {
 /// its words, so the last words are remembered, each in the place that its hash gives it.
 pub(crate) struct Stems {
     stemmer: Stemmer,
-    remembered: Vec<Remembered>,
+    remembered: Vec<Option<Box<Remembered>>>,
     /// The last longer word.
     long: Remembered,
 }
@@ -44,7 +44,8 @@ impl Stems {
     }
 
     fn new() -> Self {
-        let remembered = vec![Remembered::default(); N_REMEMBERED];
+        // Most processes meet few words: this touches no memory.
+        let remembered = vec![None; N_REMEMBERED];
         Self { stemmer: Stemmer::create(Algorithm::English), remembered, long: Remembered::default() }
     }
 
@@ -53,7 +54,7 @@ impl Stems {
         let remembered = if word.len() <= MAX_REMEMBERED {
             let mut hasher = FxHasher::default();
             hasher.write(word.as_bytes());
-            &mut self.remembered[hasher.finish() as usize % N_REMEMBERED]
+            self.remembered[hasher.finish() as usize % N_REMEMBERED].get_or_insert_default()
         } else {
             &mut self.long
         };

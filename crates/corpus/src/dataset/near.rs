@@ -1,6 +1,7 @@
 //! Finds near-duplicates: texts that share most of their token n-grams.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use quarry_text::identifiers;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -12,14 +13,38 @@ const RUN: usize = 3;
 const BANDS: usize = 20;
 const ROWS: usize = 5;
 
+/// Stands for no text.
+const NONE: u32 = u32::MAX;
+
+/// Keys are hashes already.
+#[derive(Debug, Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
 /// Finds texts whose Jaccard similarity to one that was added before is at least a threshold. The similarity is that
 /// of the sets of trigrams of identifiers in lower case; candidates come from MinHash signatures in bands (Broder
 /// 1997; Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4) and are then compared exactly.
 #[derive(Debug)]
 pub struct NearIndex {
     threshold: f64,
-    /// Indices of added texts by band and its values.
-    bands: HashMap<u64, Vec<u32>>,
+    /// The last added text by band and its values. Twenty million lists for a million texts would take gigabytes; texts
+    /// that share a band are therefore chained by `previous`.
+    last: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
+    /// Of each added text and band, the text before it with the same values there, or [`NONE`].
+    previous: Vec<[u32; BANDS]>,
     /// Hashes of the n-grams of each added text, ascending, without duplicates.
     runs: Vec<Box<[u32]>>,
 }
@@ -28,7 +53,7 @@ impl NearIndex {
     /// `threshold` is a similarity, greater than 0 and at most 1.
     #[must_use]
     pub fn new(threshold: f64) -> Self {
-        Self { threshold, bands: HashMap::new(), runs: Vec::new() }
+        Self { threshold, last: HashMap::default(), previous: Vec::new(), runs: Vec::new() }
     }
 
     /// The index (0-based, in the order of addition) of the first added text that is similar enough. A text without
@@ -39,14 +64,26 @@ impl NearIndex {
     }
 
     fn similar_to(&self, runs: &[u32]) -> Option<usize> {
-        let mut candidates: Vec<u32> =
-            band_keys(runs).filter_map(|band| self.bands.get(&band)).flatten().copied().collect();
+        let mut candidates: Vec<u32> = Vec::new();
+        for (band, key) in band_keys(runs).enumerate() {
+            let mut next = self.last.get(&key).copied().unwrap_or(NONE);
+            while next != NONE {
+                candidates.push(next);
+                next = self.previous[next as usize][band];
+            }
+        }
         candidates.sort_unstable();
         candidates.dedup();
         candidates
             .into_iter()
             .map(|candidate| candidate as usize)
-            .find(|candidate| similarity(runs, &self.runs[*candidate]) >= self.threshold)
+            .find(|candidate| self.is_similar(runs, &self.runs[*candidate]))
+    }
+
+    fn is_similar(&self, a: &[u32], b: &[u32]) -> bool {
+        // No more can be shared than the smaller set has, which settles most of many candidates at once.
+        let (least, most) = (a.len().min(b.len()), a.len().max(b.len()));
+        least as f64 >= self.threshold * most as f64 && similarity(a, b) >= self.threshold
     }
 
     /// Adds a text, and returns its index.
@@ -56,11 +93,13 @@ impl NearIndex {
 
     fn add_runs(&mut self, runs: Box<[u32]>) -> usize {
         let number = self.runs.len();
-        if let Ok(number) = u32::try_from(number) {
-            for band in band_keys(&runs) {
-                self.bands.entry(band).or_default().push(number);
+        let mut previous = [NONE; BANDS];
+        if let Some(number) = u32::try_from(number).ok().filter(|number| *number != NONE) {
+            for (previous, key) in previous.iter_mut().zip(band_keys(&runs)) {
+                *previous = self.last.insert(key, number).unwrap_or(NONE);
             }
         }
+        self.previous.push(previous);
         self.runs.push(runs);
         number
     }
@@ -164,6 +203,19 @@ mod tests {
         assert!(similar > 200 && similar < 480, "{similar}");
         // Of those at exactly 0.8, 4 in 10,000 may be missed.
         assert!(found + 1 >= similar, "{found} of {similar}");
+    }
+
+    #[test]
+    fn of_several_similar_texts_the_first_is_found() {
+        let mut index = NearIndex::new(0.5);
+        let text = |word: &str| format!("{word} one two three four five six seven eight nine");
+        // All share bands with each other.
+        let numbers: Vec<usize> = ["a", "b", "c", "d"].iter().map(|word| index.add(&text(word))).collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        assert_eq!(index.find(&text("d")), Some(0));
+        index.add("something else entirely that is like no other");
+        assert_eq!(index.find_or_add(&text("e")), Some(0));
+        assert_eq!(index.find("something else entirely that is like no other"), Some(4));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 CODES functions are generated, and a tenth of QUERIES and QUERIES queries are asked for their 10 best codes by the built-in
 model (`--encoder` names others). A build has to embed every code, whatever is asked, and to compare each query with each
 code: of the two builds over one pool the difference is what comparing takes. From both it says how long TARGET queries over
-as many codes would take, which nobody measured.
+as many codes would take a processor, which nobody measured: seconds of processors are what other programs disturb less.
 
     python candidates.py QUARRY [--codes 200000] [--queries 2000] [--target 20000x1000000] [--processors N] [--encoder METHOD]
 """
@@ -44,21 +44,26 @@ format = "beir"
 """
 
 
+def processor_seconds(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def candidates(command, environment, limit):
-    """Seconds of the step, and the maximum memory of the process in MiB when it was done."""
+    """Seconds and seconds of processors of the step, and the maximum memory of the process in MiB when it was done."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=limit)
     begin, said = None, []
     for line in process.stderr:
         said.append(line)
         if line.startswith("quarry: merge"):
-            begin = time.monotonic()
+            begin, processor = time.monotonic(), processor_seconds(process)
         if line.startswith("quarry: candidates"):
-            seconds = time.monotonic() - begin
+            seconds, processor = time.monotonic() - begin, processor_seconds(process) - processor
             status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
             memory = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
             process.kill()
             process.wait()
-            return seconds, memory
+            return seconds, processor, memory
     raise SystemExit("".join(said))
 
 
@@ -82,20 +87,20 @@ def main():
         plan.write_text(PLAN.format(encoder=json.dumps(arguments.encoder)))
         words = ["read", "write", "open", "sum", "node", "list", "key", "tree", "file", "line"]
         draw, taken = random.Random(1), {}
-        print("| queries | codes | seconds | memory, MiB |\n|---|---|---|---|")
+        print("| queries | codes | seconds | processor, s | memory, MiB |\n|---|---|---|---|---|")
         for n_queries in (arguments.queries // 10, arguments.queries):
             lines = [f"{' '.join(draw.choices(words, k=4))} {number}\n" for number in range(n_queries)]
             (directory / "queries.txt").write_text("".join(lines))
             command = [quarry, "data", "build", plan, "--out", directory / "out"]
-            seconds, memory = candidates(command, environment, limit)
-            taken[n_queries] = seconds
-            print(f"| {n_queries} | {n_codes} | {seconds:.1f} | {memory:.0f} |", flush=True)
+            seconds, processor, memory = candidates(command, environment, limit)
+            taken[n_queries] = processor
+            print(f"| {n_queries} | {n_codes} | {seconds:.1f} | {processor:.1f} | {memory:.0f} |", flush=True)
         few, many = sorted(taken)
         by_pair = (taken[many] - taken[few]) / ((many - few) * n_codes)
         by_code = (taken[few] - by_pair * few * n_codes) / n_codes
         wanted_queries, wanted_codes = map(int, arguments.target.split("x"))
         hours = (by_pair * wanted_queries * wanted_codes + by_code * wanted_codes) / 3600
-        print(f"a code takes {by_code * 1e6:.0f} µs to read and embed, whatever is asked; {1 / by_pair / 1e6:.1f} million"
+        print(f"of a processor: a code takes {by_code * 1e6:.0f} µs to read and embed, whatever is asked; {1 / by_pair / 1e6:.1f} million"
               f" comparisons a second; extrapolated to {wanted_queries} queries over {wanted_codes} codes: {hours:.2f} hours")
 
 

@@ -61,8 +61,7 @@ format = "beir"
 format = "training-pairs"
 """
 
-JUDGE = """pairs = ["those of the plan"]
-judge = "cosqa-plus"
+JUDGE = """judge = "cosqa-plus"
 [model]
 provider = "openai-compatible"
 base_url = "{url}"

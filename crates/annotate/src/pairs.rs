@@ -29,8 +29,14 @@ pub(crate) struct CheckedPairs {
 /// Reads all pairs of a plan once, to find invalid ones before any question is asked.
 ///
 /// # Errors
-/// When a file is invalid, and [`AnnotateError::Pairs`].
+/// When the plan names no file, or an invalid one, and [`AnnotateError::Pairs`].
 pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
+    if plan.pairs.is_empty() {
+        return Err(AnnotateError::Plan {
+            path: plan.path.clone(),
+            problem: "`pairs` is missing or empty; expected files of pairs".to_owned(),
+        });
+    }
     let mut sources = Vec::new();
     for path in &plan.pairs {
         let mut found = dataset::sources(slice::from_ref(path), &plan.format, "test")?;

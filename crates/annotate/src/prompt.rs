@@ -16,7 +16,7 @@ use crate::error::AnnotateError;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The names allowed between `{{` and `}}` in a prompt.
-const VARIABLES: [&str; 15] = [
+const VARIABLES: [&str; 16] = [
     "query",
     "code",
     "language",
@@ -32,6 +32,7 @@ const VARIABLES: [&str; 15] = [
     "apis",
     "api",
     "documentation",
+    "explanation",
 ];
 
 /// The built-in prompts by name.
@@ -57,6 +58,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("summary-writer", include_str!("../prompts/summary-writer.toml")),
     ("query-writer", include_str!("../prompts/query-writer.toml")),
     ("api-explainer", include_str!("../prompts/api-explainer.toml")),
+    ("api-recall", include_str!("../prompts/api-recall.toml")),
+    ("api-rating", include_str!("../prompts/api-rating.toml")),
 ];
 
 /// The text of a question to a model, with variables.
@@ -272,6 +275,8 @@ mod tests {
             ("summary-writer", "988f0e8aebb2c54c"),
             ("query-writer", "38471ec1144114e4"),
             ("api-explainer", "7b9a242554e210ed"),
+            ("api-recall", "d67289167c9cba97"),
+            ("api-rating", "791480fc93952e05"),
         ];
         let prompts = Prompts::open(None).unwrap();
         let found: Vec<(&str, String)> =

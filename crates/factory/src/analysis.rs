@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::calibration::{self, Understanding};
 use crate::compare;
 use crate::error::FactoryError;
 use crate::graph::{self, Statistics};
@@ -56,6 +57,8 @@ pub struct WrittenReport {
     pub unreadable: u64,
     /// Queries by the number of calls of their function, without and with summaries of callees.
     pub quality: Vec<QualityRow>,
+    /// How well the model knows functions of other packages, if that was calibrated.
+    pub understanding: Option<Understanding>,
     /// Total tokens of all questions.
     pub tokens: u64,
     /// Cost in dollars, as far as prices are known.
@@ -90,9 +93,13 @@ impl WrittenReport {
             }
         }
         let sum = |name: &str| -> u64 {
-            let paid = of("annotations").chain(of("queries"));
+            let paid = of(calibration::STEP).chain(of("annotations")).chain(of("queries"));
             paid.filter_map(|step: &Step| step.counts.get(name)).sum()
         };
+        let understanding = of(calibration::STEP).next();
+        let understanding = understanding
+            .map(|step| Understanding::read(&step::directory_of(root, &step.key())))
+            .transpose()?;
         let mut classes = [0; 4];
         for query in &written {
             if let Some(class) = classes.get_mut(usize::from(query.class.saturating_sub(1))) {
@@ -105,6 +112,7 @@ impl WrittenReport {
             classes,
             unreadable: sum("removed by unreadable answers"),
             quality: quality(&written),
+            understanding,
             tokens: sum("tokens"),
             dollars: sum("millionths of a dollar") as f64 / 1e6,
         })

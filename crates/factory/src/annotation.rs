@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::authoring::{Authoring, stopped};
+use crate::calibration::Understanding;
 use crate::error::FactoryError;
 use crate::graph::{APIS, Api, GRAPH, Node};
 use crate::jsonl::{self, RandomReader, Writer};
-use crate::plan::{AnnotationPlan, Documentation, Plan, QueryKind};
+use crate::plan::{AnnotationPlan, Calibrated, Documentation, Plan, QueryKind, UnpopularBelow};
 use crate::pool::POOL;
 use crate::record::CodeRecord;
 use crate::step::{Key, Step, sha256};
@@ -67,7 +68,7 @@ struct Explanation<'e> {
 #[derive(Serialize)]
 struct Identity {
     callees: bool,
-    unpopular_below: u64,
+    unpopular_below: UnpopularBelow,
     documentation: Option<String>,
     /// Whether models see the documentation of functions.
     code: Documentation,
@@ -90,10 +91,10 @@ pub(crate) fn step(
     plan: &Plan,
     authoring: &Authoring<'_>,
     pool: &Key,
-    graph: &Key,
+    (graph, calibration): (&Key, Option<&Key>),
     sources: &[&Key],
 ) -> Result<Step, FactoryError> {
-    let AnnotationPlan { callees, unpopular_below, documentation } = &plan.annotation;
+    let AnnotationPlan { callees, unpopular_below, documentation, .. } = &plan.annotation;
     let prompts = [SUMMARY_WRITER, API_EXPLAINER];
     let maximum = maximum(plan);
     let identity = Identity {
@@ -105,7 +106,8 @@ pub(crate) fn step(
         maximum,
         seed: maximum.map(|_| plan.seed),
     };
-    Ok(Step::new("annotations", VERSION, &identity, &[&[pool, graph], sources].concat()))
+    let calibration = calibration.as_slice();
+    Ok(Step::new("annotations", VERSION, &identity, &[&[pool, graph], sources, calibration].concat()))
 }
 
 /// The name, without extension, of the file that documents a function of another package.
@@ -115,22 +117,42 @@ pub fn file_name(api: &str) -> String {
 }
 
 /// The documented functions of other packages in a directory, one per file: `NAME.txt` or `NAME.md`.
-fn documented(directory: &Path) -> Result<BTreeMap<String, PathBuf>, FactoryError> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).map_err(FactoryError::read(directory))? {
-        let path = entry.map_err(FactoryError::read(directory))?.path();
-        if path.extension().is_some_and(|ending| ending == "txt" || ending == "md")
-            && let Some(name) = path.file_stem()
-        {
-            found.insert(name.to_string_lossy().into_owned(), path);
-        }
-    }
-    Ok(found)
+#[derive(Default)]
+pub(crate) struct Documented {
+    files: BTreeMap<String, PathBuf>,
 }
 
-fn documentation_hash(directory: &Path) -> Result<String, FactoryError> {
+impl Documented {
+    /// Lists a directory; without one, no function is documented.
+    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, FactoryError> {
+        let Some(directory) = directory else { return Ok(Self::default()) };
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(directory).map_err(FactoryError::read(directory))? {
+            let path = entry.map_err(FactoryError::read(directory))?.path();
+            if path.extension().is_some_and(|ending| ending == "txt" || ending == "md")
+                && let Some(name) = path.file_stem()
+            {
+                files.insert(name.to_string_lossy().into_owned(), path);
+            }
+        }
+        Ok(Self { files })
+    }
+
+    pub(crate) fn has(&self, api: &str) -> bool {
+        self.files.contains_key(&file_name(api))
+    }
+
+    /// The documentation of a function as a model is shown it; empty if there is none.
+    pub(crate) fn text(&self, api: &str) -> Result<String, FactoryError> {
+        let Some(path) = self.files.get(&file_name(api)) else { return Ok(String::new()) };
+        let text = read_regular_text(path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(path))?;
+        Ok(text.chars().take(MAX_DOCUMENTATION_CHARS).collect())
+    }
+}
+
+pub(crate) fn documentation_hash(directory: &Path) -> Result<String, FactoryError> {
     let mut all = String::new();
-    for (name, path) in documented(directory)? {
+    for (name, path) in Documented::open(Some(directory))?.files {
         let text = read_regular_text(&path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(&path))?;
         all += &format!("{name} {}\n", sha256(text.as_bytes()));
     }
@@ -202,6 +224,8 @@ impl Records {
 pub(crate) struct Inputs<'i> {
     pub(crate) pool: &'i Path,
     pub(crate) graph: &'i Path,
+    /// How well the model knows functions of other packages, if the plan wants to know.
+    pub(crate) calibration: Option<&'i Path>,
     /// Records of the sources.
     pub(crate) sources: &'i [PathBuf],
 }
@@ -308,7 +332,6 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
 
 /// Explanations of documented, rarely called functions of other packages, by name; and the number of rarely called
 /// functions without documentation.
-/// that few call are not.
 fn explain(
     plan: &Plan,
     authoring: &Authoring<'_>,
@@ -317,26 +340,30 @@ fn explain(
     wanted: &[Node],
     step: &Path,
 ) -> Result<(HashMap<String, String>, u64), FactoryError> {
+    let unpopular_below = match (plan.annotation.unpopular_below, inputs.calibration) {
+        (UnpopularBelow::Calls(calls), _) => calls,
+        (UnpopularBelow::Named(Calibrated::Calibrated), calibration) => {
+            let understanding = calibration.map(Understanding::read).transpose()?;
+            understanding.and_then(|understanding| understanding.threshold()).unwrap_or(u64::MAX)
+        }
+    };
     let called: BTreeSet<&str> = wanted.iter().flat_map(|node| &node.apis).map(String::as_str).collect();
     let mut unpopular: Vec<Api> = Vec::new();
     jsonl::for_each(&inputs.graph.join(APIS), &mut |api: Api, _| {
-        if api.calls < plan.annotation.unpopular_below && called.contains(api.name.as_str()) {
+        if api.calls < unpopular_below && called.contains(api.name.as_str()) {
             unpopular.push(api);
         }
         Ok(())
     })?;
-    let documentation =
-        plan.annotation.documentation.as_deref().map(documented).transpose()?.unwrap_or_default();
+    let documented = Documented::open(plan.annotation.documentation.as_deref())?;
     let n_unpopular = unpopular.len();
-    unpopular.retain(|api| documentation.contains_key(&file_name(&api.name)));
+    unpopular.retain(|api| documented.has(&api.name));
     let undocumented = (n_unpopular - unpopular.len()) as u64;
     let answers = authoring.ask_all(author, "annotations", &unpopular, |api| {
-        let path = &documentation[&file_name(&api.name)];
-        let text = read_regular_text(path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(path))?;
         let values = BTreeMap::from([
             ("api", api.name.clone()),
             ("language", language_title(&api.language).to_owned()),
-            ("documentation", text.chars().take(MAX_DOCUMENTATION_CHARS).collect()),
+            ("documentation", documented.text(&api.name)?),
         ]);
         let answer = author.write(API_EXPLAINER, &values, authoring.stop).map_err(stopped)?;
         Ok(answer)

@@ -10,6 +10,7 @@ use quarry_eval::method::LoadModel;
 
 use crate::annotation;
 use crate::authoring::{Authoring, OpenAuthor};
+use crate::calibration;
 use crate::candidates::{self, Methods};
 use crate::card;
 use crate::croissant;
@@ -18,7 +19,7 @@ use crate::export;
 use crate::graph;
 use crate::labels::{self, Labelling};
 use crate::leaks;
-use crate::plan::{Plan, QueryKind};
+use crate::plan::{Calibrated, Plan, QueryKind, UnpopularBelow};
 use crate::pool;
 use crate::query;
 use crate::source::{Opened, RECORDS};
@@ -114,8 +115,21 @@ impl Build<'_> {
         let graph =
             self.run(graph::step(plan.seed, &sources), |step, _| graph::write(plan.seed, records, step))?;
         let (at_pool, at_graph) = (self.at(pool), self.at(&graph));
-        let inputs = annotation::Inputs { pool: &at_pool, graph: &at_graph, sources: records };
-        let step = annotation::step(plan, authoring, pool, &graph, &sources)?;
+        let calibration = match plan.annotation.unpopular_below {
+            UnpopularBelow::Calls(_) => None,
+            UnpopularBelow::Named(Calibrated::Calibrated) => {
+                let step = calibration::step(plan, authoring, &graph)?;
+                Some(self.run(step, |step, _| calibration::write(plan, authoring, &at_graph, step))?)
+            }
+        };
+        let at_calibration = calibration.as_ref().map(|calibration| self.at(calibration));
+        let inputs = annotation::Inputs {
+            pool: &at_pool,
+            graph: &at_graph,
+            calibration: at_calibration.as_deref(),
+            sources: records,
+        };
+        let step = annotation::step(plan, authoring, pool, (&graph, calibration.as_ref()), &sources)?;
         self.run(step, |step, _| annotation::write(plan, authoring, &inputs, step))
     }
 
@@ -125,7 +139,7 @@ impl Build<'_> {
         let Tools { load, open_author, prepare_judging, stop } = *self.tools;
         // All that the plan names is looked at before anything is done.
         let opened: Result<Vec<Opened<'_>>, FactoryError> =
-            plan.sources.iter().map(|source| Opened::open(source, plan.pool.tests)).collect();
+            plan.sources.iter().map(|source| Opened::open(source, plan.pool.tests, &plan.path)).collect();
         let opened = opened?;
         plan.queries.iter().try_for_each(query::check)?;
         let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
@@ -248,7 +262,20 @@ pub fn build(
         exports.push(path);
     }
     let shares = pool::shares(&at_pool)?;
-    let content = card::card(plan, &steps, &pool::removed(&at_pool)?, &shares);
+    let mut removed_queries = BTreeMap::new();
+    for step in &steps {
+        if let Some(source) = step.name.strip_prefix("queries ") {
+            let examples = query::examples(&step::directory_of(out, &step.key()))?;
+            removed_queries.insert(source.to_owned(), examples);
+        }
+    }
+    let content = card::card(&card::Facts {
+        plan,
+        steps: &steps,
+        removed: &pool::removed(&at_pool)?,
+        removed_queries: &removed_queries,
+        shares: &shares,
+    });
     let cards = [("card.md", card::markdown(&content)), ("card.html", card::page(&content))];
     let mut written = Vec::new();
     for (name, text) in cards {

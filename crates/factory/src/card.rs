@@ -10,6 +10,7 @@ use quarry_metrics::table::Table;
 pub(crate) use markdown::markdown;
 pub(crate) use page::page;
 
+use crate::calibration;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::step::Step;
@@ -43,16 +44,18 @@ enum Block {
 }
 
 /// What a card is made of.
-struct Facts<'f> {
-    plan: &'f Plan,
-    steps: &'f [Step],
-    removed: &'f [Removed],
-    shares: &'f Shares,
+pub(crate) struct Facts<'f> {
+    pub(crate) plan: &'f Plan,
+    pub(crate) steps: &'f [Step],
+    pub(crate) removed: &'f [Removed],
+    /// The first queries that filters removed, by the name of their source.
+    pub(crate) removed_queries: &'f BTreeMap<String, BTreeMap<String, Vec<String>>>,
+    pub(crate) shares: &'f Shares,
 }
 
 /// The card of a build.
-pub(crate) fn card(plan: &Plan, steps: &[Step], removed: &[Removed], shares: &Shares) -> Card {
-    let facts = Facts { plan, steps, removed, shares };
+pub(crate) fn card(facts: &Facts<'_>) -> Card {
+    let Facts { plan, steps, shares, .. } = *facts;
     let file = harmless(&plan.path.file_name().unwrap_or_default().to_string_lossy());
     let section = |heading, blocks| Section { heading, blocks };
     Card {
@@ -192,15 +195,31 @@ impl Facts<'_> {
             })
             .collect();
         let mut blocks = vec![table(["source", "made of", "read", "kept"], rows)];
-        let rules: Vec<[String; 2]> = (self.steps.iter())
-            .filter(|step| step.name.starts_with("queries "))
-            .flat_map(|step| &step.counts)
-            .filter_map(|(name, count)| {
-                Some([name.strip_prefix("removed by ")?.to_owned(), count.to_string()])
+        let rules: Vec<[String; 4]> = (self.plan.queries.iter())
+            .filter_map(|query| self.named("queries", &query.name))
+            .flat_map(|step| {
+                let source = step.name.strip_prefix("queries ").unwrap_or_default();
+                let examples = self.removed_queries.get(source);
+                step.counts.iter().filter_map(move |(name, count)| {
+                    let filter = name.strip_prefix("removed by ")?;
+                    let examples = examples.and_then(|examples| examples.get(filter));
+                    let examples = examples.map_or_else(String::new, |examples| examples.join("; "));
+                    Some([source.to_owned(), filter.to_owned(), count.to_string(), examples])
+                })
             })
             .collect();
         if !rules.is_empty() {
-            blocks.push(table(["rule", "queries removed"], rules));
+            blocks.push(table(["source", "rule", "queries removed", "such as"], rules));
+        }
+        if let Some(step) = self.find(calibration::STEP) {
+            let which = step.counts.get("unpopular below").map_or_else(String::new, |threshold| {
+                format!(" that are called fewer than {threshold} times in all sources")
+            });
+            blocks.push(Block::Text(format!(
+                "The model was told what functions of other packages do{which}, as far as they are documented, by what it \
+                 knew of {} of them.",
+                self.count(calibration::STEP, "functions")
+            )));
         }
         blocks
     }

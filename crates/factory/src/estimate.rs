@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::annotation::{targets, wanted};
+use crate::annotation::{Documented, targets, wanted};
+use crate::calibration;
 use crate::error::FactoryError;
 use crate::graph::{GRAPH, Node};
 use crate::jsonl;
@@ -25,11 +26,13 @@ const SECONDS_PER_ANSWER: f64 = 2.0;
 /// The typical cost of writing queries. Cached answers cost nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WrittenEstimate {
+    /// Number of functions of other packages that the model is asked about to calibrate what is explained to it.
+    pub known: u64,
     /// Number of functions to summarize.
     pub functions: u64,
     /// Number of queries to write.
     pub queries: u64,
-    /// Number of questions for summaries, queries and validations.
+    /// Number of questions for calibration, summaries, queries and validations.
     pub questions: u64,
     /// Tokens in both directions.
     pub tokens: u64,
@@ -61,6 +64,16 @@ pub fn estimate_written(
     let code_tokens = mean_code_bytes(&pool)? / BYTES_PER_TOKEN;
     let mut estimate = WrittenEstimate::default();
     let (mut input, mut output) = (0.0, 0.0);
+    if steps.iter().any(|(step, is_done)| !is_done && step.name == calibration::STEP) {
+        let documented = Documented::open(plan.annotation.documentation.as_deref())?;
+        let apis = calibration::sample(plan, &documented, &graph)?;
+        estimate.known = apis.len() as u64;
+        for api in &apis {
+            let documentation = documented.text(&api.name)?.len() as f64 / BYTES_PER_TOKEN;
+            input += 2.0 * PROMPT_TOKENS + SUMMARY_TOKENS + documentation;
+            output += SUMMARY_TOKENS + VALIDATION_TOKENS;
+        }
+    }
     if done("annotations").is_none() {
         estimate.functions = wanted(plan, &pool, &nodes)?.len() as u64;
         input += estimate.functions as f64 * (code_tokens + PROMPT_TOKENS);
@@ -75,7 +88,7 @@ pub fn estimate_written(
             output += n_queries * (QUERY_TOKENS + VALIDATION_TOKENS);
         }
     }
-    estimate.questions = estimate.functions + 2 * estimate.queries;
+    estimate.questions = 2 * estimate.known + estimate.functions + 2 * estimate.queries;
     if estimate.questions == 0 {
         return Ok(None);
     }

@@ -2,9 +2,19 @@
 //! rules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use quarry_files::read_regular_text;
 use quarry_metrics::optimize::minimize;
 use serde::{Deserialize, Serialize};
+
+use crate::error::FactoryError;
+
+/// Maximum size of the file of a classifier, in bytes.
+const MAX_MODEL_BYTES: u64 = 64 << 20;
+
+/// Number of words that a reason names.
+const NAMED_WORDS: usize = 3;
 
 /// L2 penalty: half of this times the sum of squared weights.
 const PENALTY: f64 = 1.0;
@@ -14,6 +24,7 @@ const LEAST: usize = 2;
 
 /// Weights of words: a query looks for code if their sum is positive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct IntentModel {
     /// Intercept, which is added for every query.
     pub intercept: f64,
@@ -71,11 +82,53 @@ impl IntentModel {
         Self { intercept: weights[intercept], weights: named.collect() }
     }
 
+    /// Reads the file that `quarry data intent --save` writes.
+    ///
+    /// # Errors
+    /// When it cannot be read, or contains something else.
+    pub fn open(path: &Path) -> Result<Self, FactoryError> {
+        let text = read_regular_text(path, MAX_MODEL_BYTES).map_err(FactoryError::read(path))?;
+        serde_json::from_str(&text).map_err(|error| FactoryError::Line {
+            path: path.to_owned(),
+            line: error.line(),
+            problem: format!(
+                "expected a classifier with `intercept` and `weights`: {error}; write one with `quarry data intent --labels \
+                 FORM.csv --save FILE`"
+            ),
+        })
+    }
+
+    fn sum(&self, features: &BTreeSet<String>) -> f64 {
+        self.intercept + features.iter().filter_map(|name| self.weights.get(name)).sum::<f64>()
+    }
+
     /// Whether a query looks for code.
     #[must_use]
     pub fn looks_for_code(&self, query: &str) -> bool {
+        self.sum(&features(query)) > 0.0
+    }
+
+    /// Why a query does not look for code: the sum of its weights, and the words that count most against it. `None` if it
+    /// does.
+    #[must_use]
+    pub fn reason_against(&self, query: &str) -> Option<String> {
         let known = features(query);
-        self.intercept + known.iter().filter_map(|name| self.weights.get(name)).sum::<f64>() > 0.0
+        let sum = self.sum(&known);
+        if sum > 0.0 {
+            return None;
+        }
+        let mut against: Vec<(&String, f64)> = (known.iter())
+            .filter_map(|name| Some((name, *self.weights.get(name).filter(|weight| **weight < 0.0)?)))
+            .collect();
+        against.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        let named: Vec<String> =
+            against.iter().take(NAMED_WORDS).map(|(name, weight)| format!("{name} {weight:.2}")).collect();
+        let named = if named.is_empty() {
+            "no word that it knows speaks for code".to_owned()
+        } else {
+            named.join(", ")
+        };
+        Some(format!("{sum:.2}: {named}"))
     }
 
     /// Predictions for held-out queries: the queries are distributed over `folds`, and each model is trained on all
@@ -114,6 +167,28 @@ mod tests {
         pairs
             .flat_map(|query| [(format!("why {query} python"), false), (format!("{query} python"), true)])
             .collect()
+    }
+
+    #[test]
+    fn a_model_is_read_again_and_says_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("intent.json");
+        let model = IntentModel {
+            intercept: -0.25,
+            weights: [("sort".to_owned(), 1.0), ("why".to_owned(), -2.0), ("why sort".to_owned(), -0.5)]
+                .into(),
+        };
+        std::fs::write(&path, serde_json::to_vec(&model).unwrap()).unwrap();
+        let model = IntentModel::open(&path).unwrap();
+        assert_eq!(model.reason_against("sort a list"), None);
+        assert_eq!(model.reason_against("Why sort?").unwrap(), "-1.75: why -2.00, why sort -0.50");
+        assert_eq!(model.reason_against("lists").unwrap(), "-0.25: no word that it knows speaks for code");
+        std::fs::write(&path, "{\"intercept\": 1}").unwrap();
+        let error = IntentModel::open(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("intent.json:1: expected a classifier") && error.contains("--save"),
+            "{error}"
+        );
     }
 
     #[test]

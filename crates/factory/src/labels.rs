@@ -6,9 +6,8 @@ use std::slice;
 use std::sync::atomic::AtomicBool;
 
 use quarry_annotate::ledger::GeneratedCode;
-use quarry_annotate::{ExportRequest, Judging, export};
+use quarry_annotate::{Judging, Outcome};
 use quarry_corpus::dataset;
-use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_corpus::formats::query_code::PAIRS;
 use quarry_corpus::formats::{Record, RecordKind};
 use serde::Serialize;
@@ -25,7 +24,7 @@ use crate::record::{Candidate, CodeRecord, LabelledPair, QueryRecord, normalized
 use crate::step::{Key, Step};
 
 /// Changes when the same candidates and labels give other pairs.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The evidence of negative labels of pairs that were not judged.
 pub(crate) const NEGATIVE: &str = "negative";
@@ -124,6 +123,23 @@ pub(crate) struct Labelling<'l> {
     pub(crate) stop: &'l AtomicBool,
 }
 
+/// The label of a pair, and who gave it. Without a value, the evidence is why a judge could not decide.
+#[derive(Debug, Clone, Default)]
+struct Label {
+    value: Option<i32>,
+    evidence: Option<String>,
+}
+
+impl Label {
+    fn new(value: i32, evidence: &str) -> Self {
+        Self { value: Some(value), evidence: Some(evidence.to_owned()) }
+    }
+
+    fn is_open(&self) -> bool {
+        self.value.is_none()
+    }
+}
+
 /// Writes the pairs of all candidates, and of the codes from which queries were made, with their labels: the first
 /// source of labels in the plan that has one for a pair determines it. Pairs without a label are in a separate file.
 ///
@@ -152,42 +168,38 @@ pub(crate) fn write(
             }
         }
     }
-    let mut labels: Vec<Option<(i32, String)>> = vec![None; pairs.len()];
+    let mut labels: Vec<Label> = vec![Label::default(); pairs.len()];
     let mut generated: Vec<CodeRecord> = Vec::new();
     for (number, plan) in labelling.plans.iter().enumerate() {
         match (plan.kind, &plan.path) {
             (LabelKind::Pairing, _) => {
                 for ((query, code), label) in pairs.iter().zip(&mut labels) {
-                    if label.is_none() && queries[*query].codes.contains(code) {
-                        *label = Some((1, "pairing".to_owned()));
+                    if label.is_open() && queries[*query].codes.contains(code) {
+                        *label = Label::new(1, "pairing");
                     }
                 }
             }
             (LabelKind::Negative, _) => {
-                labels
-                    .iter_mut()
-                    .filter(|label| label.is_none())
-                    .for_each(|label| *label = Some((0, NEGATIVE.into())));
+                let open = labels.iter_mut().filter(|label| label.is_open());
+                open.for_each(|label| *label = Label::new(0, NEGATIVE));
             }
             (LabelKind::File, Some(path)) => from_file(path, &queries, &pairs, &mut pool, &mut labels)?,
             (LabelKind::Judge, Some(path)) => {
-                let open =
-                    labels.iter().enumerate().filter(|(_, label)| label.is_none()).map(|(place, _)| place);
-                let open: Vec<usize> = open.collect();
+                let open: Vec<usize> = (0..labels.len()).filter(|place| labels[*place].is_open()).collect();
                 if !open.is_empty() {
                     let file = workspace.join(format!("judge-{number}.jsonl"));
                     write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
                     let plan = judging_plan(path, &ledger_of(labelling.root, number))?;
-                    let judging = judge(labelling, plan, &file, workspace, &pairs, &queries, &mut labels)?;
+                    let judging = judge(labelling, plan, &file, &pairs, &queries, &mut labels)?;
                     if labelling.plans[number].generate {
                         let answered: HashSet<usize> = (pairs.iter().zip(&labels))
-                            .filter(|(_, label)| label.as_ref().is_some_and(|(label, _)| *label > 0))
+                            .filter(|(_, label)| label.value.is_some_and(|value| value > 0))
                             .map(|((query, _), _)| *query)
                             .collect();
                         let evidence = format!("generation by the model of judge {}", number + 1);
                         for (query, record) in generate(labelling, &judging, &queries, &answered)? {
                             pairs.push((query, record.id.clone()));
-                            labels.push(Some((1, evidence.clone())));
+                            labels.push(Label::new(1, &evidence));
                             pool.add(vec![record.clone()]);
                             generated.push(record);
                         }
@@ -203,12 +215,14 @@ pub(crate) fn write(
         writer.finish()?;
     }
     let [labelled, unlabelled] = [true, false].map(|wanted| {
-        (0..pairs.len()).filter(|place| labels[*place].is_some() == wanted).collect::<Vec<_>>()
+        (0..pairs.len()).filter(|place| labels[*place].is_open() != wanted).collect::<Vec<_>>()
     });
     if labelled.is_empty() {
+        let undecided = labels.iter().find_map(|label| label.evidence.as_deref());
+        let undecided = undecided.map_or_else(String::new, |reason| format!(" ({reason})"));
         let problem = format!(
-            "expected labels, found none for {} pairs; add another of [[labels]], such as kind = \"pairing\" for queries \
-             made of docstrings",
+            "expected labels, found none for {} pairs{undecided}; add another of [[labels]], such as kind = \"pairing\" for \
+             queries made of docstrings",
             pairs.len()
         );
         return Err(FactoryError::step("labels", problem));
@@ -217,14 +231,18 @@ pub(crate) fn write(
     write_pairs(&step.join(UNLABELLED), unlabelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut answered = HashSet::new();
-    for ((query, _), label) in pairs.iter().zip(&labels) {
-        if let Some((label, evidence)) = label {
-            let answer = if *label > 0 { "positive" } else { "negative" };
-            *counts.entry(answer.to_owned()).or_default() += 1;
-            *counts.entry(format!("{answer} by {evidence}")).or_default() += 1;
-            if *label > 0 {
-                answered.insert(*query);
+    for ((query, _), Label { value, evidence }) in pairs.iter().zip(&labels) {
+        match (value, evidence) {
+            (Some(label), Some(evidence)) => {
+                let answer = if *label > 0 { "positive" } else { "negative" };
+                *counts.entry(answer.to_owned()).or_default() += 1;
+                *counts.entry(format!("{answer} by {evidence}")).or_default() += 1;
+                if *label > 0 {
+                    answered.insert(*query);
+                }
             }
+            (None, Some(_)) => *counts.entry("undecided".to_owned()).or_default() += 1,
+            (_, None) => {}
         }
     }
     counts.insert("pairs".into(), pairs.len() as u64);
@@ -238,7 +256,7 @@ fn write_pairs(
     places: impl Iterator<Item = usize>,
     queries: &[QueryRecord],
     pairs: &[(usize, String)],
-    labels: &[Option<(i32, String)>],
+    labels: &[Label],
     pool: &mut PoolReader,
 ) -> Result<(), FactoryError> {
     let mut writer = Writer::create(path)?;
@@ -246,7 +264,7 @@ fn write_pairs(
         let (query, code) = &pairs[place];
         let query = &queries[*query];
         let (_, record) = pool.get(code)?;
-        let (label, evidence) = labels[place].clone().unzip();
+        let Label { value: label, evidence } = labels[place].clone();
         writer.write(&LabelledPair {
             id: pair_id(query, code),
             query_id: query.id.clone(),
@@ -271,7 +289,7 @@ fn from_file(
     queries: &[QueryRecord],
     pairs: &[(usize, String)],
     pool: &mut PoolReader,
-    labels: &mut [Option<(i32, String)>],
+    labels: &mut [Label],
 ) -> Result<(), FactoryError> {
     let text_of = |query: &str| normalized_hash(&query.to_lowercase());
     let mut known: HashMap<(u128, u128), i32> = HashMap::new();
@@ -286,10 +304,12 @@ fn from_file(
     })?;
     let evidence = format!("file {}", path.file_name().unwrap_or_default().to_string_lossy());
     for ((query, code), label) in pairs.iter().zip(labels) {
-        if label.is_none() {
+        if label.is_open() {
             let (_, record) = pool.get(code)?;
             let found = known.get(&(text_of(&queries[*query].text), normalized_hash(&record.code)));
-            *label = found.map(|label| (*label, evidence.clone()));
+            if let Some(value) = found {
+                *label = Label::new(*value, &evidence);
+            }
         }
     }
     Ok(())
@@ -300,10 +320,9 @@ fn judge(
     labelling: &Labelling<'_>,
     plan: quarry_annotate::Plan,
     file: &Path,
-    workspace: &Path,
     pairs: &[(usize, String)],
     queries: &[QueryRecord],
-    labels: &mut [Option<(i32, String)>],
+    labels: &mut [Label],
 ) -> Result<Judging, FactoryError> {
     let evidence = format!("judge {}", plan.judge.name);
     let plan = plan.with_pairs(vec![file.to_owned()], PAIRS.name);
@@ -317,26 +336,22 @@ fn judge(
         return Err(FactoryError::step("labels", problem));
     }
     let (ledger, judge) = judging.ledger();
-    let Some(target) = Target::named(PAIRS.name) else { return Ok(judging) };
-    let request =
-        ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
-    let out = workspace.join("judged.jsonl");
-    if out.exists() {
-        std::fs::remove_file(&out).map_err(FactoryError::write(&out))?;
-    }
-    export(ledger, judge, &request, &out)?;
-    let mut decided: HashMap<String, i32> = HashMap::new();
-    jsonl::for_each(&out, &mut |pair: LabelledPair, _| {
-        if let Some(label) = pair.label {
-            decided.insert(pair.id, label);
-        }
+    let mut decided: HashMap<String, Label> = HashMap::new();
+    ledger.for_each_decided(judge, |judged| {
+        let reason = || format!("{evidence}: {} {}", judged.verdict.decided_by, judged.verdict.reason);
+        let label = match judged.verdict.outcome {
+            Outcome::Yes => Label::new(1, &evidence),
+            Outcome::No => Label::new(0, &evidence),
+            Outcome::Discarded | Outcome::Unresolved => Label { value: None, evidence: Some(reason()) },
+        };
+        decided.insert(judged.pair.id, label);
         Ok(())
     })?;
     for ((query, code), label) in pairs.iter().zip(labels) {
-        if label.is_none()
-            && let Some(decided) = decided.get(&pair_id(&queries[*query], code))
+        if label.is_open()
+            && let Some(decided) = decided.remove(&pair_id(&queries[*query], code))
         {
-            *label = Some((*decided, evidence.clone()));
+            *label = decided;
         }
     }
     Ok(judging)

@@ -174,15 +174,37 @@ pub(crate) struct AnnotationPlan {
     /// Whether they are shown the summaries of a function's callees in its project.
     pub(crate) callees: bool,
     /// Functions of other packages with fewer calls in all sources than this are explained to them.
-    pub(crate) unpopular_below: u64,
+    pub(crate) unpopular_below: UnpopularBelow,
+    /// Number of these functions, in each range of popularity, whose understanding decides what `calibrated` is.
+    pub(crate) calibration: usize,
     /// Directory with documentation of such functions, one file each.
     pub(crate) documentation: Option<PathBuf>,
 }
 
 impl Default for AnnotationPlan {
     fn default() -> Self {
-        Self { callees: true, unpopular_below: 10, documentation: None }
+        Self {
+            callees: true,
+            unpopular_below: UnpopularBelow::Calls(10),
+            calibration: 20,
+            documentation: None,
+        }
     }
+}
+
+/// The number of calls below which functions are explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number of calls, or \"calibrated\"")]
+pub(crate) enum UnpopularBelow {
+    Calls(u64),
+    /// Where the understanding of the model saturates.
+    Named(Calibrated),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Calibrated {
+    Calibrated,
 }
 
 /// A source of queries.
@@ -203,12 +225,21 @@ pub(crate) struct QueryPlan {
     /// Names of filters of queries.
     #[serde(default)]
     pub(crate) filters: Vec<String>,
+    /// A classifier that `quarry data intent --save` wrote: only queries that look for code by it are kept.
+    #[serde(default)]
+    pub(crate) intent: Option<PathBuf>,
     /// Styles in which queries are written.
     #[serde(default = "keyword")]
     pub(crate) styles: Vec<String>,
     /// Maximum number of queries, sampled by the seed; for written queries, of functions.
     #[serde(default)]
     pub(crate) maximum: Option<usize>,
+}
+
+impl QueryPlan {
+    pub(crate) fn has_filter(&self, name: &str) -> bool {
+        self.filters.iter().any(|filter| filter == name)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -441,8 +472,10 @@ impl Plan {
             }
         }
         for (number, query) in queries.iter_mut().enumerate() {
-            if let Some(path) = &mut query.path {
-                resolve([At::Key("queries"), At::Item(number), At::Key("path")], path)?;
+            for (key, path) in [("path", &mut query.path), ("intent", &mut query.intent)] {
+                if let Some(path) = path {
+                    resolve([At::Key("queries"), At::Item(number), At::Key(key)], path)?;
+                }
             }
         }
         for (number, label) in labels.iter_mut().enumerate() {

@@ -14,15 +14,16 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::english::is_english;
 use crate::error::FactoryError;
 use crate::intent::Intents;
+use crate::intent_model::IntentModel;
 use crate::jsonl::{self, Writer};
 use crate::mask;
 use crate::plan::{QueryKind, QueryPlan};
-use crate::pool::POOL;
+use crate::pool::{POOL, read_json, write_json};
 use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
 use crate::step::{Key, Step, hash_file, sha256};
 
 /// Incremented when the same input and parameters lead to other queries.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MERGE_VERSION: u32 = 1;
 
 /// Maximum size of a text file of queries, in bytes.
@@ -32,6 +33,12 @@ const MAX_TEXT_BYTES: u64 = 1 << 30;
 pub(crate) const QUERIES: &str = "queries.jsonl";
 /// Queries that a filter removed, each with the rule that matched.
 const EXCLUDED: &str = "excluded.jsonl";
+/// The first queries that each filter removed.
+const EXAMPLES: &str = "examples.json";
+
+/// Number of examples of what each filter removed, and their maximum length in characters.
+const MAX_EXAMPLES: usize = 3;
+const MAX_EXAMPLE_CHARS: usize = 80;
 
 #[derive(Serialize)]
 struct Identity {
@@ -44,10 +51,13 @@ struct Identity {
     rules: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Excluded<'q> {
-    text: &'q str,
-    rule: String,
+/// A query that a filter removed.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Excluded {
+    pub(crate) text: String,
+    /// The name of the filter, as it is counted.
+    pub(crate) filter: String,
+    pub(crate) rule: String,
 }
 
 /// The step that extracts the queries of one source.
@@ -59,12 +69,16 @@ pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, Fact
         Some(path) => Some(content_hash(path)?),
         None => None,
     };
-    let rules = rules_of(plan);
-    // The path of the file is not part of the key.
+    let rules = rules_of(plan)?;
     let seed = plan.maximum.map(|_| seed);
-    let identity = Identity { plan: QueryPlan { path: None, ..plan.clone() }, seed, content, rules };
+    let identity = Identity { plan: without_paths(plan), seed, content, rules };
     let inputs = if plan.kind == QueryKind::Docstrings { vec![pool] } else { Vec::new() };
     Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &inputs))
+}
+
+/// A plan as it is part of a step's key, which depends on the content of files, not on their paths.
+pub(crate) fn without_paths(plan: &QueryPlan) -> QueryPlan {
+    QueryPlan { path: None, intent: None, ..plan.clone() }
 }
 
 /// Hash of a file, or of the files of a directory.
@@ -108,50 +122,53 @@ pub(crate) fn write(
     finish(plan, seed, found, (BTreeMap::new(), Vec::new()), step)
 }
 
-/// The rules of the filters used by a source of queries, if they are data.
-pub(crate) fn rules_of(plan: &QueryPlan) -> Option<String> {
-    let rules: Vec<&str> = (plan.filters.iter())
+/// The rules of the filters used by a source of queries, if they are data; of a classifier its hash.
+///
+/// # Errors
+/// When the classifier cannot be read.
+pub(crate) fn rules_of(plan: &QueryPlan) -> Result<Option<String>, FactoryError> {
+    let mut rules: Vec<String> = (plan.filters.iter())
         .filter_map(|filter| match filter.as_str() {
-            "intent" => Some(Intents::builtin_text()),
-            "mask" => Some(mask::RULES_TEXT),
+            "intent" => Some(Intents::builtin_text().to_owned()),
+            "mask" => Some(mask::RULES_TEXT.to_owned()),
             _ => None,
         })
         .collect();
-    (!rules.is_empty()).then(|| rules.concat())
+    rules.extend(plan.intent.as_deref().map(hash_file).transpose()?);
+    Ok((!rules.is_empty()).then(|| rules.concat()))
 }
 
 /// Filters and samples the queries of a source, and writes them with the removed ones, including those removed
-/// before: counts, and texts with the rules that removed them.
+/// before; `counts` has these already.
 ///
 /// # Errors
-/// When they cannot be written.
+/// When the classifier cannot be read, or queries cannot be written.
 pub(crate) fn finish(
     plan: &QueryPlan,
     seed: u64,
     found: Found,
-    (mut counts, removed): (BTreeMap<String, u64>, Vec<(String, String)>),
+    (mut counts, mut excluded): (BTreeMap<String, u64>, Vec<Excluded>),
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let n_read = found.n_read;
-    let containing: Vec<String> = plan.containing.iter().map(|word| word.to_lowercase()).collect();
-    let has = |name: &str| plan.filters.iter().any(|filter| filter == name);
-    let intents = has("intent").then(Intents::builtin);
-    let found = if has("mask") { found.masked(&mut counts) } else { found };
-    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
-    for (text, rule) in removed {
-        excluded.write(&Excluded { text: &text, rule })?;
-    }
+    let filters = Filters::open(plan)?;
+    let found = if plan.has_filter("mask") { found.masked(&mut counts) } else { found };
     let mut kept = Vec::new();
     for (text, codes) in found.queries {
-        let rule = rule_against(&text, &containing, has("english"), intents);
-        if let Some((name, rule)) = rule {
-            *counts.entry(format!("removed by {name}")).or_default() += 1;
-            excluded.write(&Excluded { text: &text, rule })?;
-        } else {
-            kept.push((text, codes));
+        match filters.rule_against(&text) {
+            Some((filter, rule)) => {
+                *counts.entry(format!("removed by {filter}")).or_default() += 1;
+                excluded.push(Excluded { text, filter, rule });
+            }
+            None => kept.push((text, codes)),
         }
     }
-    excluded.finish()?;
+    let mut writer = Writer::create(&step.join(EXCLUDED))?;
+    for excluded in &excluded {
+        writer.write(excluded)?;
+    }
+    writer.finish()?;
+    write_json(&step.join(EXAMPLES), &examples_of(&excluded))?;
     if let Some(maximum) = plan.maximum.filter(|maximum| *maximum < kept.len()) {
         kept = drawn(kept, maximum, seed);
     }
@@ -166,22 +183,61 @@ pub(crate) fn finish(
     Ok(counts)
 }
 
-/// The rule that rejects a query, with the filter that it belongs to.
-fn rule_against(
-    text: &str,
-    containing: &[String],
+/// The first queries that each filter removed.
+fn examples_of(excluded: &[Excluded]) -> BTreeMap<&str, Vec<String>> {
+    let mut examples: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for Excluded { text, filter, .. } in excluded.iter().filter(|excluded| !excluded.text.is_empty()) {
+        let examples = examples.entry(filter).or_default();
+        if examples.len() < MAX_EXAMPLES {
+            examples.push(text.chars().take(MAX_EXAMPLE_CHARS).collect());
+        }
+    }
+    examples
+}
+
+/// Reads from a step's directory the first queries that each filter removed.
+///
+/// # Errors
+/// When they cannot be read.
+pub(crate) fn examples(step: &Path) -> Result<BTreeMap<String, Vec<String>>, FactoryError> {
+    read_json(&step.join(EXAMPLES))
+}
+
+/// The filters of a source of queries.
+struct Filters {
+    /// In lower case.
+    containing: Vec<String>,
     english: bool,
-    intents: Option<&Intents>,
-) -> Option<(String, String)> {
-    let lower = text.to_lowercase();
-    if !containing.is_empty() && !containing.iter().any(|word| lower.contains(word)) {
-        return Some(("containing".into(), format!("holds none of {}", containing.join(", "))));
+    intents: Option<&'static Intents>,
+    classifier: Option<IntentModel>,
+}
+
+impl Filters {
+    fn open(plan: &QueryPlan) -> Result<Self, FactoryError> {
+        Ok(Self {
+            containing: plan.containing.iter().map(|word| word.to_lowercase()).collect(),
+            english: plan.has_filter("english"),
+            intents: plan.has_filter("intent").then(Intents::builtin),
+            classifier: plan.intent.as_deref().map(IntentModel::open).transpose()?,
+        })
     }
-    if english && !is_english(text) {
-        return Some(("english".into(), "is not in English".into()));
+
+    /// The filter that removes a query, as it is counted, and the rule by which it does.
+    fn rule_against(&self, text: &str) -> Option<(String, String)> {
+        let lower = text.to_lowercase();
+        if !self.containing.is_empty() && !self.containing.iter().any(|word| lower.contains(word)) {
+            return Some(("containing".into(), format!("holds none of {}", self.containing.join(", "))));
+        }
+        if self.english && !is_english(text) {
+            return Some(("english".into(), "is not in English".into()));
+        }
+        if let Some(finding) = self.intents.and_then(|intents| intents.find(text)) {
+            let rule = format!("{}: {}", finding.category, finding.keyword);
+            return Some((format!("intent {}", finding.category), rule));
+        }
+        let reason = self.classifier.as_ref()?.reason_against(text)?;
+        Some(("the intent classifier".into(), reason))
     }
-    let finding = intents?.find(text)?;
-    Some((format!("intent {}", finding.category), format!("{}: {}", finding.category, finding.keyword)))
 }
 
 /// As many queries as asked for, in an order that a seed decides; more of them begin with fewer.
@@ -250,11 +306,12 @@ impl Found {
     }
 }
 
-/// Checks the file of queries, if a plan names one.
+/// Checks the files that a plan names: that of queries, and the classifier.
 ///
 /// # Errors
-/// When it cannot be read, or contains no queries.
+/// When one cannot be read, or is not what is expected there.
 pub(crate) fn check(plan: &QueryPlan) -> Result<(), FactoryError> {
+    plan.intent.as_deref().map(IntentModel::open).transpose()?;
     plan.path.as_deref().map_or(Ok(()), check_file)
 }
 
@@ -339,8 +396,9 @@ pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String,
         })?;
     }
     if merged.is_empty() {
-        let problem = "expected queries, found none: no documentation is a question, or the filters removed all; loosen \
-                       them, or name a file of queries";
+        let problem = "expected queries, found none: no documentation is a question, no answer of the model could be read, or \
+                       the filters removed all; `excluded.jsonl` in the directories of the steps `queries` says which and \
+                       why; loosen the filters, or name a file of queries";
         return Err(FactoryError::step("queries", problem));
     }
     let mut writer = Writer::create(&step.join(QUERIES))?;
@@ -370,12 +428,19 @@ mod tests {
 
     #[test]
     fn rules_against_queries_are_named() {
-        let python = ["python".to_owned()];
-        let rule = |text| rule_against(text, &python, false, Some(Intents::builtin()));
+        let filters = Filters {
+            containing: vec!["python".to_owned()],
+            english: false,
+            intents: Some(Intents::builtin()),
+            classifier: Some(IntentModel { intercept: 0.5, weights: [("homework".into(), -2.0)].into() }),
+        };
+        let rule = |text| filters.rule_against(text);
         assert_eq!(rule("Python reverse a list"), None);
         assert_eq!(rule("reverse a list").unwrap().0, "containing");
         let (name, why) = rule("what is a python list").unwrap();
         assert_eq!((name.as_str(), why.as_str()), ("intent conceptual", "conceptual: what is"));
+        let (name, why) = rule("python homework").unwrap();
+        assert_eq!((name.as_str(), why.as_str()), ("the intent classifier", "-1.50: homework -2.00"));
     }
 
     #[test]

@@ -71,13 +71,14 @@ pub(crate) struct Opened<'p> {
 }
 
 impl<'p> Opened<'p> {
-    /// Lists and hashes the files.
+    /// Lists and hashes the files. The file of the plan is none of them, so that changing it does not change a source that
+    /// it is in.
     ///
     /// # Errors
     /// When there are none, or they cannot be read.
-    pub(crate) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
+    pub(crate) fn open(plan: &'p SourcePlan, tests: bool, plan_file: &Path) -> Result<Self, FactoryError> {
         let content: Box<dyn Content> = match plan.kind {
-            SourceKind::Directory => Box::new(directory::Directory::open(plan, tests)?),
+            SourceKind::Directory => Box::new(directory::Directory::open(plan, tests, plan_file)?),
             SourceKind::Git => Box::new(git::Commit::open(plan, tests)?),
             SourceKind::Archive => Box::new(archive::Archive::open(plan, tests)?),
             SourceKind::DataSet => Box::new(data_set::DataSet::open(plan)?),

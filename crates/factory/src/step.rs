@@ -14,6 +14,9 @@ use crate::error::FactoryError;
 /// Prefix of the names of incomplete directories and files.
 const PARTIAL: &str = ".partial-";
 
+/// Keeps a build out of git, of searches, and above all of its own sources, which it may be in.
+const IGNORE: &str = ".gitignore";
+
 /// The file in a step's directory that describes it.
 const DESCRIPTION: &str = "step.json";
 
@@ -121,8 +124,13 @@ impl Store {
     /// # Errors
     /// When it cannot be created, or another process is using it.
     pub fn open(root: &Path) -> Result<Self, FactoryError> {
+        let is_new = !root.join("steps").exists();
         for directory in [root.to_owned(), root.join("steps"), root.join("work"), root.join("exports")] {
             make_directory(&directory)?;
+        }
+        let ignore = root.join(IGNORE);
+        if is_new && fs::symlink_metadata(&ignore).is_err() {
+            write_file(&ignore, b"*\n")?;
         }
         let path = root.join(".lock");
         refuse_link(&path)?;

@@ -14,18 +14,22 @@ use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::plan::QueryPlan;
 use crate::pool::PoolReader;
-use crate::query::{Found, finish};
+use crate::query::{Excluded, Found, finish, rules_of, without_paths};
 use crate::record::id_of;
 use crate::step::{Key, Step};
 
 /// Incremented when the same answers lead to other queries.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// All written queries, kept or not.
 pub(crate) const WRITTEN: &str = "written.jsonl";
 
 const QUERY_WRITER: &str = "query-writer";
 const VALIDATOR: &str = "query4code";
+
+/// Why written queries are removed.
+const INVALID: &str = "reverse validation";
+const UNREADABLE: &str = "unreadable answers";
 
 /// Scores in reverse validation of queries that are kept: classes 1 and 2 of the paper.
 const KEPT_SCORES: [u8; 2] = [3, 2];
@@ -66,7 +70,7 @@ pub(crate) struct WrittenQuery {
 
 #[derive(Serialize)]
 struct Identity<'p> {
-    plan: &'p QueryPlan,
+    plan: QueryPlan,
     seed: Option<u64>,
     writer: String,
     validator: String,
@@ -77,7 +81,7 @@ struct Identity<'p> {
 /// The step that writes queries.
 ///
 /// # Errors
-/// When a prompt cannot be read.
+/// When a prompt or the classifier cannot be read.
 pub(crate) fn step(
     plan: &QueryPlan,
     seed: u64,
@@ -87,12 +91,12 @@ pub(crate) fn step(
 ) -> Result<Step, FactoryError> {
     let Authoring { plan: author, directory, .. } = authoring;
     let identity = Identity {
-        plan,
+        plan: without_paths(plan),
         seed: plan.maximum.map(|_| seed),
         writer: author.version(directory, Asked::Writer, &[QUERY_WRITER])?,
         validator: author.version(directory, Asked::Validator, &[VALIDATOR])?,
         styles: plan.styles.iter().filter_map(|style| Some(STYLES.get(style)?.wording.as_str())).collect(),
-        rules: crate::query::rules_of(plan),
+        rules: rules_of(plan)?,
     };
     Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &[pool, annotations]))
 }
@@ -149,7 +153,7 @@ pub(crate) fn write(
     let mut found = Found::default();
     let mut writer = Writer::create(&step.join(WRITTEN))?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let mut excluded: Vec<(String, String)> = Vec::new();
+    let mut excluded: Vec<Excluded> = Vec::new();
     let mut n_kept = 0;
     for ((annotation, style), answer) in tasks.iter().zip(answers) {
         let rule = match answer {
@@ -161,8 +165,12 @@ pub(crate) fn write(
                     n_kept += 1;
                     found.add(&query, Some(annotation.id.clone()));
                 } else {
-                    excluded.push((query.clone(), format!("class {class}: {reason}")));
-                    *counts.entry("removed by reverse validation".to_owned()).or_default() += 1;
+                    excluded.push(Excluded {
+                        text: query.clone(),
+                        filter: INVALID.to_owned(),
+                        rule: format!("class {class}: {reason}"),
+                    });
+                    *counts.entry(format!("removed by {INVALID}")).or_default() += 1;
                 }
                 writer.write(&WrittenQuery {
                     code_id: annotation.id.clone(),
@@ -181,8 +189,12 @@ pub(crate) fn write(
             }
             Err(problem) => problem,
         };
-        *counts.entry("removed by unreadable answers".to_owned()).or_default() += 1;
-        excluded.push((String::new(), format!("{style} of {}: {rule}", annotation.id)));
+        *counts.entry(format!("removed by {UNREADABLE}")).or_default() += 1;
+        excluded.push(Excluded {
+            text: String::new(),
+            filter: UNREADABLE.to_owned(),
+            rule: format!("{style} of {}: {rule}", annotation.id),
+        });
     }
     writer.finish()?;
     add_consumed(&mut counts, author.consumed());

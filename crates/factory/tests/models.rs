@@ -228,6 +228,248 @@ fn callees_are_summarized_first_and_queries_are_validated() {
 }
 
 #[test]
+fn verdicts_that_cannot_be_read_leave_pairs_without_a_label() {
+    let server = Server::script(|_, _| answered("I would rather not say."));
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("src")).unwrap();
+    let source = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
+                  def spaces(text):\n    return text.count(' ')\n";
+    fs::write(path("src/a.py"), source).unwrap();
+    let judge = format!(
+        "judge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n",
+        server.url()
+    );
+    fs::write(path("judge.toml"), judge).unwrap();
+    let text = r#"
+[[sources]]
+name = "src"
+kind = "directory"
+path = "src"
+[[queries]]
+name = "docstrings"
+kind = "docstrings"
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 2
+[[labels]]
+kind = "judge"
+path = "judge.toml"
+[[labels]]
+kind = "pairing"
+[splits.parts]
+test = 1
+[[exports]]
+format = "query-code"
+"#;
+    fs::write(path("plan.toml"), text).unwrap();
+    let out = path("out");
+    let built = made(&Plan::open(&path("plan.toml")).unwrap(), &out).unwrap();
+    let labels = built.steps.iter().find(|step| step.name == "labels").unwrap();
+    let counts = &labels.counts;
+    // The pair that the query was made of has a label by another source.
+    assert_eq!(
+        (counts["positive by pairing"], counts["undecided"], counts["unlabelled"]),
+        (1, 1, 1),
+        "{counts:?}"
+    );
+    let listed = out.join("steps").join(labels.key().as_str()).join("unlabelled.jsonl");
+    let listed = lines(&fs::read_to_string(listed).unwrap());
+    let reason = listed[0]["evidence"].as_str().unwrap();
+    assert!(
+        reason.starts_with("judge cosqa-plus: ") && listed[0]["code"].as_str().unwrap().contains("spaces"),
+        "{reason}"
+    );
+
+    let text = text.replace("[[labels]]\nkind = \"pairing\"\n", "");
+    fs::write(path("plan.toml"), text).unwrap();
+    let error = made(&Plan::open(&path("plan.toml")).unwrap(), &out).unwrap_err().to_string();
+    assert!(error.contains("found none for 2 pairs (judge cosqa-plus: "), "{error}");
+}
+
+#[test]
+fn a_build_within_its_source_reads_neither_itself_nor_its_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("plan.toml");
+    fs::write(
+        directory.path().join("a.py"),
+        "def clean(text):\n    \"\"\"Strip a text.\"\"\"\n    return text.strip()\n",
+    )
+    .unwrap();
+    let text = r#"
+[[sources]]
+name = "all"
+kind = "directory"
+path = "."
+[[queries]]
+name = "docstrings"
+kind = "docstrings"
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 1
+[[labels]]
+kind = "pairing"
+[splits.parts]
+test = 1
+[[exports]]
+format = "beir"
+"#;
+    fs::write(&path, text).unwrap();
+    let keys = |plan: &Path| -> Vec<String> {
+        let plan = Plan::open(plan).unwrap();
+        let built = made(&plan, &plan.default_out()).unwrap();
+        built.steps.iter().map(|step| step.key().as_str().to_owned()).collect()
+    };
+    let first = keys(&path);
+    assert_eq!(keys(&path), first);
+    // Another plan with another build beside it; the source and the pool stay the same.
+    let other = directory.path().join("other.toml");
+    fs::rename(&path, &other).unwrap();
+    fs::write(&other, text.replace("k = 1", "k = 2")).unwrap();
+    let second = keys(&other);
+    assert_eq!(second[..2], first[..2]);
+    assert_ne!(second, first);
+}
+
+#[test]
+fn a_trained_classifier_filters_queries() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("src")).unwrap();
+    fs::write(path("src/a.py"), "def clean(text):\n    return text.strip()\n").unwrap();
+    fs::write(path("queries.txt"), "strip a text\nwhy strip a text\nclean a text\nwhat is a text\n").unwrap();
+    let text = r#"
+[[sources]]
+name = "src"
+kind = "directory"
+path = "src"
+[[queries]]
+name = "typed"
+kind = "file"
+path = "queries.txt"
+filters = ["intent"]
+intent = "intent.json"
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 1
+[[labels]]
+kind = "negative"
+[splits.parts]
+test = 1
+[[exports]]
+format = "beir"
+"#;
+    fs::write(path("plan.toml"), text).unwrap();
+    let plan = Plan::open(&path("plan.toml")).unwrap();
+    let queries = |built: &Built| {
+        let step = built.steps.iter().find(|step| step.name == "queries typed").unwrap();
+        (step.key(), step.counts.clone())
+    };
+    fs::write(path("intent.json"), r#"{"intercept": 1.0, "weights": {"clean": -3.0}}"#).unwrap();
+    let (key, counts) = queries(&made(&plan, &path("out")).unwrap());
+    // The rules know "why" and "what is"; the classifier does not want "clean".
+    assert_eq!((counts["removed by the intent classifier"], counts["kept"]), (1, 1), "{counts:?}");
+    assert_eq!(counts["removed by intent conceptual"], 2);
+    let card = fs::read_to_string(path("out/card.md")).unwrap();
+    assert!(card.contains("| typed | the intent classifier | 1 | clean a text |"), "{card}");
+    let excluded = path("out").join("steps").join(key.as_str()).join("excluded.jsonl");
+    let excluded = fs::read_to_string(excluded).unwrap();
+    assert!(excluded.contains("-2.00: clean -3.00"), "{excluded}");
+
+    // Another classifier makes other queries; what is none is found before anything is done.
+    fs::write(path("intent.json"), r#"{"intercept": 1.0, "weights": {}}"#).unwrap();
+    let (other, counts) = queries(&made(&plan, &path("out")).unwrap());
+    assert_ne!(key, other);
+    assert_eq!(counts["kept"], 2);
+    fs::write(path("intent.json"), "[]").unwrap();
+    let error = made(&plan, &path("new")).unwrap_err().to_string();
+    assert!(error.contains("intent.json") && error.contains("expected a classifier"), "{error}");
+    assert_eq!(fs::read_dir(path("new/steps")).unwrap().count(), 0);
+}
+
+/// Calls `popular.read` sixteen times, `some.fold` three times and `rare.squeeze` once.
+fn callers() -> String {
+    let mut text = "import popular\nimport some\nimport rare\n\n".to_owned();
+    for number in 0..16 {
+        text += &format!("def read_{number}(path):\n    return popular.read(path, {number})\n\n\n");
+    }
+    for number in 0..3 {
+        text += &format!("def fold_{number}(values):\n    return some.fold(values, {number})\n\n\n");
+    }
+    text + "def tighten(text):\n    return rare.squeeze(text)\n"
+}
+
+#[test]
+fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
+    let server = Server::script(|_, seen| {
+        let (system, question) = texts(seen);
+        let knows = !question.contains("rare.squeeze");
+        if system.contains("If you do not know the function") {
+            return answered(if knows { "It reads or folds." } else { "Perhaps it does something." });
+        }
+        if system.contains("without looking at its documentation") {
+            // Of the documentation nothing was shown before, and the explanation is that of the model.
+            assert!(
+                question.contains("what it does.") && question.contains("It reads") == knows,
+                "{question}"
+            );
+            let score = if knows { "2" } else { "0" };
+            return answered(&json!({"explanation": "Compared.", "score": score}).to_string());
+        }
+        script(seen)
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(directory.path(), &server.url(), 4);
+    fs::write(directory.path().join("src/pkg/text.py"), callers()).unwrap();
+    for name in ["popular.read", "some.fold", "rare.squeeze"] {
+        fs::write(directory.path().join(format!("apis/{name}.txt")), format!("{name}: what it does."))
+            .unwrap();
+    }
+    let text = fs::read_to_string(&plan.path).unwrap();
+    let calibrated = text.replace("[annotation]", "[annotation]\nunpopular_below = \"calibrated\"");
+    fs::write(&plan.path, calibrated).unwrap();
+    let plan = Plan::open(&plan.path).unwrap();
+    let out = directory.path().join("out");
+    let built = made(&plan, &out).unwrap();
+    let counts = |name: &str| &built.steps.iter().find(|step| step.name == name).unwrap().counts;
+    let calibration = counts("calibration");
+    assert_eq!(
+        (calibration["functions"], calibration["unpopular below"], calibration["questions"]),
+        (3, 2, 6)
+    );
+    // `some.fold` is called often enough to be known, although three calls are fewer than the default.
+    assert_eq!(counts("annotations")["explanations of packages"], 1);
+    let recalled: Vec<String> = server
+        .seen()
+        .iter()
+        .map(texts)
+        .filter(|(system, _)| system.contains("If you do not know"))
+        .map(|(_, question)| question)
+        .collect();
+    assert!(recalled.len() == 3 && recalled.iter().all(|question| !question.contains("what it does.")));
+    assert!(fs::read_to_string(out.join("card.md")).unwrap().contains("called fewer than 2 times"));
+
+    let understanding = WrittenReport::read(&out).unwrap().understanding.unwrap();
+    let rows: Vec<_> = understanding.rows.iter().map(|row| (row.calls, row.score)).collect();
+    assert_eq!(rows, [((1, 1), 0.0), ((2, 3), 2.0), ((16, 31), 2.0)]);
+    assert_eq!(understanding.threshold(), Some(2));
+
+    // Nothing is asked again; where there is nothing to compare, a number is asked for.
+    let n_asked = server.count();
+    fs::remove_dir_all(out.join("steps")).unwrap();
+    made(&plan, &out).unwrap();
+    assert_eq!(server.count(), n_asked);
+    for name in ["popular.read", "some.fold"] {
+        fs::remove_file(directory.path().join(format!("apis/{name}.txt"))).unwrap();
+    }
+    let error = made(&plan, &out).unwrap_err().to_string();
+    assert!(error.contains("found that of 1 in 1 ranges") && error.contains("unpopular_below"), "{error}");
+}
+
+#[test]
 fn what_was_answered_is_kept_when_a_question_fails() {
     let broken = Arc::new(AtomicBool::new(true));
     let is_broken = Arc::clone(&broken);

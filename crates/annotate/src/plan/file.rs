@@ -15,7 +15,8 @@ use crate::judge::TestOptions;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanFile {
-    /// Files of pairs, of any format that holds pairs with their texts.
+    /// Files of pairs, of any format that holds pairs with their texts. A build of a data set puts its own in their place.
+    #[serde(default)]
     pub(super) pairs: Vec<PathBuf>,
     /// Name of their format, or a prefix of it; detected if not given.
     #[serde(default)]

@@ -44,9 +44,6 @@ pub(super) fn parse(path: &Path) -> Result<(String, PlanFile), AnnotateError> {
 /// # Errors
 /// The invalid entry, and what was expected.
 pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
-    if file.pairs.is_empty() {
-        return Err("`pairs` is empty; expected files of pairs".to_owned());
-    }
     for (name, count) in [("attempts", file.attempts as usize), ("workers", file.workers.unwrap_or(1))] {
         if count == 0 || count > 1000 {
             return Err(format!("`{name}` is {count}; expected 1 to 1000"));

@@ -133,10 +133,18 @@ fn options_of_tests_have_versions_and_know_the_plain_one() {
 }
 
 #[test]
+fn pairs_are_missed_when_they_are_read() {
+    // A build of a data set puts its own in their place.
+    for text in [PLAN.replace("pairs = ['p.json']", ""), PLAN.replace("['p.json']", "[]")] {
+        let error = crate::pairs::check(&open(&text).unwrap()).err().unwrap().to_string();
+        assert!(error.contains("`pairs` is missing or empty"), "{error}");
+    }
+}
+
+#[test]
 fn plans_that_cannot_work_say_why() {
     for (from, to, words) in [
         ("pairs", "pears", "pears"),
-        ("['p.json']", "[]", "`pairs` is empty"),
         ("['p.json']", "['p.json']\njudge = 'agent'", "expected one of agents"),
         ("['p.json']", "['p.json']\nattempts = 0", "`attempts`"),
         ("['p.json']", "['p.json']\nworkers = 0", "`workers`"),

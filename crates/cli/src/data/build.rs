@@ -230,10 +230,12 @@ fn listed(steps: &[(Step, bool)]) -> String {
 
 /// What having queries written usually takes.
 fn writing(estimate: &WrittenEstimate) -> String {
-    let WrittenEstimate { functions, queries, questions, tokens, dollars, seconds } = *estimate;
+    let WrittenEstimate { known, functions, queries, questions, tokens, dollars, seconds } = *estimate;
     let dollars = dollars.map_or_else(String::new, |dollars| format!(", {dollars:.4} dollars"));
+    let known =
+        if known > 0 { format!(", asking about {known} functions of other packages") } else { String::new() };
     format!(
-        "writing {queries} queries and {functions} summaries: {questions} questions, about {tokens} tokens{dollars} and \
+        "writing {queries} queries and {functions} summaries{known}: {questions} questions, about {tokens} tokens{dollars} and \
          {seconds:.0} s at 2 s an answer; answers that are kept already cost nothing\n"
     )
 }

@@ -3,12 +3,18 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
-use quarry_factory::{CallRow, QualityRow, WrittenReport};
+use quarry_eval::report::{Bar, bars_alone};
+use quarry_factory::{
+    CallRow, FULL_UNDERSTANDING, QualityRow, Understanding, UnderstandingRow, WrittenReport,
+};
 use quarry_metrics::table::{Sections, Table};
+use quarry_text::counted;
 use serde_json::{Value, json};
 
 use crate::eval::arguments::LayoutArgs;
+use crate::{new_file, output};
 
 /// Arguments of `quarry data written`.
 #[derive(Debug, Args)]
@@ -16,6 +22,10 @@ pub struct WrittenArgs {
     /// Directory of a build with written queries
     #[arg(value_name = "DIR")]
     build: PathBuf,
+    /// Write how well the model knows functions of other packages, by their popularity, as a picture: an SVG file. The plan
+    /// has to ask for it: `unpopular_below = "calibrated"`
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -23,9 +33,20 @@ pub struct WrittenArgs {
 /// Reports.
 ///
 /// # Errors
-/// When nothing was built there, or without written queries.
+/// When nothing was built there, without written queries, or when the picture cannot be drawn or written.
 pub fn run(args: &WrittenArgs) -> anyhow::Result<ExitCode> {
     let report = WrittenReport::read(&args.build)?;
+    if let Some(path) = &args.plot {
+        let Some(understanding) = &report.understanding else {
+            bail!(
+                "{}: expected a build that asked what the model knows of functions of other packages, found none; set \
+                 `unpopular_below = \"calibrated\"` in [annotation] of its plan, and build",
+                args.build.display()
+            );
+        };
+        new_file::write_text(path, &picture(understanding))?;
+        output::note(&format!("wrote {}", path.display()));
+    }
     args.layout.print(&value(&report), || sections(&report))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -55,6 +76,7 @@ fn value(report: &WrittenReport) -> Value {
         "unreadable": report.unreadable,
         "kept": report.kept(),
         "quality": quality,
+        "understanding": report.understanding.as_ref().map(understanding_value),
         "tokens": report.tokens,
         "dollars": report.dollars,
         "tokens_per_query": per_query(report, report.tokens as f64),
@@ -62,13 +84,72 @@ fn value(report: &WrittenReport) -> Value {
     })
 }
 
+fn understanding_value(understanding: &Understanding) -> Value {
+    let rows: Vec<Value> = (understanding.rows.iter())
+        .map(|UnderstandingRow { calls: (fewest, most), functions, score, interval, full, fitted }| {
+            json!({
+                "fewest_calls": fewest, "most_calls": most, "functions": functions, "score": score,
+                "interval": interval, "full": full, "fitted": fitted,
+            })
+        })
+        .collect();
+    json!({ "popularity": rows, "unpopular_below": understanding.threshold() })
+}
+
 fn sections(report: &WrittenReport) -> Sections {
-    Sections::new()
+    let sections = Sections::new()
         .text(format!("functions in the call graph: {}", report.functions))
         .table(calls(report))
         .titled("Queries written", classes(report))
-        .titled("Queries by calls in the project", quality(report))
-        .titled("Cost", cost(report))
+        .titled("Queries by calls in the project", quality(report));
+    let sections = match &report.understanding {
+        Some(understanding) => {
+            let threshold = match understanding.threshold() {
+                Some(threshold) => format!(
+                    "Functions that are called fewer than {threshold} times are explained: understanding is saturated from there on\n"
+                ),
+                None => "All functions are explained: the most popular ones are not understood well enough\n"
+                    .to_owned(),
+            };
+            let title =
+                "Understanding of functions of other packages without documentation, by calls in all sources";
+            sections.titled(title, by_popularity(understanding)).after(threshold)
+        }
+        None => sections,
+    };
+    sections.titled("Cost", cost(report))
+}
+
+fn range(fewest: u64, most: u64) -> String {
+    if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") }
+}
+
+/// Grades from 0 to 2, by popularity (figure 4 of Query4Code).
+fn by_popularity(understanding: &Understanding) -> Table {
+    let mut table = Table::new(["calls", "functions", "mean grade", "95 % interval", "% in full", "fitted"]);
+    for UnderstandingRow { calls, functions, score, interval, full, fitted } in &understanding.rows {
+        table.push([
+            range(calls.0, calls.1),
+            functions.to_string(),
+            format!("{score:.2}"),
+            format!("{:.2} to {:.2}", interval.low, interval.high),
+            percent(*full),
+            format!("{fitted:.2}"),
+        ]);
+    }
+    table
+}
+
+fn picture(understanding: &Understanding) -> String {
+    let share = |grade: f64| grade / f64::from(FULL_UNDERSTANDING);
+    let bars: Vec<Bar> = (understanding.rows.iter())
+        .map(|UnderstandingRow { calls: (fewest, most), functions, score, interval, .. }| Bar {
+            label: format!("{} calls ({})", range(*fewest, *most), counted(*functions as usize, "function")),
+            value: share(*score),
+            interval: Some((share(interval.low), share(interval.high))),
+        })
+        .collect();
+    bars_alone("Understanding of functions of other packages, by calls in all sources", &bars)
 }
 
 fn percent(share: f64) -> String {

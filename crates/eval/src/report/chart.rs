@@ -171,6 +171,15 @@ pub fn curves_alone(title: &str, x_label: &str, y_label: &str, series: &[Series]
     format!("{head}{content}{names}</svg>\n")
 }
 
+/// Like [`bars`], as a file of its own.
+#[must_use]
+pub fn bars_alone(title: &str, values: &[Bar]) -> String {
+    let svg = bars(title, values).into_string();
+    let (head, content) = svg.split_once('>').unwrap_or((&svg, ""));
+    let style = include_str!("page.css");
+    format!("{head} xmlns=\"http://www.w3.org/2000/svg\"><style>{style}</style>{content}\n")
+}
+
 /// A reliability diagram: bins of (mean probability, share of matches, number of cases).
 #[must_use]
 pub fn reliability(title: &str, series: &[Series]) -> Markup {

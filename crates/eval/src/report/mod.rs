@@ -4,6 +4,6 @@ pub mod chart;
 mod document;
 mod html;
 
-pub use chart::{Series, curves_alone};
+pub use chart::{Bar, Series, bars_alone, curves_alone};
 pub use document::{document, table};
 pub use html::page;

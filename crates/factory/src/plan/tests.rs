@@ -113,6 +113,40 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     );
     check("kind = \"docstrings\"", "kind = \"docstrings\"\nmaximum = 0", 10, &["expected 1 or more"]);
     check(
+        "[[queries]]",
+        "[annotation]\nunpopular_below = \"calibrated\"\n[[queries]]",
+        8,
+        &["`calibrated` compares", "give a number"],
+    );
+    check("[[queries]]", "[annotation]\nunpopular_below = \"few\"\n[[queries]]", 8, &["or \"calibrated\""]);
+    check("path = \"src\"", "path = \"src\"\nas_released = true", 7, &["`units = \"comments\"`"]);
+    check(
+        "kind = \"directory\"\npath",
+        "kind = \"data-set\"\nunits = \"comments\"\npath",
+        6,
+        &["`units` is for the kinds `directory`"],
+    );
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"docstrings\"\nstyles = [\"question\"]",
+        10,
+        &["`styles` is for `kind = \"written\"`"],
+    );
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"file\"\npath = \"q.txt\"\nextent = \"paragraph\"",
+        11,
+        &["`extent` is for `kind = \"docstrings\"`"],
+    );
+    check("kind = \"docstrings\"", "kind = \"file\"\npath = \"q.txt\"", 12, &["no pair would have a label"]);
+    check(
+        "[[queries]]",
+        "[candidates]\nencoders = [\"static\"]\nunion = [\"bm25\",\n\"static\"]\n[[queries]]",
+        10,
+        &["\"static\" is there already"],
+    );
+    check("[[queries]]", "[annotation]\ncalibration = 0\n[[queries]]", 8, &["found 0"]);
+    check(
         "kind = \"docstrings\"",
         "kind = \"docstrings\"\nfilters = [\"intents\"]",
         10,

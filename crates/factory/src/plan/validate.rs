@@ -1,12 +1,14 @@
 //! Validates the entries of a plan, individually and in combination.
 
 use quarry_corpus::dataset::split::WEIGHTS;
+use quarry_corpus::pairs::Extent;
 use quarry_eval::method::Method;
 use quarry_text::nearest;
 
 use super::locate::At;
 use super::{
-    CandidatePlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS, QueryKind, SourceKind, Wrong, wrong,
+    AnnotationPlan, CandidatePlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan,
+    SourceKind, SourcePlan, Units, UnpopularBelow, Wrong, keyword, wrong,
 };
 use crate::candidates::RELEASED_PARTITION;
 use crate::written::{self, Extract};
@@ -58,12 +60,14 @@ impl PlanFile {
                 let problem = "`revision` is for `kind = \"git\"`; remove it, or change the kind";
                 return Err(wrong([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
             }
+            validate_units(number, source)?;
         }
         names("queries", self.queries.iter().map(|query| query.name.as_str()))?;
         self.validate_pool()?;
         if let Some(author) = &self.author {
             author.validate().map_err(|problem| wrong([At::Key("author")], problem))?;
         }
+        self.validate_annotation()?;
         self.validate_queries()?;
         self.validate_candidates()?;
         self.validate_labels()?;
@@ -105,6 +109,20 @@ impl PlanFile {
         Ok(())
     }
 
+    fn validate_annotation(&self) -> Result<(), Wrong> {
+        let AnnotationPlan { unpopular_below, calibration, documentation, .. } = &self.annotation;
+        let at = |key| [At::Key("annotation"), At::Key(key)];
+        if matches!(unpopular_below, UnpopularBelow::Named(_)) && documentation.is_none() {
+            let problem = "`calibrated` compares what the model says with `documentation`, the directory with that of \
+                           functions of other packages; add it, or give a number";
+            return Err(wrong(at("unpopular_below"), problem));
+        }
+        if *calibration == 0 {
+            return Err(wrong(at("calibration"), "expected 1 or more as `calibration`, found 0"));
+        }
+        Ok(())
+    }
+
     fn validate_queries(&self) -> Result<(), Wrong> {
         for (number, query) in self.queries.iter().enumerate() {
             let at = |key| vec![At::Key("queries"), At::Item(number), At::Key(key)];
@@ -133,6 +151,16 @@ impl PlanFile {
             }
             for (item, name) in query.styles.iter().enumerate() {
                 known([at("styles"), vec![At::Item(item)]].concat(), "a style", name, &written::styles())?;
+            }
+            if query.kind != QueryKind::Written && query.styles != keyword() {
+                let problem =
+                    "`styles` is for `kind = \"written\"`; other queries are taken as they are: remove it";
+                return Err(Wrong { at: at("styles"), problem: problem.into() });
+            }
+            if query.kind != QueryKind::Docstrings && query.extent != Extent::default() {
+                let problem =
+                    "`extent` is for `kind = \"docstrings\"`; other queries are taken as they are: remove it";
+                return Err(Wrong { at: at("extent"), problem: problem.into() });
             }
             for (item, name) in query.filters.iter().enumerate() {
                 let at = [at("filters"), vec![At::Item(item)]].concat();
@@ -194,6 +222,11 @@ impl PlanFile {
                 let method: Method = name
                     .parse()
                     .map_err(|error: quarry_eval::method::MethodError| wrong(error.to_string()))?;
+                let mut earlier =
+                    encoders.iter().chain(union).take(number + usize::from(key == "union") * encoders.len());
+                if earlier.any(|other| other == name) {
+                    return Err(wrong(format!("{name:?} is there already; name each method once")));
+                }
                 let embeds = matches!(method, Method::Static | Method::Model(_) | Method::Api(_));
                 if key == "encoders" && !embeds {
                     let problem = format!(
@@ -218,6 +251,14 @@ impl PlanFile {
     }
 
     fn validate_labels(&self) -> Result<(), Wrong> {
+        let is_made_of_code = |query: &QueryPlan| query.kind != QueryKind::File;
+        if self.labels.iter().all(|label| label.kind == LabelKind::Pairing)
+            && !self.queries.iter().any(is_made_of_code)
+        {
+            let problem = "`pairing` labels queries that were made of code, and all [[queries]] are of `kind = \"file\"`: no \
+                           pair would have a label; add labels of another kind";
+            return Err(wrong([At::Key("labels"), At::Item(0), At::Key("kind")], problem));
+        }
         for (number, label) in self.labels.iter().enumerate() {
             let at = |key| [At::Key("labels"), At::Item(number), At::Key(key)];
             let wants_path = matches!(label.kind, LabelKind::File | LabelKind::Judge);
@@ -295,6 +336,29 @@ impl PlanFile {
         }
         Ok(())
     }
+}
+
+/// Entries about the files of a source are not for sources without files.
+fn validate_units(number: usize, source: &SourcePlan) -> Result<(), Wrong> {
+    let has_files = !matches!(source.kind, SourceKind::DataSet | SourceKind::StackExchange);
+    for (key, is_set) in [
+        ("units", source.units != Units::default()),
+        ("as_released", source.as_released),
+        ("projects", source.projects.is_some()),
+    ] {
+        let at = [At::Key("sources"), At::Item(number), At::Key(key)];
+        if is_set && !has_files {
+            let problem = format!(
+                "`{key}` is for the kinds `directory`, `git` and `archive`, whose files are read; remove it"
+            );
+            return Err(wrong(at, problem));
+        }
+        if key == "as_released" && is_set && source.units != Units::Comments {
+            let problem = "`as_released` is for `units = \"comments\"`; add this, or remove it";
+            return Err(wrong(at, problem));
+        }
+    }
+    Ok(())
 }
 
 fn names<'a>(table: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), Wrong> {

@@ -1,6 +1,6 @@
 //! A directory of source files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quarry_corpus::git;
 use quarry_walk::{ListedFile, WalkOptions, base_directory, list, open, read, resolved};
@@ -24,8 +24,11 @@ pub(super) struct Directory<'p> {
 }
 
 impl<'p> Directory<'p> {
-    pub(super) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
-        let listing = list(&plan.path, &WalkOptions::default())?;
+    pub(super) fn open(plan: &'p SourcePlan, tests: bool, plan_file: &Path) -> Result<Self, FactoryError> {
+        let mut listing = list(&plan.path, &WalkOptions::default())?;
+        if let Some(own) = path_below(base_directory(&resolved(&plan.path))?, plan_file) {
+            listing.files.retain(|file| Path::new(&file.path) != own);
+        }
         if listing.files.is_empty() {
             return Err(wrong(
                 plan,
@@ -93,6 +96,12 @@ impl<'p> Directory<'p> {
         }
         Ok(hexadecimal(&hash.finalize()))
     }
+}
+
+/// The path of a file relative to a directory, if it is in it.
+fn path_below(directory: &Path, file: &Path) -> Option<PathBuf> {
+    let [directory, file] = [directory, file].map(|path| path.canonicalize().ok());
+    Some(file?.strip_prefix(directory?).ok()?.to_owned())
 }
 
 impl Content for Directory<'_> {

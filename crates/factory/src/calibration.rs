@@ -36,6 +36,10 @@ pub const FULL_UNDERSTANDING: u8 = 2;
 /// Understanding counts as saturated from this share of that of the most popular functions.
 const SATURATED: f64 = 0.95;
 
+/// The most popular functions are those of as many ranges as it takes to have this number of them: two that are known by
+/// chance are not what the others are held against.
+const MOST_POPULAR: u64 = 10;
+
 /// Mean grade that the most popular functions need: if a model understands even these only in part, it has to be told of
 /// all of them.
 const SUFFICIENT: f64 = 1.0;
@@ -116,8 +120,15 @@ impl Understanding {
     /// never is: then all functions are explained.
     #[must_use]
     pub fn threshold(&self) -> Option<u64> {
-        let saturated = self.rows.last()?.fitted;
-        if saturated < SUFFICIENT {
+        let (mut functions, mut sum) = (0, 0.0);
+        for row in self.rows.iter().rev() {
+            if functions < MOST_POPULAR {
+                functions += row.functions;
+                sum += row.score * row.functions as f64;
+            }
+        }
+        let saturated = sum / functions as f64;
+        if functions == 0 || saturated < SUFFICIENT {
             return None;
         }
         let first = self.rows.iter().find(|row| row.fitted >= SATURATED * saturated)?;
@@ -290,18 +301,19 @@ mod tests {
 
     #[test]
     fn the_threshold_is_where_understanding_is_saturated() {
-        assert_eq!(
-            threshold(&[(1, &[0, 0]), (2, &[1, 0]), (5, &[1, 1]), (9, &[2, 2]), (40, &[2, 2])]),
-            Some(8)
-        );
+        let (ones, twos): (&[u8], &[u8]) = (&[1; 10], &[2; 10]);
+        assert_eq!(threshold(&[(1, &[0; 10]), (2, &[1, 0]), (5, ones), (9, twos), (40, twos)]), Some(8));
         // 1.95 of 2 is saturated, 1.5 is not.
-        assert_eq!(threshold(&[(3, &[2, 1]), (4, &[2; 20]), (8, &[2; 20])]), Some(4));
-        // One function that is known by chance does not decide.
-        assert_eq!(threshold(&[(1, &[2]), (2, &[0, 0, 0, 0]), (4, &[2, 2])]), Some(4));
+        let nearly: &[u8] = &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1];
+        assert_eq!(threshold(&[(3, &[2, 1]), (4, nearly), (8, twos)]), Some(4));
+        // A few functions that are known by chance do not decide, be they rare or the most popular ones.
+        assert_eq!(threshold(&[(1, &[2]), (2, &[0; 4]), (4, twos)]), Some(4));
+        let partly: &[u8] = &[2, 2, 2, 2, 1, 1, 1, 1, 1, 1];
+        assert_eq!(threshold(&[(1, &[0; 10]), (2, ones), (4, partly), (8, &[2])]), Some(4));
         // Everything is known: nothing has to be explained.
         assert_eq!(threshold(&[(1, &[2, 2]), (64, &[2])]), Some(1));
         // Nothing is known well enough: everything has to be.
-        assert_eq!(threshold(&[(1, &[0, 0]), (64, &[1, 0])]), None);
+        assert_eq!(threshold(&[(1, &[0; 10]), (64, &[1, 1, 1, 1, 1, 1, 1, 1, 1, 0])]), None);
         assert_eq!(threshold(&[]), None);
     }
 

@@ -76,7 +76,8 @@ fn value(report: &WrittenReport) -> Value {
         "unreadable": report.unreadable,
         "kept": report.kept(),
         "quality": quality,
-        "understanding": report.understanding.as_ref().map(understanding_value),
+        "understanding": understanding(report),
+        "unpopular_below": report.understanding.as_ref().and_then(Understanding::threshold),
         "tokens": report.tokens,
         "dollars": report.dollars,
         "tokens_per_query": per_query(report, report.tokens as f64),
@@ -84,16 +85,15 @@ fn value(report: &WrittenReport) -> Value {
     })
 }
 
-fn understanding_value(understanding: &Understanding) -> Value {
-    let rows: Vec<Value> = (understanding.rows.iter())
-        .map(|UnderstandingRow { calls: (fewest, most), functions, score, interval, full, fitted }| {
-            json!({
-                "fewest_calls": fewest, "most_calls": most, "functions": functions, "score": score,
-                "interval": interval, "full": full, "fitted": fitted,
-            })
+fn understanding(report: &WrittenReport) -> Vec<Value> {
+    let rows = report.understanding.iter().flat_map(|understanding| &understanding.rows);
+    rows.map(|UnderstandingRow { calls: (fewest, most), functions, score, interval, full, fitted }| {
+        json!({
+            "fewest_calls": fewest, "most_calls": most, "functions": functions, "score": score,
+            "interval": interval, "full": full, "fitted": fitted,
         })
-        .collect();
-    json!({ "popularity": rows, "unpopular_below": understanding.threshold() })
+    })
+    .collect()
 }
 
 fn sections(report: &WrittenReport) -> Sections {

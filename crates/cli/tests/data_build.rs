@@ -163,7 +163,7 @@ fn what_is_wrong_is_said_and_leaves_the_build_as_it_was() {
         &["none.jsonl: cannot be read"],
     );
     refused("\"static\"", "\"no-such-model\"", &["no-such-model"]);
-    refused("test = 2", "test = 0.0001", &["enough queries for the part test"]);
+    refused("test = 2", "test = 0.0001", &["enough queries for the part test", "in all, of which"]);
     assert!(before == files(&out.join("exports")));
     let steps = fs::read_dir(out.join("steps"))
         .unwrap()

@@ -6,6 +6,7 @@ use super::{key, normalized};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
 use crate::formats::{FormatError, Record, RecordKind};
+use quarry_text::counted;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -118,11 +119,14 @@ pub fn split(
         writers.into_iter().try_for_each(RowWriter::finish)?;
     }
     if let Some(empty) = sizes.iter().find(|size| size.queries == 0) {
+        let n_answered = queries.positives.values().filter(|(positives, _)| *positives > 0).count();
+        let n_queries = counted(assigned.len(), "query");
         return Err(FormatError::File {
             path: first.path.clone(),
             expected: format!("enough queries for the part {}", empty.name),
-            found: format!("{} queries in all", assigned.len()),
-            remedy: "give the part a greater weight, or make fewer parts".into(),
+            found: format!("{n_queries} in all, of which {n_answered} with a positive"),
+            remedy: "give the part a greater weight, make fewer parts, or do not ask it for positives only"
+                .into(),
         });
     }
     staged.publish()?;

@@ -119,6 +119,12 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         &["`calibrated` compares", "give a number"],
     );
     check("[[queries]]", "[annotation]\nunpopular_below = \"few\"\n[[queries]]", 8, &["or \"calibrated\""]);
+    check(
+        "kind = \"pairing\"\n[[exports]]\nformat = \"beir\"",
+        "kind = \"negative\"\n[[exports]]\nformat = \"training-pairs\"",
+        13,
+        &["\"training-pairs\" has the pairs that answer", "add labels"],
+    );
     check("path = \"src\"", "path = \"src\"\nas_released = true", 7, &["`units = \"comments\"`"]);
     check(
         "kind = \"directory\"\npath",

@@ -8,7 +8,7 @@ use quarry_text::nearest;
 use super::locate::At;
 use super::{
     AnnotationPlan, CandidatePlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan,
-    SourceKind, SourcePlan, Units, UnpopularBelow, Wrong, keyword, wrong,
+    SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword, wrong,
 };
 use crate::candidates::RELEASED_PARTITION;
 use crate::written::{self, Extract};
@@ -323,6 +323,14 @@ impl PlanFile {
                 return Err(Wrong { at: at("format"), problem });
             }
             known(at("format"), "a format", &export.format, &EXPORT_FORMATS)?;
+            let needs_positives = export.format == TRAINING_PAIRS || Extract::named(&export.format).is_some();
+            if needs_positives && self.labels.iter().all(|label| label.kind == LabelKind::Negative) {
+                let problem = format!(
+                    "{:?} has the pairs that answer, and by [[labels]] none does; add labels of another kind",
+                    export.format
+                );
+                return Err(Wrong { at: at("format"), problem });
+            }
             let is_extract = Extract::named(&export.format).is_some();
             if is_extract && !self.queries.iter().any(|query| query.kind == QueryKind::Written) {
                 let problem =

@@ -72,9 +72,12 @@ def measure(quarry, directory, sources, near, processors):
         raise SystemExit("".join(said))
 
 
+WORDS = ("read", "write", "open", "sum", "node", "list", "key", "tree", "file", "line")
+
+
 def write_functions(path, number, seed=1):
     draw = random.Random(seed)
-    words = [f"{a}{b}" for a in ("read", "write", "open", "sum", "node", "list", "key", "tree", "file", "line") for b in range(500)]
+    words = [f"{a}{b}" for a in WORDS for b in range(500)]
     kept = []
     with path.open("w") as file:
         for n in range(number):

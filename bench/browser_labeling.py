@@ -185,14 +185,14 @@ def check_labeling(browser, quarry, scratch):
 
     organizer = labeling.join(browser, "(organizer)")
     organizer.wait_for_url("**/progress")
-    expect(organizer.get_by_role("heading", level=1)).to_have_text(f"{N_PAIRS} of {N_PAIRS} items are finished")
+    expect(organizer.get_by_role("heading", level=2).first).to_have_text(f"{N_PAIRS} of {N_PAIRS} items are finished")
     expect(organizer.get_by_role("row", name=f"Ann {N_PAIRS}")).to_be_visible()
     require(organizer.locator("img").count() == 0, "names are text")
     browser.look("label-progress", labeling.base + "/progress", cookies=organizer.context.cookies())
     with browser.expecting("status of 403"):
         require(ann.goto(labeling.base + "/progress").status == 403, "an annotator sees the progress")
     check_adjudication(browser, labeling, organizer)
-    # Its page asks for itself again every few seconds, also when the server is gone.
+    # Its page follows the server, and would ask for it when it is gone.
     organizer.context.close()
     browser.check("labeling")
     labeling.server.end()
@@ -207,6 +207,11 @@ def check_adjudication(browser, labeling, organizer):
     require(differing, "nobody disagrees:", last)
     organizer.get_by_role("link", name="Disagreements").click()
     browser.look("label-disagreements", organizer.url, cookies=organizer.context.cookies())
+    # Another page of the organizer follows what is decided, without being loaded anew.
+    live = organizer.context.new_page()
+    live.goto(labeling.base + "/progress")
+    expect(live.locator("main")).to_contain_text(f"{len(differing)} item")
+    live.evaluate("window.isTheSame = true")
     decided = {}
     while len(decided) < len(differing):
         item = item_of(organizer)
@@ -219,6 +224,11 @@ def check_adjudication(browser, labeling, organizer):
         expect(organizer.get_by_role("status").first).to_contain_text(
             f"{len(differing) - len(decided)} item" + ("" if len(differing) - len(decided) == 1 else "s")
         )
+    expect(live.locator("main")).to_contain_text("Nobody disagrees on anything that is not adjudicated")
+    require(live.evaluate("window.isTheSame"), "the page was loaded anew")
+    live.get_by_role("link", name="Judge").click()
+    expect(live.get_by_role("status")).to_contain_text("quarry judge run")
+    live.close()
     labeling.kill_and_start()
     with organizer.expect_download() as download:
         organizer.get_by_role("link", name="All labels").click()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Uses `quarry serve` and `quarry judge serve` in a browser, as people do.
+"""Uses `quarry serve`, `quarry judge serve` and reports in a browser, as people do.
 
     pip install playwright==1.65.2
     python3 bench/check_browser.py target/release/quarry
@@ -8,7 +8,8 @@ Needs chromium at /usr/bin/chromium (or --chromium FILE) and npm, which fetches 
 
 Search: typing, keys, history, facets, explanation, similar code, calls, files, the page while an index is built, a token,
 and all of it without JavaScript. Labeling: links that work once, keys, undo, skip, several annotators, test programs,
-adjudication, and a server that is killed meanwhile. File names, code, queries, labels and names hold scripts, none of
+adjudication, and a server that is killed meanwhile. Reports: tables, two methods query by query, a data card, and the state
+of a plan that runs meanwhile. File names, code, queries, labels and names hold scripts, none of
 which may run. axe-core must find no violation on any page, at three widths, in light and in dark colors; no page may be
 wider than the window, and nothing may be reported to the browser's console that the script does not expect.
 
@@ -27,6 +28,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from playwright.sync_api import expect, sync_playwright
 
 from browser_labeling import check_labeling, check_test_programs
+from browser_reports import check_reports
 from browser_pages import IMAGE, PATIENCE, SCRIPT, Browser, axe_source, require, served
 
 HOSTILE_FILE = f"src/{IMAGE}\"'&.py"
@@ -339,7 +341,7 @@ def main():
     parser.add_argument("quarry", help="the built binary")
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     parser.add_argument("--screenshots", type=Path, metavar="DIR", help="keep a picture of each page here")
-    parser.add_argument("--only", choices=["serve", "labeling"], help="check only this")
+    parser.add_argument("--only", choices=["serve", "labeling", "reports"], help="check only this")
     args = parser.parse_args()
     quarry = str(Path(args.quarry).resolve())
     if args.screenshots:
@@ -351,9 +353,11 @@ def main():
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         chromium = playwright.chromium.launch(executable_path=args.chromium, args=options)
         browser = Browser(chromium, axe_source(scratch), args.screenshots)
-        if args.only != "labeling":
+        if args.only in (None, "serve"):
             check_serve(browser, quarry, scratch)
-        if args.only != "serve":
+        if args.only in (None, "reports"):
+            check_reports(browser, quarry, scratch)
+        if args.only in (None, "labeling"):
             check_labeling(browser, quarry, scratch)
             check_test_programs(browser, quarry, scratch)
         chromium.close()

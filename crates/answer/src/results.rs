@@ -80,6 +80,41 @@ pub struct Answer<Q> {
     pub open_ms: f64,
 }
 
+/// What follows the results of an [`Answer`] where they come one by one.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AnswerEnd<Q> {
+    /// What was asked.
+    #[serde(flatten)]
+    pub question: Q,
+    /// Absolute path that those of the results are relative to; none if they are of several paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Where they are of several paths, these, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub roots: Vec<String>,
+    /// Number of the results.
+    pub total: usize,
+    /// Whether the confidence reaches the threshold.
+    pub confident: bool,
+    /// Confidence that a result answers, 0 to 1.
+    pub confidence: f32,
+    /// Milliseconds of the search, without opening or building the index.
+    pub took_ms: f64,
+    /// Milliseconds of opening the index, with building it where that was needed.
+    pub open_ms: f64,
+}
+
+impl<Q> Answer<Q> {
+    /// The results, and everything else.
+    #[must_use]
+    pub fn apart(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
+        let Self { question, root, roots, results, confident, confidence, took_ms, open_ms } = self;
+        let total = results.len();
+        (results, AnswerEnd { question, root, roots, total, confident, confidence, took_ms, open_ms })
+    }
+}
+
 /// A result as programs read it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

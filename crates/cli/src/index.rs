@@ -235,7 +235,7 @@ impl SourcesArgs {
             true => Some(self.load_model(settings)?),
             false => None,
         };
-        with_progress(|events| self.open_with(settings, filters, update, model, events))
+        with_progress(|events| self.open_with(settings, &filters, update, model, events))
     }
 
     /// Names the paths independently of the current directory.
@@ -271,15 +271,55 @@ impl SourcesArgs {
     ///
     /// # Errors
     /// As those of [`open`](Self::open).
-    pub fn open_with(
+    fn open_with(
         &self,
         settings: &[Settings],
-        mut filters: Vec<Filter>,
+        filters: &[Filter],
         update: Update,
         model: Option<Arc<dyn Embedder>>,
         events: &(dyn Fn(Event) + Sync),
     ) -> anyhow::Result<Tree> {
+        let (mut index, numbers) = self.open_filled(settings, update, model, events)?;
+        for (number, asked) in numbers.iter().enumerate() {
+            index.narrow(number, filters[*asked].clone());
+        }
+        let paths = self.paths();
+        let filled: Vec<PathBuf> = numbers.iter().map(|number| paths[*number].clone()).collect();
+        Ok(Tree::new(&filled, index)?)
+    }
+
+    /// Like [`open`](Self::open), with a model that was loaded before, and tells `events` of progress. Paths keep their
+    /// numbers, whether or not there is something to index.
+    ///
+    /// # Errors
+    /// As those of [`open`](Self::open).
+    #[cfg(feature = "serve")]
+    pub fn open_numbered(
+        &self,
+        settings: &[Settings],
+        filters: &[Filter],
+        update: Update,
+        model: Option<Arc<dyn Embedder>>,
+        events: &(dyn Fn(Event) + Sync),
+    ) -> anyhow::Result<Tree> {
+        let (mut index, numbers) = self.open_filled(settings, update, model, events)?;
+        index.renumber(&numbers);
+        for number in numbers {
+            index.narrow(number, filters[number].clone());
+        }
+        Ok(Tree::new(&self.paths(), index)?)
+    }
+
+    /// The index of the paths that have something to index, and the numbers of these among all.
+    fn open_filled(
+        &self,
+        settings: &[Settings],
+        update: Update,
+        model: Option<Arc<dyn Embedder>>,
+        events: &(dyn Fn(Event) + Sync),
+    ) -> anyhow::Result<(Index, Vec<usize>)> {
         let mut paths = self.paths();
+        let mut numbers: Vec<usize> = (0..paths.len()).collect();
         if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
             bail!("--index {} is the index of one path; name one PATH, or omit --index", index.display());
         }
@@ -300,12 +340,11 @@ impl SourcesArgs {
             output::note(&error.to_string());
             paths.remove(empty);
             options.remove(empty);
-            filters.remove(empty);
+            numbers.remove(empty);
         };
         tell_unwritten(&opened);
-        let mut index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
-        filters.into_iter().enumerate().for_each(|(number, filter)| index.narrow(number, filter));
-        Ok(Tree::new(&paths, index)?)
+        let index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
+        Ok((index, numbers))
     }
 
     /// The model of all paths: vectors of several models cannot be compared.

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use quarry_embed::Embedder;
 use quarry_index::{Event, Filter, Index, OpenOptions, Update};
@@ -41,6 +41,50 @@ pub struct ServeArgs {
     /// of the tree (can be repeated)
     #[arg(long = "link", value_name = "NAME=ADDRESS", value_parser = CodeLink::parse)]
     links: Vec<CodeLink>,
+}
+
+/// Whether pages are served rather than written or printed.
+#[derive(Debug, Args)]
+pub struct PagesArgs {
+    /// Show it in a browser, at this address of this machine [default: 127.0.0.1:7879]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:7879"
+    )]
+    serve: Option<SocketAddr>,
+}
+
+impl PagesArgs {
+    /// Where to serve, if that is asked for.
+    ///
+    /// # Errors
+    /// When others than this machine could connect.
+    pub fn address(&self) -> anyhow::Result<Option<SocketAddr>> {
+        match self.serve {
+            Some(address) if !address.ip().is_loopback() => bail!(
+                "--serve {address}: other machines can reach it; name an address of this one, such as 127.0.0.1:7879, and \
+                 have a proxy or `ssh -L` lead to it"
+            ),
+            address => Ok(address),
+        }
+    }
+}
+
+/// Answers until it is interrupted.
+///
+/// # Errors
+/// When interrupts cannot be waited for, or nothing can be printed.
+pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
+    let stop = server.stop();
+    ctrlc::set_handler(move || stop.stop()).context("cannot wait for an interrupt")?;
+    output::print(&format!("http://{}/\n", server.address()))?;
+    output::note("serving; Ctrl-C ends it");
+    server.run();
+    output::note("stopped");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Where a server listens, and whom it answers.
@@ -85,7 +129,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let defaults = served.defaults();
     let (paths, options) = (served.paths.clone(), served.options.clone());
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
-    let trees = Arc::new(Trees::new(&served.names()?, defaults, args.links, Box::new(status)));
+    let model = Arc::clone(&served.model);
+    let trees = Arc::new(Trees::new(&served.names()?, defaults, args.links, Box::new(status), model));
     let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
     let server =
         Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy, served.workspaces())?;
@@ -176,9 +221,9 @@ impl Served {
         loop {
             // Before looking for changes, so that none falls between.
             changes.follow(&self.walks());
-            let opened = self.source.open_with(
+            let opened = self.source.open_numbered(
                 &self.settings,
-                self.filters.clone(),
+                &self.filters,
                 Update::IfPossible,
                 Some(Arc::clone(&self.model)),
                 &|event| tell(trees, &event),

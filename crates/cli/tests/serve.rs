@@ -102,6 +102,49 @@ fn a_served_tree_answers_as_the_command_line_and_follows_its_files() {
 }
 
 #[test]
+fn trees_keep_their_names_beside_those_without_source() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.path("tree/hollow")).unwrap();
+    fixture.write("tree/shop/shop.py", "def sell_tea(cup):\n    return cup\n");
+    fixture.write("tree/lib/lib.py", "def sell_coffee(cup):\n    return cup\n");
+    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "hollow", "shop", "lib"], 1);
+    let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    wait_for(&address, "/readyz", |status: u16, _: &str| (status == 200).then_some(()));
+    let get = |path: &str| ask(&address, "GET", path, "", "").unwrap();
+    for (tree, name, other) in [("shop", "sell_tea", "sell_coffee"), ("lib", "sell_coffee", "sell_tea")] {
+        let (_, _, found) = get(&format!("/api/v1/search?q=sell&tree={tree}"));
+        assert!(found.contains(name) && !found.contains(other), "{tree}: {found}");
+        assert_eq!(get(&format!("/api/v1/units/{tree}/{tree}.py")).0, 200);
+    }
+    assert!(get("/api/v1/search?q=sell&tree=hollow").2.contains("\"results\":[]"));
+    // What is written there later is found under its own name.
+    fixture.write("tree/hollow/new.py", "def sell_cake(plate):\n    return plate\n");
+    wait_for(&address, "/api/v1/units/hollow/new.py", |status, _| (status == 200).then_some(()));
+}
+
+#[test]
+fn results_are_shown_in_a_browser() {
+    let fixture = Fixture::new();
+    fixture.write("tree/cards/card.html", "<!DOCTYPE html><title>A card</title><script>alert(1)</script>");
+    let server = Running::start(&fixture, &["eval", "report", "--serve=127.0.0.1:0", "cards"], 1);
+    let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    let (status, _, list) = ask(&address, "GET", "/", "", "").unwrap();
+    assert!(status == 200 && list.contains("href=\"/0\""), "{list}");
+    let (status, head, card) = ask(&address, "GET", "/0", "", "").unwrap();
+    assert!(status == 200 && card.contains("A card"), "{card}");
+    // Its script is not one of ours, and does not run.
+    assert!(head.contains("content-security-policy: default-src 'none'; style-src 'sha256-"), "{head}");
+    for path in ["/1", "/0/compare", "/card.html", "/0/../../etc/passwd", "/%2e%2e/x"] {
+        assert_eq!(ask(&address, "GET", path, "", "").unwrap().0, 404, "{path}");
+    }
+    assert_eq!(ask(&address, "POST", "/", "", "").unwrap().0, 405);
+    let everywhere = ["eval", "report", "--serve=0.0.0.0:0", "cards"];
+    check_error(&fixture.run(&everywhere), "other machines can reach it");
+    check_error(&fixture.run(&["eval", "report", "--serve", "http"]), "found neither");
+    check_error(&fixture.run(&["eval", "report", "cards", "http"]), "expected one RESULTS, found 2");
+}
+
+#[test]
 fn servers_for_everybody_need_a_token() {
     let fixture = Fixture::new();
     check_error(&fixture.run(&["serve", "--listen", "0.0.0.0:0", "."]), "give a token with --token-file");

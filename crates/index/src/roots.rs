@@ -102,6 +102,16 @@ impl Index {
         roots.filter(|found| found.number == root).for_each(|found| found.filter = filter.clone());
     }
 
+    /// Gives the searched paths other numbers: `numbers` has the new one of each.
+    ///
+    /// # Panics
+    /// When there are fewer numbers than searched paths.
+    pub fn renumber(&mut self, numbers: &[usize]) {
+        for root in self.trees.iter_mut().flat_map(|tree| &mut tree.roots) {
+            root.number = numbers[root.number];
+        }
+    }
+
     /// The searched path with an index.
     pub(crate) fn root(&self, number: usize) -> Option<&Root> {
         self.roots().find(|root| root.number == number)

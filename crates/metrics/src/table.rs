@@ -139,10 +139,18 @@ impl Table {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sections(Vec<Section>);
 
+/// A part of what a command prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Section {
+pub enum Section {
+    /// Lines for people.
     Text(String),
-    Table { title: Option<String>, table: Table },
+    /// A table.
+    Table {
+        /// What is above it.
+        title: Option<String>,
+        /// The table itself.
+        table: Table,
+    },
 }
 
 impl Sections {
@@ -179,6 +187,11 @@ impl Sections {
     pub fn titled(mut self, title: impl Into<String>, table: Table) -> Self {
         self.0.push(Section::Table { title: Some(title.into()), table });
         self
+    }
+
+    /// The sections in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Section> {
+        self.0.iter()
     }
 
     /// All sections as text; in every other layout the tables alone, with a blank line between two.

@@ -62,6 +62,18 @@
     window.addEventListener("popstate", () => location.reload());
   }
 
+  // What changes by itself. Browsers ask again by themselves if the stream ends.
+  const live = document.querySelector("[data-live]");
+  if (live) {
+    const stream = new EventSource(live.dataset.live);
+    stream.addEventListener("content", (event) => {
+      // The server escapes everything, as in the page itself.
+      live.innerHTML = JSON.parse(event.data).html;
+    });
+    // A stream that is left open would keep the page from being shown again at once.
+    window.addEventListener("pagehide", () => stream.close());
+  }
+
   if (document.querySelector("[data-building]")) setTimeout(() => location.reload(), 1500);
 
   function copy(text) {

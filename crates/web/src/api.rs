@@ -1,26 +1,37 @@
 //! The HTTP API: the objects of `--json`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quarry_answer::{
     Answer, Callees, Callers, CallsQuestion, FileView, SearchQuestion, SimilarQuestion, StatusView, Tree,
 };
 use quarry_index::{Filter, Hit};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::events::{Closed, Events};
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::question::{COMMON, Position, Question, query};
 use crate::router::App;
+use crate::trees::{Current, Progress};
 
 /// Calls that are listed where a request does not say how many.
 const DEFAULT_CALLS: usize = 100;
+/// Texts that are embedded at once.
+const MAX_TEXTS: usize = 64;
+/// The longest of them, in characters.
+const MAX_TEXT_CHARS: usize = 8000;
+/// The least time between two reports of progress, and until a search is tried again that had to wait for others.
+const PAUSE: Duration = Duration::from_millis(200);
 
 type Answered<T> = Result<Json<T>, Problem>;
 
@@ -39,17 +50,173 @@ pub(crate) struct TreesView {
     trees: Vec<TreeView>,
 }
 
+/// What is searched for.
+struct SearchAsked {
+    text: String,
+    question: Question,
+}
+
+impl SearchAsked {
+    fn read(params: &Params, app: &App) -> Result<Arc<Self>, Problem> {
+        params.only(&[&["q"], &COMMON[..]].concat())?;
+        let (text, question) = (query(params)?.to_owned(), Question::read(params, &app.trees)?);
+        Ok(Arc::new(Self { text, question }))
+    }
+
+    async fn answer(self: &Arc<Self>, app: &App, current: Current) -> Result<Answer<SearchQuestion>, Problem> {
+        let (asked, metrics) = (Arc::clone(self), Arc::clone(&app.metrics));
+        let answer = app.gate.run(move || {
+            let start = Instant::now();
+            let found = quarry_answer::search(&current.tree.tree(), &asked.text, &asked.question.request())?;
+            metrics.time(Stage::Search, start.elapsed());
+            Ok(found.answer)
+        });
+        answer.await
+    }
+}
+
 pub(crate) async fn search(State(app): State<App>, params: Params) -> Answered<Answer<SearchQuestion>> {
-    params.only(&[&["q"], &COMMON[..]].concat())?;
-    let text = query(&params)?.to_owned();
-    let question = Question::read(&params, &app.trees)?;
+    let asked = SearchAsked::read(&params, &app)?;
     let current = app.trees.ready()?;
-    let metrics = app.metrics.clone();
+    Ok(Json(asked.answer(&app, current).await?))
+}
+
+/// How far the first index has come.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ProgressView {
+    /// The share of the work that is done, about: 0 to 1.
+    share: f64,
+    /// What is being done.
+    message: String,
+    /// Why it failed last; it is tried again.
+    failure: Option<String>,
+}
+
+/// The results of a search as events. Ranking is done at once, so that they come together; what takes time is the first
+/// index, whose progress comes before them.
+pub(crate) async fn search_stream(State(app): State<App>, params: Params) -> Result<Response, Problem> {
+    let asked = SearchAsked::read(&params, &app)?;
+    let streams = app.streams.clone();
+    if let Some(current) = app.trees.current() {
+        // Before anything is sent, so that a problem has a status of its own.
+        let answer = asked.answer(&app, current).await?;
+        return streams.open(|events| send_answer(events, answer));
+    }
+    streams.open(|events| async move {
+        let current = index(&app, &events).await?;
+        loop {
+            match asked.answer(&app, current.clone()).await {
+                Ok(answer) => return send_answer(events, answer).await,
+                // All who waited for the index ask at the same time.
+                Err(problem) if problem.retry_after.is_some() => tokio::time::sleep(PAUSE).await,
+                Err(problem) => return events.fail(&problem).await,
+            }
+        }
+    })
+}
+
+/// The first index; until there is one, tells its progress.
+async fn index(app: &App, events: &Events) -> Result<Current, Closed> {
+    let mut changes = app.trees.changes();
+    loop {
+        changes.borrow_and_update();
+        if let Some(current) = app.trees.current() {
+            return Ok(current);
+        }
+        let Progress { share, message, failure } = app.trees.progress().clone();
+        events.send("progress", &ProgressView { share, message, failure }).await?;
+        tokio::time::sleep(PAUSE).await;
+        changes.changed().await.map_err(|_| Closed)?;
+    }
+}
+
+async fn send_answer(events: Events, answer: Answer<SearchQuestion>) -> Result<(), Closed> {
+    let (results, end) = answer.apart();
+    for result in &results {
+        events.send("result", result).await?;
+    }
+    events.send("end", &end).await
+}
+
+/// Texts to embed.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EmbedRequest {
+    /// The texts.
+    #[schemars(length(min = 1, max = MAX_TEXTS), inner(length(max = MAX_TEXT_CHARS)))]
+    texts: Vec<String>,
+    /// What they are.
+    #[serde(default)]
+    kind: TextKind,
+}
+
+/// What a text is, which some models embed differently.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum TextKind {
+    /// A question in plain words.
+    #[default]
+    Query,
+    /// Code.
+    Document,
+}
+
+/// Texts as vectors.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Embedded {
+    /// Identifies the model and its weights.
+    model: String,
+    /// Number of values of each vector.
+    dimension: usize,
+    /// One for each text, in their order, of length 1, or of zeros if the model knows nothing of the text. The product of
+    /// two is the similarity of their texts.
+    vectors: Vec<Vec<f32>>,
+}
+
+impl EmbedRequest {
+    fn read(headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+            let detail = "expected a body of JSON; send the header Content-Type: application/json";
+            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+        }
+        let read: Self = serde_json::from_slice(body).map_err(|error| {
+            Problem::bad_request(format!("expected {{\"texts\": [\"…\"], \"kind\": \"query\"}}: {error}"))
+        })?;
+        if !(1..=MAX_TEXTS).contains(&read.texts.len()) {
+            let n = read.texts.len();
+            return Err(Problem::bad_request(format!("texts: expected 1 to {MAX_TEXTS}, found {n}")));
+        }
+        let lengths = read.texts.iter().map(|text| text.chars().count());
+        if let Some((at, n)) = lengths.enumerate().find(|(_, n)| *n > MAX_TEXT_CHARS) {
+            return Err(Problem::bad_request(format!(
+                "texts[{at}]: {n} characters, at most {MAX_TEXT_CHARS} are accepted"
+            )));
+        }
+        Ok(read)
+    }
+}
+
+/// Embeds texts with the model of the trees.
+pub(crate) async fn embed(
+    State(app): State<App>,
+    headers: HeaderMap,
+    params: Params,
+    body: Result<Bytes, BytesRejection>,
+) -> Answered<Embedded> {
+    params.only(&[])?;
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let EmbedRequest { texts, kind } = EmbedRequest::read(&headers, &body)?;
+    let model = Arc::clone(&app.trees.model);
     let answer = app.gate.run(move || {
-        let start = Instant::now();
-        let found = quarry_answer::search(&current.tree.tree(), &text, &question.request())?;
-        metrics.time(Stage::Search, start.elapsed());
-        Ok(found.answer)
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let vectors = match kind {
+            TextKind::Query => model.embed_queries(&texts),
+            TextKind::Document => model.embed_documents(&texts),
+        };
+        let vectors = vectors.map_err(|error| Problem::internal(&error))?;
+        let rows = vectors.values.chunks(vectors.dimension.max(1)).map(<[f32]>::to_vec).collect();
+        Ok(Embedded { model: model.id().to_owned(), dimension: vectors.dimension, vectors: rows })
     });
     Ok(Json(answer.await?))
 }
@@ -197,7 +364,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Probl
 }
 
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
-    let text = app.metrics.text(&app.trees);
+    let text = app.metrics.text(&app.trees, app.streams.n_open());
     (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
         .into_response()
 }

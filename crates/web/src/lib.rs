@@ -11,11 +11,14 @@
 mod access;
 mod api;
 mod connection;
+mod documents;
+mod events;
 mod gate;
 mod highlight;
 #[cfg(feature = "labels")]
 mod labels;
 mod listen;
+mod live;
 mod metrics;
 mod openapi;
 mod pages;
@@ -28,7 +31,9 @@ mod trees;
 pub use access::{Access, AccessError, MIN_TOKEN_BYTES};
 #[cfg(feature = "labels")]
 pub use labels::{JoinLink, Labels};
+pub use documents::{Document, MakeDocument};
 pub use listen::{ListenError, Server, Stop};
+pub use live::MakeTables;
 pub use openapi::description;
 pub use pages::CodeLink;
 pub use trees::{Defaults, Progress, TreeStatus, Trees};

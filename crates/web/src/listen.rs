@@ -21,6 +21,9 @@ use tower::ServiceExt as _;
 
 use crate::access::{Access, AccessError};
 use crate::connection::Impatient;
+use crate::documents::MakeDocument;
+use crate::events::Streams;
+use crate::live::MakeTables;
 use crate::router::{App, router};
 use crate::trees::Trees;
 
@@ -92,7 +95,7 @@ impl Server {
         workspaces: Vec<Workspace>,
     ) -> Result<Self, ListenError> {
         let access = Access::new(address, hosts, token, is_behind_proxy)?;
-        Self::listen(address, router(App::new(trees, access, workspaces)))
+        Self::listen(address, |stopped| router(App::new(trees, access, workspaces, stopped)))
     }
 
     /// Listens at `address` for the people who fill in a form; requests without a personal link are refused.
@@ -107,11 +110,40 @@ impl Server {
         is_behind_proxy: bool,
     ) -> Result<Self, ListenError> {
         let access = Arc::new(Access::by_links(hosts, is_behind_proxy));
-        let routes = crate::labels::router(Arc::new(labels), Arc::clone(&access));
-        Self::listen(address, crate::router::guarded(routes, access, Arc::default()))
+        Self::listen(address, |stopped| {
+            let streams = Streams::new(stopped);
+            let routes = crate::labels::router(Arc::new(labels), Arc::clone(&access), streams);
+            crate::router::guarded(routes, access, Arc::default())
+        })
     }
 
-    fn listen(address: SocketAddr, router: Router) -> Result<Self, ListenError> {
+    /// Listens at `address` of this machine for people who read pages that `make` makes.
+    ///
+    /// # Errors
+    /// When the address cannot be used, or others can reach it.
+    pub fn for_documents(address: SocketAddr, make: Arc<MakeDocument>) -> Result<Self, ListenError> {
+        let access = Arc::new(Access::new(address, Vec::new(), None, false)?);
+        Self::listen(address, |_| {
+            crate::router::guarded(crate::documents::router(make), access, Arc::default())
+        })
+    }
+
+    /// Listens at `address` of this machine for people who look at the state of some work, which the page follows.
+    ///
+    /// # Errors
+    /// When the address cannot be used, or others can reach it.
+    pub fn for_status(address: SocketAddr, title: String, make: Box<MakeTables>) -> Result<Self, ListenError> {
+        let access = Arc::new(Access::new(address, Vec::new(), None, false)?);
+        Self::listen(address, |stopped| {
+            let routes = crate::live::router(title, make, Streams::new(stopped));
+            crate::router::guarded(routes, access, Arc::default())
+        })
+    }
+
+    fn listen(
+        address: SocketAddr,
+        router: impl FnOnce(watch::Receiver<bool>) -> Router,
+    ) -> Result<Self, ListenError> {
         raise_file_limit();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, usize::from))
@@ -122,6 +154,7 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
         let (stop, stopped) = watch::channel(false);
+        let router = router(stopped.clone());
         Ok(Self { runtime, listener, address, router, stop: Stop(Arc::new(stop)), stopped })
     }
 

@@ -77,7 +77,7 @@ impl Metrics {
     }
 
     /// In Prometheus's text format.
-    pub fn text(&self, trees: &Trees) -> String {
+    pub fn text(&self, trees: &Trees, n_streams: usize) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         let about = |text: &mut String, name: &str, kind: &str, help: &str| {
@@ -99,6 +99,8 @@ impl Metrics {
             };
             times.write(&mut text, "quarry_stage_seconds", &format!("stage=\"{stage}\""));
         }
+        about(&mut text, "quarry_streams_open", "gauge", "Streams of events that are open.");
+        let _ = writeln!(text, "quarry_streams_open {n_streams}");
         let current = trees.current();
         about(&mut text, "quarry_index_ready", "gauge", "Whether there is an index to search.");
         let _ = writeln!(text, "quarry_index_ready {}", u8::from(current.is_some()));

@@ -1,11 +1,14 @@
 //! The description of the API, from the types of its answers.
 
-use quarry_answer::{Answer, Callees, Callers, FileView, SearchQuestion, SimilarQuestion, StatusView};
+use quarry_answer::{
+    Answer, AnswerEnd, Callees, Callers, FileView, ResultView, SearchQuestion, SimilarQuestion, StatusView,
+};
 use quarry_index::RANKINGS;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Value, json};
 
-use crate::api::TreesView;
+use crate::api::{EmbedRequest, Embedded, ProgressView, TreesView};
+use crate::events::MEDIA_TYPE;
 use crate::problem::ProblemView;
 use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS};
 
@@ -41,33 +44,14 @@ pub fn description() -> Value {
         [("line", line(), false, "Only the innermost unit at this line, with its source.")];
     let mut paths = serde_json::Map::new();
     let mut add = |path: &str, about: &str, in_path: &[Parameter], query: &[Parameter], answer: Value| {
-        let located = |location: &'static str| move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": location, "required": required, "schema": schema, "description": about });
-        let parameters: Vec<Value> =
-            in_path.iter().map(located("path")).chain(query.iter().map(located("query"))).collect();
-        let problem = json!({
-            "description": "What is wrong, and what to do.",
-            "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-        });
-        let answer = json!({
-            "description": "The answer.",
-            "content": { "application/json": { "schema": answer } },
-        });
-        let operation = json!({
-            "summary": about,
-            "parameters": parameters,
-            "responses": { "200": answer, "default": problem },
-        });
+        let operation = operation(about, in_path, query, json_answer(&answer));
         paths.insert(path.to_owned(), json!({ "get": operation }));
     };
     let schema = |schema: schemars::Schema| Value::from(schema);
     let search = schema(schemas.subschema_for::<Answer<SearchQuestion>>());
-    add(
-        "/api/v1/search",
-        "Finds code by what it does, as `quarry search --json`.",
-        &[],
-        &[vec![query], units()].concat(),
-        search,
-    );
+    let asked = [vec![query], units()].concat();
+    let about = "Finds code by what it does, as `quarry search --json`.";
+    add("/api/v1/search", about, &[], &asked, search);
     let similar = schema(schemas.subschema_for::<Answer<SimilarQuestion>>());
     let mut unit_at = [position.to_vec(), units()].concat();
     unit_at.retain(|parameter| parameter.0 != "tree");
@@ -95,6 +79,16 @@ pub fn description() -> Value {
     add("/api/v1/trees", "Lists the trees that are served.", &[], &[], trees);
     let status = schema(schemas.subschema_for::<StatusView>());
     add("/api/v1/status", "Says what is indexed, as `quarry status --json`.", &[], &[tree()], status);
+    let about = "Finds code as /api/v1/search, result by result; before the first index is ready, it tells its progress.";
+    let stream = operation(about, &[], &asked, events(&mut schemas));
+    paths.insert("/api/v1/search/stream".to_owned(), json!({ "get": stream }));
+    let mut embed =
+        operation("Embeds texts with the model of the trees.", &[], &[], {
+            json_answer(&schema(schemas.subschema_for::<Embedded>()))
+        });
+    let texts = schema(schemas.subschema_for::<EmbedRequest>());
+    embed["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": texts } } });
+    paths.insert("/api/v1/embed".to_owned(), json!({ "post": embed }));
     let problem = schema(schemas.subschema_for::<ProblemView>());
     json!({
         "openapi": "3.1.0",
@@ -110,6 +104,43 @@ pub fn description() -> Value {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
         "security": [{}, { "token": [] }],
+    })
+}
+
+/// An operation: what it does, its parameters, and its answer.
+fn operation(about: &str, in_path: &[Parameter], query: &[Parameter], answer: Value) -> Value {
+    let located = |location: &'static str| {
+        move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": location, "required": required, "schema": schema, "description": about })
+    };
+    let parameters: Vec<Value> =
+        in_path.iter().map(located("path")).chain(query.iter().map(located("query"))).collect();
+    let problem = json!({
+        "description": "What is wrong, and what to do.",
+        "content": { "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
+    });
+    json!({
+        "summary": about,
+        "parameters": parameters,
+        "responses": { "200": answer, "default": problem },
+    })
+}
+
+fn json_answer(schema: &Value) -> Value {
+    json!({ "description": "The answer.", "content": { "application/json": { "schema": schema } } })
+}
+
+/// Events, whose data have the schemas of `x-events`: OpenAPI 3.1 has no words for that.
+fn events(schemas: &mut SchemaGenerator) -> Value {
+    json!({
+        "description": "Events, each with an object of JSON as its data: `progress` until there is an index, `result` for \
+                        each result, then `end`, or else `problem`, after which the stream ends.",
+        "content": { MEDIA_TYPE: { "schema": { "type": "string" } } },
+        "x-events": {
+            "progress": schemas.subschema_for::<ProgressView>(),
+            "result": schemas.subschema_for::<ResultView>(),
+            "end": schemas.subschema_for::<AnswerEnd<SearchQuestion>>(),
+            "problem": { "$ref": "#/components/schemas/Problem" },
+        },
     })
 }
 

@@ -54,11 +54,21 @@ impl Problem {
             source = cause.source();
         }
         tracing::warn!("{text}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the search failed; the server's log says why")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "this failed; the server's log says why")
     }
 
     pub fn title(&self) -> &'static str {
         self.status.canonical_reason().unwrap_or("Error")
+    }
+
+    /// As programs read it.
+    pub fn view(&self) -> ProblemView<'_> {
+        ProblemView {
+            r#type: "about:blank",
+            title: self.title(),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+        }
     }
 }
 
@@ -77,13 +87,7 @@ impl From<quarry_index::Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let view = ProblemView {
-            r#type: "about:blank",
-            title: self.title(),
-            status: self.status.as_u16(),
-            detail: &self.detail,
-        };
-        let body = serde_json::to_vec(&view).unwrap_or_default();
+        let body = serde_json::to_vec(&self.view()).unwrap_or_default();
         let content_type = HeaderValue::from_static("application/problem+json");
         let mut response = (self.status, [(header::CONTENT_TYPE, content_type)], body).into_response();
         if let Some(seconds) = self.retry_after {

@@ -7,14 +7,15 @@ use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use quarry_server::Workspace;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 
 use crate::access::{self, ASSETS, Access};
+use crate::events::Streams;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -39,17 +40,24 @@ pub(crate) struct App {
     pub trees: Arc<Trees>,
     pub access: Arc<Access>,
     pub gate: Gate,
+    pub streams: Streams,
     pub metrics: Arc<Metrics>,
     /// One for each tree, in their order; none where agents are not served.
     pub workspaces: Arc<[Arc<Workspace>]>,
 }
 
 impl App {
-    pub fn new(trees: Arc<Trees>, access: Access, workspaces: Vec<Workspace>) -> Self {
+    pub fn new(
+        trees: Arc<Trees>,
+        access: Access,
+        workspaces: Vec<Workspace>,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         let at_once = std::thread::available_parallelism().map_or(2, usize::from);
         let workspaces = workspaces.into_iter().map(Arc::new).collect();
         let (access, gate) = (Arc::new(access), Gate::new(at_once));
-        Self { trees, access, gate, metrics: Arc::default(), workspaces }
+        let streams = Streams::new(stopped);
+        Self { trees, access, gate, streams, metrics: Arc::default(), workspaces }
     }
 }
 
@@ -63,12 +71,14 @@ pub(crate) fn router(app: App) -> Router {
         .route("/login", get(pages::login_page).post(pages::log_in))
         .route("/opensearch.xml", get(pages::opensearch))
         .route("/api/v1/search", get(api::search))
+        .route("/api/v1/search/stream", get(api::search_stream))
         .route("/api/v1/similar", get(api::similar))
         .route("/api/v1/callers", get(api::callers))
         .route("/api/v1/callees", get(api::callees))
         .route("/api/v1/units/{tree}/{*path}", get(api::units))
         .route("/api/v1/trees", get(api::trees))
         .route("/api/v1/status", get(api::status))
+        .route("/api/v1/embed", post(api::embed))
         .route("/api/v1/openapi.json", get(|| async { Json(openapi::description()) }))
         .route("/readyz", get(api::readyz))
         .route("/metrics", get(api::metrics))
@@ -82,7 +92,7 @@ pub(crate) fn router(app: App) -> Router {
             }
         })
         .method_not_allowed_fallback(|headers: HeaderMap| async move {
-            let detail = "this can only be read: use GET";
+            let detail = "this takes another method; the header Allow names it";
             access::problem_for(&headers, Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
         })
         .with_state(app.clone());

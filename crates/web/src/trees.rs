@@ -1,13 +1,18 @@
 //! The indexed trees, and what is known of them while they are indexed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use quarry_answer::{SharedTree, Tree};
+use quarry_embed::Embedder;
 use quarry_index::{RankingWeights, Status};
+use tokio::sync::watch;
 
 use crate::pages::CodeLink;
 use crate::problem::Problem;
+
+/// Trees that are named where there may be hundreds.
+const MAX_NAMES: usize = 5;
 
 /// What holds where a request does not say it.
 #[derive(Debug, Clone)]
@@ -46,6 +51,9 @@ pub struct Trees {
     status: Box<TreeStatus>,
     current: RwLock<Option<Current>>,
     progress: Mutex<Progress>,
+    /// The model that queries are embedded with.
+    pub(crate) model: Arc<dyn Embedder>,
+    changed: watch::Sender<()>,
 }
 
 /// The index that is searched.
@@ -61,9 +69,15 @@ pub(crate) struct Current {
 impl Trees {
     /// The trees at paths that people know by `names`, of which several may be the same.
     #[must_use]
-    pub fn new(names: &[String], defaults: Defaults, links: Vec<CodeLink>, status: Box<TreeStatus>) -> Self {
-        let (current, progress) = (RwLock::default(), Mutex::default());
-        Self { names: apart(names), defaults, links, status, current, progress }
+    pub fn new(
+        names: &[String],
+        defaults: Defaults,
+        links: Vec<CodeLink>,
+        status: Box<TreeStatus>,
+        model: Arc<dyn Embedder>,
+    ) -> Self {
+        let (current, progress, changed) = (RwLock::default(), Mutex::default(), watch::Sender::default());
+        Self { names: apart(names), defaults, links, status, current, progress, model, changed }
     }
 
     /// Searches `tree` from now on.
@@ -73,15 +87,22 @@ impl Trees {
         *current = Some(Current { tree: tree.shared(), since: Instant::now(), generation });
         drop(current);
         self.progress().failure = None;
+        self.changed.send_replace(());
     }
 
     /// Notes how far the next index has come, or why there is none.
     pub fn tell(&self, progress: Progress) {
         *self.progress() = progress;
+        self.changed.send_replace(());
     }
 
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whenever there is an index, or more of it.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// The index, if there is one.
@@ -105,10 +126,25 @@ impl Trees {
         &self.names
     }
 
+    /// The names of a few trees, and how many more there are.
+    pub(crate) fn names_text(&self) -> String {
+        let (first, others) = self.names.split_at(self.names.len().min(MAX_NAMES));
+        match others.len() {
+            0 => first.join(", "),
+            n => format!("{} and {n} more", first.join(", ")),
+        }
+    }
+
     /// The number of a tree, by its name.
     pub(crate) fn number(&self, name: &str) -> Result<usize, Problem> {
         self.names.iter().position(|known| known == name).ok_or_else(|| {
-            Problem::not_found(format!("no tree is called {name:?}; there are {}", self.names.join(", ")))
+            let hint = if self.names.len() <= MAX_NAMES {
+                format!("there are {}", self.names.join(", "))
+            } else {
+                let near = quarry_text::nearest(name, self.names.iter().map(String::as_str), MAX_NAMES);
+                format!("did you mean {}? /api/v1/trees lists all", near.join(", "))
+            };
+            Problem::not_found(format!("no tree is called {name:?}; {hint}"))
         })
     }
 
@@ -136,5 +172,19 @@ mod tests {
     fn names_differ() {
         let names = ["shop", "lib", "shop", "shop-2", "shop"].map(str::to_owned);
         assert_eq!(apart(&names), ["shop", "lib", "shop-2", "shop-2-2", "shop-3"]);
+    }
+
+    #[test]
+    fn of_hundreds_of_trees_a_few_are_named() {
+        let names: Vec<String> = (0..200).map(|n| format!("tree-{n:03}")).collect();
+        let ranking = RankingWeights::default();
+        let defaults = Defaults { limit: 10, threshold: 0.3, ranking, lines: 3, context: 0 };
+        let status = |_| Err(quarry_index::Error::EmptyQuery);
+        let model = Arc::new(quarry_embed::StaticModel::builtin());
+        let trees = Trees::new(&names, defaults, Vec::new(), Box::new(status), model);
+        assert_eq!(trees.names_text(), "tree-000, tree-001, tree-002, tree-003, tree-004 and 195 more");
+        let problem = trees.number("tree_117").unwrap_err().detail;
+        assert!(problem.contains("did you mean tree-117") && problem.len() < 200, "{problem}");
+        assert_eq!(trees.number("tree-117").unwrap(), 117);
     }
 }

@@ -9,6 +9,7 @@ mod plan;
 mod protocol;
 mod repo;
 mod repo_search;
+mod report;
 pub(crate) mod shown;
 mod tune;
 mod verdicts;
@@ -53,8 +54,9 @@ enum Command {
     Tune(tune::TuneArgs),
     /// Run a benchmark plan: data sets and methods in one file, results as tables and a page; resumes where it stopped
     Run(plan::RunArgs),
-    /// Write the results of a plan as one HTML page with charts
-    Report(plan::ReportArgs),
+    /// Write the results of a plan as one HTML page with charts, or show results in a browser, with a comparison query by
+    /// query
+    Report(report::ReportArgs),
 }
 
 /// Runs `quarry eval`.
@@ -75,7 +77,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Reliability(args)) => protocol::reliability(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,
-        Some(Command::Report(args)) => plan::report(args)?,
+        Some(Command::Report(args)) => return report::run(args),
         None => benchmark::evaluate(&args.benchmark)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,10 +1,9 @@
-//! `quarry eval run` and `quarry eval report`: a benchmark plan, and the page of its results.
+//! `quarry eval run`: a benchmark plan.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
-use quarry_eval::plan::{Event, Locations, Plan, Program, Results, Store, running_build, write_whole};
+use quarry_eval::plan::{Event, Locations, Plan, Program, Store, running_build, write_whole};
 use quarry_eval::report;
 use serde::Serialize;
 
@@ -32,17 +31,6 @@ pub struct RunArgs {
     layout: LayoutArgs,
 }
 
-/// Arguments of `quarry eval report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// Directory that `quarry eval run` wrote, or its results.json
-    #[arg(value_name = "RESULTS")]
-    results: PathBuf,
-    /// File to write the page to [default: report.html beside the results]
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
 /// The machine and program of a run: kept apart from the results, which are the same on every machine.
 #[derive(Serialize)]
 struct Environment {
@@ -54,7 +42,7 @@ struct Environment {
 }
 
 /// Name of the file with the results, in their directory.
-const RESULTS: &str = "results.json";
+pub const RESULTS: &str = "results.json";
 
 /// Runs `quarry eval run`.
 ///
@@ -102,21 +90,4 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     args.layout.print(&results, || results.sections())
-}
-
-/// Runs `quarry eval report`.
-///
-/// # Errors
-/// When the results are missing or malformed, or the page cannot be written.
-pub fn report(args: &ReportArgs) -> anyhow::Result<()> {
-    let path = if args.results.is_dir() { args.results.join(RESULTS) } else { args.results.clone() };
-    let text = std::fs::read(&path)
-        .with_context(|| format!("{}: expected results that `quarry eval run` wrote", path.display()))?;
-    let results: Results = serde_json::from_slice(&text).with_context(|| {
-        format!("{}: expected results of this version of quarry; run the plan again", path.display())
-    })?;
-    let page = args.output.clone().unwrap_or_else(|| path.with_file_name("report.html"));
-    write_whole(&page, report::page(&results).as_bytes())?;
-    output::note(&format!("wrote {}", page.display()));
-    Ok(())
 }

@@ -67,7 +67,7 @@ enum Command {
 }
 
 /// Which plan, and where its ledger is.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct PlanArgs {
     /// Plan, in TOML
     #[arg(value_name = "PLAN")]

@@ -14,7 +14,7 @@ use quarry_text::counted;
 use quarry_web::{Labels, Server};
 use tempfile::NamedTempFile;
 
-use super::{IsolationArgs, PlanArgs};
+use super::{IsolationArgs, PlanArgs, status};
 use crate::output;
 use crate::serve::ListenArgs;
 
@@ -75,7 +75,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         None
     };
     let session = Session::open(writer, form, overlap, sandbox)?;
-    let (labels, links) = Labels::new(session, people, key(&plan.ledger)?)?;
+    let status = status::tables(args.plan.clone(), status::MAX_LISTED);
+    let (labels, links) = Labels::new(session, people, key(&plan.ledger)?, status)?;
     let ListenArgs { listen, hosts, behind_proxy, .. } = &args.listen;
     let server = Server::for_labels(*listen, labels, hosts.clone(), *behind_proxy)?;
     let stop = server.stop();

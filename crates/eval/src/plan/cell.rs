@@ -1,6 +1,7 @@
 //! Cells: the result of one method on one data set, in a file named by the hash of its identity.
 
 use super::identity::Identity;
+use super::results::{DatasetResults, MethodResults, PartResults};
 use crate::EvalError;
 use crate::protocol::Outcome;
 use crate::slices::Property;
@@ -121,6 +122,63 @@ impl Store {
 
     fn path(&self, identity: &Identity) -> PathBuf {
         self.cells.join(format!("{}.json", identity.name()))
+    }
+}
+
+/// A method on a part of a data set, whose queries are read from the cells.
+#[derive(Debug, Clone, Copy)]
+pub struct QueriesOf<'a> {
+    /// The data set.
+    pub dataset: &'a DatasetResults,
+    /// A part of it.
+    pub part: &'a PartResults,
+    /// A method of the part.
+    pub method: &'a MethodResults,
+}
+
+impl QueriesOf<'_> {
+    /// The queries in the order of their values, from the cells in the directory of the results. Another process may
+    /// write there: cells are written whole, and do not change. `None` if no cell has these values.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn read(&self, directory: &Path) -> Result<Option<BTreeMap<String, RankedQuery>>, EvalError> {
+        /// What says whether a cell is the one, which takes less memory than all of it.
+        #[derive(Deserialize)]
+        struct Head {
+            identity: Identity,
+        }
+        let cells = directory.join("cells");
+        let refuse = |source: io::Error| EvalError::Results { path: cells.clone(), source };
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(&cells).map_err(refuse)? {
+            let path = entry.map_err(refuse)?.path();
+            paths.extend(path.extension().is_some_and(|extension| extension == "json").then_some(path));
+        }
+        paths.sort();
+        for path in paths {
+            let Ok(text) = fs::read(&path) else { continue };
+            let head = serde_json::from_slice(&text);
+            if !head.is_ok_and(|Head { identity }| self.is_of(&identity)) {
+                continue;
+            }
+            let Ok(mut cell) = serde_json::from_slice::<Cell>(&text) else { continue };
+            let values = cell.outcome.parts.iter().find(|part| part.name == self.part.name);
+            let values = values.zip(self.part.measures.first()).and_then(|(part, measure)| part.values_of(measure));
+            let queries = cell.queries.remove(&self.part.name);
+            if let Some(queries) = queries.filter(|queries| queries.len() == self.method.values.len())
+                && values.as_ref() == Some(&self.method.values)
+            {
+                return Ok(Some(queries));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_of(&self, identity: &Identity) -> bool {
+        identity.method == self.method.method
+            && identity.protocol == self.dataset.protocol
+            && identity.files == self.dataset.files
     }
 }
 

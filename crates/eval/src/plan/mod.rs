@@ -14,7 +14,7 @@ mod results;
 mod run;
 mod tables;
 
-pub use cell::{Cell, FirstDocument, RankedQuery, Store, write_whole};
+pub use cell::{Cell, FirstDocument, QueriesOf, RankedQuery, Store, write_whole};
 pub use identity::{Identity, Input, Program, running_build};
 pub use results::{DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices};
 pub use run::{Event, Locations};

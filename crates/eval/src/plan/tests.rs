@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::method::ModelName;
-use crate::report;
+use crate::report::{self, Question};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_metrics::table::Layout;
 use std::fs;
@@ -149,6 +149,39 @@ fn a_page_of_html_needs_no_other_file_and_shows_texts_as_they_are() {
     assert!(!page.contains("<script>alert") && !page.contains("src=") && !page.contains("<link"));
     let moved = &results.datasets[0].parts[0].moved[0];
     assert!(moved.after > moved.before && moved.first_after.relevant, "{moved:?}");
+}
+
+#[test]
+fn two_methods_are_compared_query_by_query() {
+    let (directory, plan) = (data(), read(PLAN).unwrap());
+    let results = run_in(directory.path(), &plan, true).0.unwrap();
+    let dataset = &results.datasets[0];
+    let part = &dataset.parts[0];
+    let queries = |number: usize| {
+        let method = &part.methods[number];
+        QueriesOf { dataset, part, method }.read(&directory.path().join("results"))
+    };
+    let question = Question { methods: [0, 1], ..Question::default() };
+    let compared =
+        |question: &Question| report::comparison(&results, question, queries, ("/compare", &[])).unwrap();
+    let page = compared(&question).unwrap();
+    assert!(page.policy.contains("form-action 'self'") && page.policy.contains("frame-ancestors 'none'"));
+    for part in ["mrr: 1 better, 0 worse, 1 even. 2 queries shown.", "def read_csv(path): pass", "action=\"/compare\""] {
+        assert!(page.html.contains(part), "{part}: {}", page.html);
+    }
+    assert_eq!(page.html.matches("<article").count(), 2);
+    let hostile = Question { words: "\"><script>".into(), ..question.clone() };
+    let page = compared(&hostile).unwrap().html;
+    assert!(page.contains("0 queries shown") && !page.contains("\"><script>"), "{page}");
+    for wrong in [Question { dataset: 9, ..question.clone() }, Question { methods: [0, 9], ..question.clone() }] {
+        assert_eq!(compared(&wrong), None);
+    }
+    // Without the cells there is nothing to show, which the page says.
+    fs::remove_dir_all(directory.path().join("results/cells")).unwrap();
+    fs::create_dir(directory.path().join("results/cells")).unwrap();
+    assert!(compared(&question).unwrap().html.contains("run the plan again"));
+    let served = report::served_page(&results, "/compare", &[("All".into(), "/".into())]).html;
+    assert!(served.contains("href=\"/compare?dataset=0&amp;part=0\""), "{served}");
 }
 
 #[test]

@@ -9,15 +9,47 @@ use sha2::{Digest, Sha256};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// A page that a server sends, with the policy to send with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedPage {
+    /// The page.
+    pub html: String,
+    /// The value of its header `Content-Security-Policy`.
+    pub policy: String,
+}
+
 /// A page with a title, what is below it in its header, and its main part.
 #[must_use]
 pub fn document(title: &str, header: &Markup, main: &Markup) -> String {
+    document_by(&policy("'none'"), title, header, main)
+}
+
+/// A page that may have forms, which are sent to the server that the page is from.
+#[must_use]
+pub fn served_document(title: &str, header: &Markup, main: &Markup) -> ServedPage {
+    let policy = policy("'self'");
+    ServedPage { html: document_by(&policy, title, header, main), policy: of_server(&policy) }
+}
+
+/// A page that was written as a file, of this program or any other: only the style and the script of this program's
+/// pages have an effect in it.
+#[must_use]
+pub fn served_file(html: String) -> ServedPage {
+    ServedPage { html, policy: of_server(&policy("'none'")) }
+}
+
+/// No other page may show what a server sends.
+fn of_server(policy: &str) -> String {
+    format!("{policy}; frame-ancestors 'none'")
+}
+
+fn document_by(policy: &str, title: &str, header: &Markup, main: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
@@ -33,10 +65,10 @@ pub fn document(title: &str, header: &Markup, main: &Markup) -> String {
 }
 
 /// Allows the style and the script of the page, by their hashes, and nothing else: texts in it come from anybody.
-fn policy() -> String {
+fn policy(forms: &str) -> String {
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     format!(
-        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action {forms}",
         hash(STYLE),
         hash(SCRIPT)
     )

@@ -1,7 +1,7 @@
 //! The results of a plan as one self-contained HTML file.
 
 use super::chart::{self, Bar, Series};
-use super::document::{self, table};
+use super::document::{self, ServedPage, table};
 use crate::plan::{DatasetResults, Moved, PartResults, Results};
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Parser};
@@ -9,19 +9,50 @@ use pulldown_cmark::{Event, Parser};
 /// The whole page.
 #[must_use]
 pub fn page(results: &Results) -> String {
+    let (header, main) = parts(results, None);
+    document::document(&results.title, &header, &main)
+}
+
+/// The page as a server sends it that compares methods query by query at `comparison`, below links to other pages.
+#[must_use]
+pub fn served_page(results: &Results, comparison: &str, links: &[(String, String)]) -> ServedPage {
+    let (header, main) = parts(results, Some(comparison));
+    document::served_document(&results.title, &html! { (site_links(links)) (header) }, &main)
+}
+
+/// A page of links, each with its name.
+#[must_use]
+pub fn served_list(title: &str, links: &[(String, String)]) -> ServedPage {
+    let list = html! { ul { @for (name, address) in links { li { a href=(address) { (name) } } } } };
+    document::served_document(title, &html! {}, &list)
+}
+
+/// Links to the other pages of a server, each with its name.
+pub(super) fn site_links(links: &[(String, String)]) -> Markup {
+    html! {
+        @if !links.is_empty() {
+            p.note { @for (index, (name, address)) in links.iter().enumerate() {
+                @if index > 0 { " · " }
+                a href=(address) { (name) }
+            } }
+        }
+    }
+}
+
+fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
     let header = html! {
         (markdown(&results.introduction))
-        nav { @for (index, dataset) in results.datasets.iter().enumerate() {
+        nav aria-label="Data sets" { @for (index, dataset) in results.datasets.iter().enumerate() {
             a href=(format!("#dataset-{index}")) { (dataset.name) }
         } }
     };
     let main = html! {
-        @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index)) }
+        @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index, comparison)) }
     };
-    document::document(&results.title, &header, &main)
+    (header, main)
 }
 
-fn section(results: &Results, dataset: &DatasetResults, index: usize) -> Markup {
+fn section(results: &Results, dataset: &DatasetResults, index: usize, comparison: Option<&str>) -> Markup {
     html! {
         section id=(format!("dataset-{index}")) {
             h2 { (dataset.name) }
@@ -30,11 +61,17 @@ fn section(results: &Results, dataset: &DatasetResults, index: usize) -> Markup 
                 p.note { (measure) " by part" }
                 (table(&overview))
             }
-            @for part in &dataset.parts {
-                @if dataset.parts.len() > 1 {
-                    details { summary { (part.name) } (part_section(results, dataset, part)) }
-                } @else {
+            @for (number, part) in dataset.parts.iter().enumerate() {
+                @let content = html! {
                     (part_section(results, dataset, part))
+                    @if let Some(address) = comparison.filter(|_| !part.moved.is_empty()) {
+                        p { a href=(format!("{address}?dataset={index}&part={number}")) { "Compare query by query" } }
+                    }
+                };
+                @if dataset.parts.len() > 1 {
+                    details { summary { (part.name) } (content) }
+                } @else {
+                    (content)
                 }
             }
             @if let Some(figures) = dataset.figures_table() {
@@ -138,7 +175,8 @@ fn leading_number(text: &str) -> Option<f64> {
     text[..end].parse().ok()
 }
 
-fn moved_query(moved: &Moved) -> Markup {
+/// A query, and what two methods rank first for it.
+pub(super) fn moved_query(moved: &Moved) -> Markup {
     html! {
         article.moved {
             h4 { (moved.text) }
@@ -147,7 +185,7 @@ fn moved_query(moved: &Moved) -> Markup {
                 @for (name, answer) in [(&moved.baseline, &moved.first_before), (&moved.method, &moved.first_after)] {
                     div {
                         p.note { (name) " puts first" @if answer.relevant { " (relevant)" } }
-                        pre { code { (answer.text) } }
+                        pre tabindex="0" role="region" aria-label={ "First by " (name) } { code { (answer.text) } }
                     }
                 }
             }

@@ -1,9 +1,11 @@
 //! Reports for people: a page with tables and charts.
 
 pub mod chart;
+mod comparison;
 mod document;
 mod html;
 
 pub use chart::{Bar, Series, bars_alone, curves_alone};
-pub use document::{document, table};
-pub use html::page;
+pub use comparison::{Order, Question, comparison};
+pub use document::{ServedPage, document, served_document, served_file, table};
+pub use html::{page, served_list, served_page};

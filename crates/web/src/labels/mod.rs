@@ -18,6 +18,8 @@ use quarry_annotate::people::{Kept, Said, Session, Stage};
 use serde::Deserialize;
 
 use crate::access::{Access, cookie, hexadecimal, keyed};
+use crate::events::Streams;
+use crate::live::{self, Live, MakeTables};
 use crate::pages::ProblemPage;
 use crate::problem::Problem;
 
@@ -27,8 +29,6 @@ const COOKIE: &str = "quarry_annotator";
 const MAX_COMMENT_CHARS: usize = 2000;
 /// Bytes of a key for cookies.
 const KEY_BYTES: usize = 32;
-/// Seconds after which the page of the organizer is loaded anew.
-const PROGRESS_SECONDS: &str = "10";
 /// Bytes of the secret in a link.
 const LINK_BYTES: usize = 18;
 
@@ -40,6 +40,8 @@ pub struct Labels {
     key: Vec<u8>,
     /// Whose each link is that was not used yet; that of the organizer is nobody's.
     links: Mutex<HashMap<String, Option<String>>>,
+    /// How far the judge of the same plan has come.
+    status: Box<MakeTables>,
 }
 
 /// A link that lets a person in once: its path, and who it is for; none is the organizer.
@@ -47,7 +49,7 @@ pub type JoinLink = (String, Option<String>);
 
 impl Labels {
     /// A form, who fills it in, and what cookies are made with: the same key as before lets people go on who joined
-    /// before. Returns the links to give them too.
+    /// before. `status` says how far the judge of the plan has come. Returns the links to give people too.
     ///
     /// # Errors
     /// When the system has no random numbers.
@@ -55,6 +57,7 @@ impl Labels {
         session: Session,
         people: Vec<String>,
         key: Vec<u8>,
+        status: Box<MakeTables>,
     ) -> Result<(Self, Vec<JoinLink>), getrandom::Error> {
         let (mut links, mut told) = (HashMap::new(), Vec::new());
         for person in people.iter().cloned().map(Some).chain([None]) {
@@ -64,7 +67,7 @@ impl Labels {
             told.push((format!("/join/{secret}"), person.clone()));
             links.insert(secret, person);
         }
-        Ok((Self { session, people, key, links: Mutex::new(links) }, told))
+        Ok((Self { session, people, key, links: Mutex::new(links), status }, told))
     }
 
     /// What cookies can be made with.
@@ -148,17 +151,33 @@ enum Visitor {
 pub(crate) struct LabelsApp {
     labels: Arc<Labels>,
     access: Arc<Access>,
+    /// Progress of the people, and of the judge.
+    progress: Live,
+    status: Live,
 }
 
 type Page = Result<Html<String>, ProblemPage>;
 
-pub(crate) fn router(labels: Arc<Labels>, access: Arc<Access>) -> Router {
-    let app = LabelsApp { labels, access };
+pub(crate) fn router(labels: Arc<Labels>, access: Arc<Access>, streams: Streams) -> Router {
+    let of_progress = Arc::clone(&labels);
+    let live_progress = Live::new(streams.clone(), Arc::new(move || {
+        let overview = of_progress.session.overview(&of_progress.people);
+        let overview = overview.map_err(|error| Problem::internal(&error))?;
+        Ok(pages::overview(&overview).into_string())
+    }));
+    let of_status = Arc::clone(&labels);
+    let live_status = Live::new(streams, Arc::new(move || {
+        Ok(live::state(&(of_status.status)()).into_string())
+    }));
+    let app = LabelsApp { labels, access, progress: live_progress, status: live_status };
     Router::new()
         .route("/", get(current).post(answer))
         .route("/last", get(last))
         .route("/test", post(test))
         .route("/progress", get(progress))
+        .route("/progress/stream", get(progress_stream))
+        .route("/status", get(status))
+        .route("/status/stream", get(status_stream))
         .route("/disagreements", get(disagreements).post(adjudicate))
         .route("/labels.jsonl", get(export))
         .route("/join/{secret}", get(invitation).post(join))
@@ -345,10 +364,25 @@ fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Response {
     see(if sent.change { "/last" } else { "/" })
 }
 
-async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
+async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
     app.labels.organizer(&headers)?;
-    let overview = apart(&app.labels, |labels| labels.session.overview(&labels.people)).await?;
-    Ok(([("refresh", PROGRESS_SECONDS)], page(pages::progress(&overview))).into_response())
+    Ok(page(pages::organizers("Progress", "/progress/stream", &app.progress.now().await?)))
+}
+
+async fn progress_stream(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, Problem> {
+    app.labels.organizer(&headers)?;
+    app.progress.stream()
+}
+
+/// How far the judge of the plan has come.
+async fn status(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
+    app.labels.organizer(&headers)?;
+    Ok(page(pages::organizers("Judge", "/status/stream", &app.status.now().await?)))
+}
+
+async fn status_stream(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, Problem> {
+    app.labels.organizer(&headers)?;
+    app.status.stream()
 }
 
 async fn disagreements(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {

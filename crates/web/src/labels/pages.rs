@@ -278,68 +278,78 @@ fn organizer_header() -> Markup {
             span .name { "Quarry" }
             nav aria-label="Pages" {
                 a href="/progress" { "Progress" } " · " a href="/disagreements" { "Disagreements" } " · "
-                a href="/labels.jsonl" download { "All labels" }
+                a href="/status" { "Judge" } " · " a href="/labels.jsonl" download { "All labels" }
             }
         }
     }
 }
 
-pub(super) fn progress(overview: &FormOverview) -> Markup {
-    let minutes =
-        |minutes: Option<f64>| minutes.map_or("–".to_owned(), |minutes| format!("{minutes:.1} min"));
-    page(
-        "Progress",
+/// A page of the organizer, whose content the stream at `stream` changes.
+pub(super) fn organizers(title: &str, stream: &str, content: &str) -> Markup {
+    layout::page_of(
+        Site::Status,
+        title,
         html! {
             (organizer_header())
             main #main .narrow {
-                h1 { (overview.finished) " of " (overview.items) " items are finished" }
-                progress max=(overview.items) value=(overview.finished) aria-label="Finished items" {}
-                p {
-                    @match overview.disputed {
-                        0 => "Nobody disagrees on anything that is not adjudicated.",
-                        n => { a href="/disagreements" { (counted(n, "item")) } " to adjudicate: people disagree." },
-                    }
-                }
-                h2 { "People" }
-                div .scroll tabindex="0" role="region" aria-label="People" {
-                    table {
-                        thead {
-                            tr {
-                                th scope="col" { "Annotator" } th scope="col" { "Answered" } th scope="col" { "Skipped" }
-                                th scope="col" { "Median time" } th scope="col" { "Total time" }
-                            }
-                        }
-                        tbody {
-                            @for of in &overview.people {
-                                tr {
-                                    th scope="row" { (of.person) } td { (of.answered) } td { (of.put_off) }
-                                    td { (minutes(of.median_minutes)) } td { (minutes(Some(of.total_minutes))) }
-                                }
-                            }
-                        }
-                    }
-                }
-                @if !overview.agreement.is_empty() {
-                    h2 { "Agreement" }
-                    div .scroll tabindex="0" role="region" aria-label="Agreement" {
-                        table {
-                            thead { tr { th scope="col" { "On" } th scope="col" { "Items" } th scope="col" { "Krippendorff’s α" } } }
-                            tbody {
-                                @for of in &overview.agreement {
-                                    tr {
-                                        th scope="row" { (of.name) @if of.is_untested { ", before testing" } }
-                                        td { (of.items) }
-                                        td { (of.alpha.map_or("–".to_owned(), |alpha| format!("{alpha:.3}"))) }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-                p .quiet { "The tables of the papers: " code { "quarry judge study" } "." }
+                h1 { (title) }
+                (crate::live::content(stream, content))
             }
         },
     )
+}
+
+/// How far the people are, and how far they agree.
+pub(super) fn overview(overview: &FormOverview) -> Markup {
+    let minutes =
+        |minutes: Option<f64>| minutes.map_or("–".to_owned(), |minutes| format!("{minutes:.1} min"));
+    html! {
+        h2 { (overview.finished) " of " (overview.items) " items are finished" }
+        progress max=(overview.items) value=(overview.finished) aria-label="Finished items" {}
+        p {
+            @match overview.disputed {
+                0 => "Nobody disagrees on anything that is not adjudicated.",
+                n => { a href="/disagreements" { (counted(n, "item")) } " to adjudicate: people disagree." },
+            }
+        }
+        h2 { "People" }
+        div .scroll tabindex="0" role="region" aria-label="People" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Annotator" } th scope="col" { "Answered" } th scope="col" { "Skipped" }
+                        th scope="col" { "Median time" } th scope="col" { "Total time" }
+                    }
+                }
+                tbody {
+                    @for of in &overview.people {
+                        tr {
+                            th scope="row" { (of.person) } td { (of.answered) } td { (of.put_off) }
+                            td { (minutes(of.median_minutes)) } td { (minutes(Some(of.total_minutes))) }
+                        }
+                    }
+                }
+            }
+        }
+        @if !overview.agreement.is_empty() {
+            h2 { "Agreement" }
+            div .scroll tabindex="0" role="region" aria-label="Agreement" {
+                table {
+                    thead { tr { th scope="col" { "On" } th scope="col" { "Items" } th scope="col" { "Krippendorff’s α" } } }
+                    tbody {
+                        @for of in &overview.agreement {
+                            tr {
+                                th scope="row" { (of.name) @if of.is_untested { ", before testing" } }
+                                td { (of.items) }
+                                td { (of.alpha.map_or("–".to_owned(), |alpha| format!("{alpha:.3}"))) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        p .quiet { "The tables of the papers: " code { "quarry judge study" } "." }
+    }
 }
 
 /// What people answered differently, with the buttons that decide.

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::{SCRIPT, STYLE};
 use crate::access::ASSETS;
+use crate::live::RELOAD_SECONDS;
 
 /// Characters that a path in an address may have.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -52,6 +53,8 @@ pub(super) fn file_address(tree: &str, path: &str, line: u32) -> String {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Site {
     Search,
+    /// The state of some work.
+    Status,
     #[cfg(feature = "labels")]
     Labels,
 }
@@ -68,6 +71,7 @@ impl Site {
                 ("y", "copy the address of the result or page"),
                 ("?", "show these keys"),
             ],
+            Self::Status => &[("?", "show these keys")],
             #[cfg(feature = "labels")]
             Self::Labels => &[
                 ("1 … 9", "answer, as on the buttons"),
@@ -100,6 +104,9 @@ pub(crate) fn page_of(site: Site, title: &str, body: Markup) -> Markup {
                 link rel="stylesheet" href=(style_address());
                 @if site == Site::Search {
                     link rel="search" type="application/opensearchdescription+xml" title="Quarry" href="/opensearch.xml";
+                }
+                @if site == Site::Status {
+                    noscript { meta http-equiv="refresh" content=(RELOAD_SECONDS); }
                 }
                 script defer src=(script_address()) {}
             }

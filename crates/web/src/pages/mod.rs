@@ -193,7 +193,7 @@ pub(crate) async fn opensearch(State(app): State<App>, headers: HeaderMap) -> Re
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
     let is_secure = app.access.is_secure(&headers);
     let base = format!("{}://{host}", if is_secure { "https" } else { "http" });
-    let trees = app.trees.names().join(", ");
+    let trees = app.trees.names_text();
     let template = format!("{base}/?q={{searchTerms}}");
     let description: Markup = html! {
         OpenSearchDescription xmlns="http://a9.com/-/spec/opensearch/1.1/" {

@@ -183,7 +183,6 @@ pub(super) fn whole(trees: &Trees, params: &Params, title: &str, body: Markup) -
 /// Like [`whole`]; the form has the focus if `is_focused`.
 fn framed(trees: &Trees, params: &Params, (title, is_focused): (&str, bool), body: Markup) -> Markup {
     let query = params.get("q").unwrap_or_default();
-    let names = trees.names();
     page(
         title,
         html! {
@@ -193,7 +192,7 @@ fn framed(trees: &Trees, params: &Params, (title, is_focused): (&str, bool), bod
                     label .hidden for="q" { "What the code does, or the name of a symbol" }
                     input #q type="search" name="q" value=(query) maxlength="1000" autocomplete="off"
                         spellcheck="false" autofocus[is_focused]
-                        placeholder={ "What does the code do, in " (names.join(", ")) "?" };
+                        placeholder={ "What does the code do, in " (trees.names_text()) "?" };
                     @for (name, value) in params.pairs().filter(|(name, _)| *name != "q") {
                         input type="hidden" name=(name) value=(value);
                     }

@@ -1,8 +1,12 @@
 //! The API as programs use it.
 
+use std::io::{Read, Write};
+
+use quarry_embed::{Embedder, StaticModel};
+use quarry_web::Progress;
 use serde_json::Value;
 
-use crate::fixture::{FILES, serve};
+use crate::fixture::{FILES, Reply, Served, Start, serve, serve_with};
 
 #[test]
 fn answers_are_those_of_the_command_line() {
@@ -109,6 +113,114 @@ fn agents_call_the_same_tools() {
     assert_eq!(foreign.status, 403);
 }
 
+/// The events of a stream: their names and data.
+fn events(body: &str) -> Vec<(String, Value)> {
+    let fields = |event: &str| {
+        let (name, data) = event.strip_prefix("event: ")?.split_once("\ndata: ")?;
+        Some((name.to_owned(), serde_json::from_str(data).ok()?))
+    };
+    // Chunks of the transfer have their lengths on lines of their own.
+    let lines = body.lines().filter(|line| !line.bytes().all(|byte| byte.is_ascii_hexdigit()) || line.is_empty());
+    lines.collect::<Vec<_>>().join("\n").split("\n\n").filter_map(|event| fields(event.trim())).collect()
+}
+
+fn names(events: &[(String, Value)]) -> Vec<&str> {
+    events.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn a_stream_has_the_results_of_a_search_one_by_one() {
+    let served = serve();
+    let reply = served.get("/api/v1/search/stream?q=retry+with+backoff&limit=2&lines=2");
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/event-stream")));
+    let found = events(&reply.body);
+    assert_eq!(names(&found), ["result", "result", "end"], "{reply:?}");
+    let whole = served.get("/api/v1/search?q=retry+with+backoff&limit=2&lines=2").json();
+    for ((_, result), expected) in found.iter().zip(whole["results"].as_array().unwrap()) {
+        assert_eq!(result, expected);
+    }
+    let end = &found[2].1;
+    assert_eq!((end["total"].as_u64(), &end["confidence"]), (Some(2), &whole["confidence"]));
+    assert!(end["query"] == "retry with backoff" && end.get("results").is_none(), "{end}");
+    // What is wrong with a request has a status of its own.
+    for path in ["?q=x&limit=0", "", "?q=%E2%80%A6", "?q=x&other=1"] {
+        let reply = served.get(&format!("/api/v1/search/stream{path}"));
+        assert_eq!((reply.status, reply.header("content-type")), (400, Some("application/problem+json")));
+    }
+}
+
+#[test]
+fn a_stream_waits_for_the_first_index() {
+    let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
+    let told = |share: f64| Progress { share, message: "reading files".to_owned(), failure: None };
+    served.trees.tell(told(0.25));
+    assert_eq!(served.get("/api/v1/search?q=retry").status, 503);
+    let asked = |query: &str| {
+        let request = format!("GET /api/v1/search/stream?q={query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut stream = served.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut start = String::new();
+        while !start.contains("0.25") {
+            let mut bytes = [0; 4096];
+            let n = stream.read(&mut bytes).unwrap();
+            assert!(n > 0, "{start}");
+            start.push_str(std::str::from_utf8(&bytes[..n]).unwrap());
+        }
+        (start, stream)
+    };
+    let waiting = ["retry", "%E2%80%A6"].map(asked);
+    served.show();
+    let [found, failed] = waiting.map(|(mut start, mut stream)| {
+        stream.read_to_string(&mut start).unwrap();
+        events(start.split_once("\r\n\r\n").unwrap().1)
+    });
+    assert_eq!((found[0].0.as_str(), &found[0].1["message"]), ("progress", &Value::from("reading files")));
+    assert!(names(&found).ends_with(&["result", "end"]), "{found:?}");
+    let (last, problem) = failed.last().unwrap();
+    assert_eq!((last.as_str(), &problem["status"]), ("problem", &Value::from(400)));
+    assert!(served.get("/metrics").body.contains("quarry_streams_open 0\n"));
+}
+
+fn embed(served: &Served, body: &str) -> Reply {
+    served.request("POST", "/api/v1/embed", &["Content-Type: application/json"], body)
+}
+
+#[test]
+fn texts_are_embedded_with_the_model_of_search() {
+    let served = serve();
+    let texts = ["retry with backoff", "\u{2026}", "wait"];
+    let body = |kind: &str| serde_json::json!({ "texts": texts, "kind": kind }).to_string();
+    let model = StaticModel::builtin();
+    for (kind, expected) in [("query", model.embed_queries(&texts)), ("document", model.embed_documents(&texts))] {
+        let (reply, expected) = (embed(&served, &body(kind)).json(), expected.unwrap());
+        assert_eq!((reply["model"].as_str(), reply["dimension"].as_u64()), (Some(model.id()), Some(expected.dimension as u64)));
+        let vectors: Vec<Vec<f32>> = serde_json::from_value(reply["vectors"].clone()).unwrap();
+        assert_eq!((vectors.len(), vectors.concat()), (3, expected.values));
+    }
+    let long = "x".repeat(8001);
+    let many = vec!["x"; 65];
+    for (body, words) in [
+        (r#"{"texts": []}"#.to_owned(), "texts: expected 1 to 64, found 0"),
+        (serde_json::json!({ "texts": many }).to_string(), "found 65"),
+        (serde_json::json!({ "texts": ["", long] }).to_string(), "texts[1]: 8001 characters, at most 8000"),
+        (r#"{"texts": ["x"], "kind": "code"}"#.to_owned(), "expected `query` or `document`"),
+        (r#"{"texts": ["x"], "limit": 1}"#.to_owned(), "unknown field `limit`"),
+        (r#"{"texts": "x"}"#.to_owned(), "expected a sequence"),
+        ("{".to_owned(), "EOF"),
+    ] {
+        let problem = embed(&served, &body);
+        assert_eq!((problem.status, problem.header("content-type")), (400, Some("application/problem+json")));
+        assert!(problem.body.contains(words), "{problem:?}");
+    }
+    assert_eq!(embed(&served, &"x".repeat(100_000)).status, 413);
+    let form = ["Content-Type: text/plain"];
+    assert_eq!(served.request("POST", "/api/v1/embed", &form, "{}").status, 415);
+    let foreign = ["Content-Type: application/json", "Origin: https://evil.example"];
+    assert_eq!(served.request("POST", "/api/v1/embed", &foreign, "{}").status, 403);
+    let read = served.get("/api/v1/embed");
+    assert!(read.status == 405 && read.header("allow").is_some_and(|allow| allow.contains("POST")), "{read:?}");
+}
+
 /// Says where a value does not follow its schema; only what the description uses.
 fn violation(value: &Value, schema: &Value, whole: &Value, at: &str) -> Option<String> {
     if let Some(reference) = schema["$ref"].as_str() {
@@ -199,12 +311,20 @@ fn answers_are_as_the_description_says() {
     check("/api/v1/units/{tree}/{path}", "line=x", 400);
     check("/api/v1/trees", "", 200);
     check("/api/v1/status", "", 200);
+    let schemas = &description["paths"]["/api/v1/search/stream"]["get"]["responses"]["200"]["x-events"];
+    for (name, data) in events(&served.get("/api/v1/search/stream?q=retry&explain=1").body) {
+        assert_eq!(violation(&data, &schemas[&name], &description, &name), None, "{data}");
+    }
+    let embedded = embed(&served, r#"{"texts": ["retry"]}"#).json();
+    let operation = &description["paths"]["/api/v1/embed"]["post"];
+    let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+    assert_eq!(violation(&embedded, schema, &description, "embed"), None);
     let paths = description["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 7, "every path is checked above");
+    assert_eq!(paths.len(), 9, "every path is checked above");
     // Every parameter that is described is accepted.
     for (path, operation) in paths {
         let address = path.replace("{tree}", "shop").replace("{path}", "src/retry.py");
-        for parameter in operation["get"]["parameters"].as_array().unwrap() {
+        for parameter in operation["get"]["parameters"].as_array().into_iter().flatten() {
             if parameter["in"] == "query" {
                 let name = parameter["name"].as_str().unwrap();
                 let reply = served.get(&format!("{address}?{name}=1"));

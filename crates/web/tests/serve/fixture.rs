@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use quarry_answer::Tree;
+use quarry_answer::{SharedTree, Tree};
 use quarry_embed::StaticModel;
 use quarry_index::{Index, OpenOptions, RankingWeights};
 use quarry_server::Workspace;
@@ -41,6 +41,7 @@ pub const FILES: [(&str, &str); 5] = [
 pub struct Served {
     pub address: SocketAddr,
     pub trees: Arc<Trees>,
+    shared: SharedTree,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
     directories: Vec<TempDir>,
@@ -110,7 +111,9 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let workspaces = paths.iter().zip(&all).map(workspace).collect();
     let (of_status, all) = (paths.clone(), all);
     let status = move |number: usize| Index::status(&of_status[number], &all[number]);
-    let trees = Arc::new(Trees::new(&names, defaults, start.links, Box::new(status)));
+    let model = Arc::new(StaticModel::builtin());
+    let trees = Arc::new(Trees::new(&names, defaults, start.links, Box::new(status), model));
+    let shared = tree.shared();
     if !start.is_building {
         trees.show(&tree);
     }
@@ -119,7 +122,7 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let server = Server::bind(local, Arc::clone(&trees), hosts, start.token, false, workspaces).unwrap();
     let (address, stop) = (server.address(), server.stop());
     let thread = Some(thread::spawn(move || server.run()));
-    Served { address, trees, stop, thread, directories }
+    Served { address, trees, shared, stop, thread, directories }
 }
 
 pub fn serve_with(files: &[(&str, &str)], start: Start) -> Served {
@@ -172,6 +175,11 @@ impl Served {
 
     pub fn get(&self, path: &str) -> Reply {
         self.request("GET", path, &["Accept: text/html"], "")
+    }
+
+    /// Ends the building of the index.
+    pub fn show(&self) {
+        self.trees.show(&self.shared.tree());
     }
 
     /// Stops it, and waits until it has ended.

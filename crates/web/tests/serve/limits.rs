@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::serve;
+use crate::fixture::{FILES, Start, serve, serve_with};
 
 #[test]
 fn long_requests_are_refused() {
@@ -50,6 +50,57 @@ fn slow_clients_block_nobody_and_are_dropped() {
     let mut rest = Vec::new();
     slow[1].read_to_end(&mut rest).unwrap();
     assert!(start.elapsed() < Duration::from_secs(25), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_thousand_streams_wait_for_the_index_beside_others() {
+    let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
+    let request = b"GET /api/v1/search/stream?q=retry HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut streams: Vec<_> = (0..1000).map(|_| served.connect()).collect();
+    streams.iter_mut().for_each(|stream| stream.write_all(request).unwrap());
+    while !served.get("/metrics").body.contains("quarry_streams_open 1000\n") {
+        thread::sleep(Duration::from_millis(20));
+    }
+    // More than there may be are refused, and told when to come back.
+    let more: Vec<_> = (0..40).map(|_| served.connect()).collect();
+    let refused = more.into_iter().filter_map(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        stream.write_all(request).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        head.ends_with(b"503").then_some(stream)
+    });
+    assert_eq!(refused.count(), 16);
+    served.show();
+    assert_eq!(served.get("/api/v1/search?q=retry").status, 200);
+    for mut stream in streams {
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.contains("event: end\n"), "{reply}");
+    }
+    while !served.get("/metrics").body.contains("quarry_streams_open 0\n") {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn streams_that_nobody_reads_do_not_hold_up_the_end() {
+    let mut served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
+    let request = b"GET /api/v1/search/stream?q=retry HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let streams: Vec<_> = (0..300)
+        .map(|_| {
+            let mut stream = served.connect();
+            stream.write_all(request).unwrap();
+            stream
+        })
+        .collect();
+    while !served.get("/metrics").body.contains("quarry_streams_open 300\n") {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let start = Instant::now();
+    served.end();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    drop(streams);
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! `quarry eval report`: results as pages, in files or in a browser.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_eval::plan::{Results, write_whole};
+use quarry_eval::report;
+
+use super::plan::RESULTS;
+use crate::output;
+
+/// Maximum bytes of a file of results.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Arguments of `quarry eval report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Directory that `quarry eval run` wrote, or its results.json; with --serve also others, and directories or files
+    /// with pages of HTML, such as data cards
+    #[arg(value_name = "RESULTS", required = true)]
+    results: Vec<PathBuf>,
+    /// File to write the page to [default: report.html beside the results]
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[cfg(feature = "serve")]
+    #[command(flatten)]
+    pages: crate::serve::PagesArgs,
+}
+
+/// Runs `quarry eval report`.
+///
+/// # Errors
+/// When the results are missing or malformed, or the page cannot be written or served.
+pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "serve")]
+    if let Some(address) = args.pages.address()? {
+        if let Some(output) = &args.output {
+            bail!("--output {}: --serve writes no file; leave one of them out", output.display());
+        }
+        return served::run(&args.results, address);
+    }
+    let [results] = &args.results[..] else {
+        bail!("expected one RESULTS, found {}; --serve shows several", args.results.len());
+    };
+    let path = file_of(results);
+    let page = args.output.clone().unwrap_or_else(|| path.with_file_name("report.html"));
+    write_whole(&page, report::page(&read(&path)?).as_bytes())?;
+    output::note(&format!("wrote {}", page.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn file_of(results: &Path) -> PathBuf {
+    if results.is_dir() { results.join(RESULTS) } else { results.to_owned() }
+}
+
+fn read(path: &Path) -> anyhow::Result<Results> {
+    let text = quarry_files::read_regular(path, MAX_BYTES)
+        .with_context(|| format!("{}: expected results that `quarry eval run` wrote", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| {
+        format!("{}: expected results of this version of quarry; run the plan again", path.display())
+    })
+}
+
+/// Results in a browser. Files are read whenever they are asked for, so that pages show what was measured meanwhile.
+#[cfg(feature = "serve")]
+mod served {
+    use std::ffi::OsStr;
+    use std::net::SocketAddr;
+    use std::path::{Path, PathBuf};
+    use std::process::ExitCode;
+    use std::sync::Arc;
+
+    use anyhow::{Context, bail};
+    use quarry_eval::plan::QueriesOf;
+    use quarry_eval::report::{self, Order, Question, ServedPage};
+    use quarry_web::{Document, Server};
+
+    use super::{RESULTS, file_of, read};
+
+    /// Maximum bytes of a page.
+    const MAX_PAGE_BYTES: u64 = 64 << 20;
+
+    /// Something to show.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    enum Shown {
+        /// The file of a plan's results.
+        Results(PathBuf),
+        /// A page that was written as a file.
+        Page(PathBuf),
+    }
+
+    impl Shown {
+        fn path(&self) -> &Path {
+            match self {
+                Self::Results(path) | Self::Page(path) => path,
+            }
+        }
+    }
+
+    pub fn run(paths: &[PathBuf], address: SocketAddr) -> anyhow::Result<ExitCode> {
+        let all = shown(paths)?;
+        let make = move |path: &str, params: &[(String, String)]| {
+            let page = page(&all, path, params).transpose()?;
+            let page = page.map(|ServedPage { html, policy }| Document { html, policy });
+            Some(page.map_err(|error| format!("{error:#}")))
+        };
+        crate::serve::run_pages(Server::for_documents(address, Arc::new(make))?)
+    }
+
+    /// What is at paths: results and pages.
+    fn shown(paths: &[PathBuf]) -> anyhow::Result<Vec<Shown>> {
+        let mut all = Vec::new();
+        for path in paths {
+            let is_page = |path: &Path| path.extension() == Some(OsStr::new("html"));
+            let found = all.len();
+            let results = file_of(path);
+            if !path.is_dir() && is_page(path) {
+                all.push(Shown::Page(path.clone()));
+            } else if results.is_file() {
+                // What is malformed is said now, and not only in a browser.
+                read(&results)?;
+                all.push(Shown::Results(results));
+            }
+            if path.is_dir() {
+                let mut pages = Vec::new();
+                for entry in path.read_dir().with_context(|| path.display().to_string())? {
+                    let page = entry.with_context(|| path.display().to_string())?.path();
+                    // The page of the results is made anew.
+                    let is_report = page.with_file_name(RESULTS).is_file() && page.ends_with("report.html");
+                    pages.extend((is_page(&page) && !is_report).then_some(Shown::Page(page)));
+                }
+                pages.sort_by(|a, b| a.path().cmp(b.path()));
+                all.extend(pages);
+            }
+            if all.len() == found {
+                bail!(
+                    "{}: expected results that `quarry eval run` wrote, or pages of HTML, found neither",
+                    path.display()
+                );
+            }
+        }
+        Ok(all)
+    }
+
+    /// The page at a path: a list at `/`, and each thing that is shown at its number.
+    fn page(
+        all: &[Shown],
+        path: &str,
+        params: &[(String, String)],
+    ) -> anyhow::Result<Option<ServedPage>> {
+        let links: Vec<(String, String)> = vec![("All pages".to_owned(), "/".to_owned())];
+        if path == "/" {
+            return overview(all).map(Some);
+        }
+        let mut parts = path.trim_start_matches('/').split('/');
+        let (number, rest, end) = (parts.next().and_then(|number| number.parse().ok()), parts.next(), parts.next());
+        let Some((number, shown)) = number.and_then(|number: usize| Some((number, all.get(number)?))) else {
+            return Ok(None);
+        };
+        match (shown, rest, end) {
+            (Shown::Page(path), None, None) => {
+                let html = quarry_files::read_regular_text(path, MAX_PAGE_BYTES);
+                Ok(Some(report::served_file(html.with_context(|| path.display().to_string())?)))
+            }
+            (Shown::Results(path), None, None) => {
+                let page = report::served_page(&read(path)?, &format!("/{number}/compare"), &links);
+                Ok(Some(page))
+            }
+            (Shown::Results(path), Some("compare"), None) => {
+                let results = read(path)?;
+                let question = question(&results, params)?;
+                let directory = path.parent().unwrap_or(Path::new("."));
+                let queries = |method: usize| -> anyhow::Result<_> {
+                    let dataset = results.datasets.get(question.dataset).context("no such data set")?;
+                    let part = dataset.parts.get(question.part).context("no such part")?;
+                    let method = part.methods.get(method).context("no such method")?;
+                    Ok(QueriesOf { dataset, part, method }.read(directory)?)
+                };
+                let links = [&links[..], &[(results.title.clone(), format!("/{number}"))]].concat();
+                let address = format!("/{number}/compare");
+                report::comparison(&results, &question, queries, (&address, &links))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn overview(all: &[Shown]) -> anyhow::Result<ServedPage> {
+        let mut links = Vec::new();
+        for (number, shown) in all.iter().enumerate() {
+            let name = match shown {
+                Shown::Results(path) => format!("{} ({})", read(path)?.title, path.display()),
+                Shown::Page(path) => path.display().to_string(),
+            };
+            links.push((name, format!("/{number}")));
+        }
+        Ok(report::served_list("Results", &links))
+    }
+
+    /// What parameters ask to be compared: first the baseline and the method after it.
+    fn question(
+        results: &quarry_eval::plan::Results,
+        params: &[(String, String)],
+    ) -> anyhow::Result<Question> {
+        let text = |name: &str| params.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let number = |name: &str| {
+            let parse = |text: &str| {
+                text.parse::<usize>().with_context(|| format!("{name}: expected a number, found {text:?}"))
+            };
+            text(name).filter(|text| !text.is_empty()).map(parse).transpose()
+        };
+        let (dataset, part) = (number("dataset")?.unwrap_or(0), number("part")?.unwrap_or(0));
+        let found = results.datasets.get(dataset);
+        let methods = found.and_then(|dataset| dataset.parts.get(part)).map_or(&[][..], |part| &part.methods);
+        let baseline = methods
+            .iter()
+            .position(|method| found.is_some_and(|dataset| dataset.baseline == method.method))
+            .unwrap_or(0);
+        let first = number("a")?.unwrap_or(baseline);
+        let second = number("b")?.unwrap_or(usize::from(first == 0));
+        let order = match text("order") {
+            None | Some("") => Order::default(),
+            Some(name) => {
+                let known = Order::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
+                known.with_context(|| {
+                    let names = Order::ALL.map(|(name, _)| name).join(", ");
+                    format!("order: expected one of {names}, found {name:?}")
+                })?
+            }
+        };
+        let (words, page) = (text("q").unwrap_or_default().trim().to_owned(), number("page")?.unwrap_or(0));
+        Ok(Question { dataset, part, methods: [first, second], order, words, page })
+    }
+}

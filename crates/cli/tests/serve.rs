@@ -123,6 +123,21 @@ fn trees_keep_their_names_beside_those_without_source() {
 }
 
 #[test]
+fn reports_have_the_colors_of_the_other_pages() {
+    let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let [pages, reports] = ["web/assets/style.css", "eval/src/report/page.css"].map(read);
+    for name in ["text", "quiet", "back", "panel", "line", "link", "focus"] {
+        let values = |style: &str| -> Vec<String> {
+            let name = format!("--{name}: ");
+            let parts = style.split(&name).skip(1);
+            parts.map(|rest| rest.split(';').next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(values(&pages), values(&reports), "{name}");
+        assert_eq!(values(&pages).len(), 2, "{name}: in light and in dark colors");
+    }
+}
+
+#[test]
 fn results_are_shown_in_a_browser() {
     let fixture = Fixture::new();
     fixture.write("tree/cards/card.html", "<!DOCTYPE html><title>A card</title><script>alert(1)</script>");
@@ -301,4 +316,56 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     assert!((1..=PAIRS).all(|item| of_item(item) >= OVERLAP), "{found:?}");
     let progress = ask(&address, "GET", "/progress", &organizer, "").unwrap().2;
     assert!(progress.contains(&format!("{PAIRS} of {PAIRS} items are finished")), "{progress}");
+}
+
+#[test]
+fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
+    let fixture = Fixture::new();
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/survey");
+    for file in ["guideline.toml", "plan.toml", "published.csv", "questions.jsonl", "table.py"] {
+        fixture.write(&format!("tree/survey/{file}"), &fs::read_to_string(examples.join(file)).unwrap());
+    }
+    let export = ["judge", "people", "export", "survey/plan.toml", "form.csv", "--guideline", "survey/guideline.toml"];
+    stdout(&fixture.run(&[&export[..], &["--sample", "8"]].concat()));
+    let serve = ["judge", "serve", "survey/plan.toml", "--listen", "127.0.0.1:0", "--annotator", "ann", "--annotator", "bob"];
+    let server = Running::start(&fixture, &serve, 3);
+    let mut labels = String::new();
+    for line in &server.lines {
+        let (person, link) = line.split_once("\thttp://").unwrap();
+        let (address, path) = link.split_at(link.find('/').unwrap());
+        let head = ask(address, "POST", path, "", "").unwrap().1;
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        if person == "(organizer)" {
+            labels = ask(address, "GET", "/labels.jsonl", cookie, "").unwrap().2;
+            // Nobody judged anything; the page says what would.
+            let status = ask(address, "GET", "/status", cookie, "").unwrap();
+            assert!(status.0 == 200 && status.2.contains("quarry judge run"), "{status:?}");
+            continue;
+        }
+        let refused = ask(address, "GET", "/status/stream", cookie, "").unwrap().0;
+        assert_eq!(refused, 403, "an annotator follows what others do");
+        for _ in 0..8 {
+            let page = ask(address, "GET", "/", cookie, "").unwrap().2;
+            // A question with several answers has those of all its options.
+            let answer = if page.contains("Choose all that apply.)") && person == "ann" { "ABC" } else { "B" };
+            let (item, code) = (field(&page, "item").unwrap(), field(&page, "code").unwrap());
+            let sent = format!("item={item}&label={answer}&code={code}");
+            assert_eq!(ask(address, "POST", "/", cookie, &sent).unwrap().0, 303);
+        }
+    }
+    assert_eq!(labels.lines().count(), 8, "{labels}");
+    fixture.write("tree/labels.jsonl", &labels);
+    let mut table = std::process::Command::new("python3");
+    table.args(["survey/table.py", "labels.jsonl"]).current_dir(fixture.path("tree"));
+    let Ok(table) = table.output() else { return eprintln!("skipped: there is no python3") };
+    let table = stdout(&table);
+    for row in [
+        "| examples | B: two or three | 2 | 100.00 | 66.67 |",
+        "| several | A: how an API is used | 2 | 50.00 | 68.63 |",
+        "| several | B: how an algorithm is implemented | 2 | 100.00 | 60.78 |",
+        "| used | D: functions with neither | 2 | 0.00 | 2.94 |",
+    ] {
+        assert!(table.lines().any(|line| line == row), "{row}\n{table}");
+    }
 }

@@ -129,18 +129,28 @@ fn json_answer(schema: &Value) -> Value {
     json!({ "description": "The answer.", "content": { "application/json": { "schema": schema } } })
 }
 
-/// Events, whose data have the schemas of `x-events`: OpenAPI 3.1 has no words for that.
+/// Events, whose data are objects as text: `progress` until there is an index, `result` for each result, then `end`, or
+/// else `problem`, after which the stream ends.
 fn events(schemas: &mut SchemaGenerator) -> Value {
+    let kinds = [
+        ("progress", json!(schemas.subschema_for::<ProgressView>())),
+        ("result", json!(schemas.subschema_for::<ResultView>())),
+        ("end", json!(schemas.subschema_for::<AnswerEnd<SearchQuestion>>())),
+        ("problem", json!({ "$ref": "#/components/schemas/Problem" })),
+    ];
+    let event = |(name, data): (&str, Value)| {
+        json!({
+            "type": "object",
+            "required": ["event", "data"],
+            "properties": {
+                "event": { "type": "string", "const": name },
+                "data": { "type": "string", "contentMediaType": "application/json", "contentSchema": data },
+            },
+        })
+    };
     json!({
-        "description": "Events, each with an object of JSON as its data: `progress` until there is an index, `result` for \
-                        each result, then `end`, or else `problem`, after which the stream ends.",
-        "content": { MEDIA_TYPE: { "schema": { "type": "string" } } },
-        "x-events": {
-            "progress": schemas.subschema_for::<ProgressView>(),
-            "result": schemas.subschema_for::<ResultView>(),
-            "end": schemas.subschema_for::<AnswerEnd<SearchQuestion>>(),
-            "problem": { "$ref": "#/components/schemas/Problem" },
-        },
+        "description": "Events: `progress` until there is an index, `result` for each result, then `end`, or else `problem`.",
+        "content": { MEDIA_TYPE: { "schema": { "oneOf": kinds.map(event) } } },
     })
 }
 

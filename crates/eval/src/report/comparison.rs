@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use quarry_text::counted;
 
 use super::document::{ServedPage, served_document};
-use super::html::{moved_query, site_links};
+use super::html::moved_query;
 use crate::plan::{Moved, RankedQuery, Results};
 
 /// Queries on a page.
@@ -128,7 +128,7 @@ pub fn comparison<E>(
                     @if n > ON_A_PAGE { ", page " (question.page + 1) " of " (n.div_ceil(ON_A_PAGE)) }
                     "."
                 }
-                @for moved in &moved { (moved_query(moved)) }
+                @for moved in &moved { (moved_query(moved, &html! { h2 { (moved.text) } })) }
                 (pages(question, n))
             }
         }
@@ -139,12 +139,11 @@ pub fn comparison<E>(
         },
     };
     let header = html! {
-        (site_links(links))
         p.note { (dataset.name) @if dataset.parts.len() > 1 { ", " (part.name) } }
         (form(question, &part.methods.iter().map(|method| method.method.as_str()).collect::<Vec<_>>(), address))
     };
     let title = format!("{} and {}, query by query", before.method, after.method);
-    Ok(Some(served_document(&title, &header, &content)))
+    Ok(Some(served_document(&title, links, &header, &content)))
 }
 
 fn form(question: &Question, methods: &[&str], address: &str) -> Markup {

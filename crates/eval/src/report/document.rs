@@ -21,14 +21,21 @@ pub struct ServedPage {
 /// A page with a title, what is below it in its header, and its main part.
 #[must_use]
 pub fn document(title: &str, header: &Markup, main: &Markup) -> String {
-    document_by(&policy("'none'"), title, header, main)
+    document_by(&policy("'none'"), title, &html! {}, header, main)
 }
 
-/// A page that may have forms, which are sent to the server that the page is from.
+/// A page that may have forms, which are sent to the server that the page is from; above it are links to others, each with
+/// its name.
 #[must_use]
-pub fn served_document(title: &str, header: &Markup, main: &Markup) -> ServedPage {
+pub fn served_document(title: &str, links: &[(String, String)], header: &Markup, main: &Markup) -> ServedPage {
     let policy = policy("'self'");
-    ServedPage { html: document_by(&policy, title, header, main), policy: of_server(&policy) }
+    let bar = html! {
+        nav.bar aria-label="Pages" {
+            span.name { "Quarry" }
+            @for (name, address) in links { a href=(address) { (name) } }
+        }
+    };
+    ServedPage { html: document_by(&policy, title, &bar, header, main), policy: of_server(&policy) }
 }
 
 /// A page that was written as a file, of this program or any other: only the style and the script of this program's
@@ -43,7 +50,7 @@ fn of_server(policy: &str) -> String {
     format!("{policy}; frame-ancestors 'none'")
 }
 
-fn document_by(policy: &str, title: &str, header: &Markup, main: &Markup) -> String {
+fn document_by(policy: &str, title: &str, bar: &Markup, header: &Markup, main: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -55,6 +62,7 @@ fn document_by(policy: &str, title: &str, header: &Markup, main: &Markup) -> Str
                 style { (PreEscaped(STYLE)) }
             }
             body {
+                (bar)
                 header { h1 { (title) } (header) }
                 main { (main) }
                 script { (PreEscaped(SCRIPT)) }

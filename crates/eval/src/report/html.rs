@@ -17,26 +17,14 @@ pub fn page(results: &Results) -> String {
 #[must_use]
 pub fn served_page(results: &Results, comparison: &str, links: &[(String, String)]) -> ServedPage {
     let (header, main) = parts(results, Some(comparison));
-    document::served_document(&results.title, &html! { (site_links(links)) (header) }, &main)
+    document::served_document(&results.title, links, &header, &main)
 }
 
 /// A page of links, each with its name.
 #[must_use]
 pub fn served_list(title: &str, links: &[(String, String)]) -> ServedPage {
     let list = html! { ul { @for (name, address) in links { li { a href=(address) { (name) } } } } };
-    document::served_document(title, &html! {}, &list)
-}
-
-/// Links to the other pages of a server, each with its name.
-pub(super) fn site_links(links: &[(String, String)]) -> Markup {
-    html! {
-        @if !links.is_empty() {
-            p.note { @for (index, (name, address)) in links.iter().enumerate() {
-                @if index > 0 { " · " }
-                a href=(address) { (name) }
-            } }
-        }
-    }
+    document::served_document(title, &[], &html! {}, &list)
 }
 
 fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
@@ -102,7 +90,7 @@ fn part_section(results: &Results, dataset: &DatasetResults, part: &PartResults)
             details { summary { "By " (slices.property) } (table(&part.slices_table(slices))) }
         }
         @if !part.moved.is_empty() {
-            details { summary { "Queries that differ most" } @for moved in &part.moved { (moved_query(moved)) } }
+            details { summary { "Queries that differ most" } @for moved in &part.moved { (moved_query(moved, &html! { h4 { (moved.text) } })) } }
         }
     }
 }
@@ -175,17 +163,17 @@ fn leading_number(text: &str) -> Option<f64> {
     text[..end].parse().ok()
 }
 
-/// A query, and what two methods rank first for it.
-pub(super) fn moved_query(moved: &Moved) -> Markup {
+/// What two methods rank first for a query, below a heading with that.
+pub(super) fn moved_query(moved: &Moved, heading: &Markup) -> Markup {
     html! {
         article.moved {
-            h4 { (moved.text) }
+            (heading)
             p.note { (moved.baseline) ": " (format!("{:.3}", moved.before)) " → " (moved.method) ": " (format!("{:.3}", moved.after)) }
             div.sides {
                 @for (name, answer) in [(&moved.baseline, &moved.first_before), (&moved.method, &moved.first_after)] {
                     div {
                         p.note { (name) " puts first" @if answer.relevant { " (relevant)" } }
-                        pre tabindex="0" role="region" aria-label={ "First by " (name) } { code { (answer.text) } }
+                        pre tabindex="0" { code { (answer.text) } }
                     }
                 }
             }

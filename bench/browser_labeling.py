@@ -227,7 +227,7 @@ def check_adjudication(browser, labeling, organizer):
     expect(live.locator("main")).to_contain_text("Nobody disagrees on anything that is not adjudicated")
     require(live.evaluate("window.isTheSame"), "the page was loaded anew")
     live.get_by_role("link", name="Judge").click()
-    expect(live.get_by_role("status")).to_contain_text("quarry judge run")
+    expect(live.get_by_role("row", name="pairs 12")).to_contain_text("12 without a verdict")
     live.close()
     labeling.kill_and_start()
     with organizer.expect_download() as download:

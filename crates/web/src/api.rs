@@ -257,6 +257,8 @@ pub(crate) struct CallsAsked {
     /// As it was asked for.
     pub query: String,
     position: Option<Position>,
+    /// Where what has a name is looked for.
+    filter: Filter,
     limit: usize,
 }
 
@@ -264,19 +266,26 @@ impl CallsAsked {
     pub fn read(params: &Params, app: &App) -> Result<Self, Problem> {
         params.only(&CALLS)?;
         let limit = params.number("limit")?.unwrap_or(DEFAULT_CALLS);
+        let tree = params.get("tree").map(|name| app.trees.number(name)).transpose()?;
+        let filter = Filter::default().in_roots(tree.into_iter().collect());
+        let line: Option<u32> = params.number("line")?;
         let (query, position) = match params.get("name") {
+            Some(_) if params.get("path").is_some() || line.is_some() => {
+                let detail = "expected either a name, or path and line, found both; leave one of them out";
+                return Err(Problem::bad_request(detail));
+            }
             Some(name) => (name.to_owned(), None),
             None => {
                 let position = Position::read(params, &app.trees)?;
                 (format!("{}:{}", position.path, position.line), Some(position))
             }
         };
-        Ok(Self { query, position, limit })
+        Ok(Self { query, position, filter, limit })
     }
 
     pub fn definitions(&self, tree: &Tree) -> Result<Vec<Hit>, Problem> {
         let Some(Position { root, path, line }) = &self.position else {
-            return Ok(tree.index.definitions_of(&self.query, &Filter::default()));
+            return Ok(tree.index.definitions_of(&self.query, &self.filter));
         };
         let found = tree.index.definition_at_in(*root, path, *line);
         found.map(|hit| vec![hit]).ok_or_else(|| {

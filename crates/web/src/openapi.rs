@@ -32,10 +32,10 @@ pub fn description() -> Value {
         ("line", line(), true, "A line in the unit, counted from 1."),
     ];
     let subject: [Parameter; 5] = [
-        ("name", text(), false, "Name of a function, method or type. Give either this, or path and line."),
-        ("path", text(), false, "File that it is in, relative to its tree."),
+        ("name", optional_text(), false, "Name of a function, method or type. Give either this, or path and line."),
+        ("path", optional_text(), false, "File that it is in, relative to its tree."),
         ("line", line(), false, "A line in it, counted from 1."),
-        tree(),
+        ("tree", optional_text(), false, "Name of the tree that it is in; all for a name, the first for a path."),
         ("limit", json!({ "type": "integer", "minimum": 0 }), false, "Maximum number of calls."),
     ];
     let in_path: [Parameter; 2] =
@@ -182,7 +182,7 @@ fn line() -> Value {
 }
 
 fn switch() -> Value {
-    json!({ "type": "string", "enum": ["1", "0"] })
+    json!({ "type": "string", "enum": ["1", "0", "true", "false", "on", "off", ""] })
 }
 
 fn tree() -> Parameter {
@@ -226,7 +226,7 @@ fn units() -> Vec<Parameter> {
         ),
         (
             "ranking",
-            json!({ "type": "string", "enum": RANKINGS.map(|ranking| ranking.name) }),
+            json!({ "type": "string", "enum": RANKINGS.map(|ranking| ranking.name).into_iter().chain([""]).collect::<Vec<_>>() }),
             false,
             "How results are ranked.",
         ),

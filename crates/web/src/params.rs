@@ -11,6 +11,8 @@ use crate::problem::Problem;
 
 /// The most parameters that a request may have.
 const MAX_PARAMS: usize = 64;
+/// Parameters that may come more than once.
+const LISTS: [&str; 3] = ["lang", "kind", "glob"];
 /// The longest value of a parameter, in bytes.
 const MAX_VALUE_BYTES: usize = 4000;
 
@@ -54,14 +56,13 @@ impl Params {
         self.0.iter().any(|(known, found)| known == name && found == value)
     }
 
-    /// A number.
+    /// A number, as JSON has it. A blank one is none.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let parse = |text: &str| {
-            text.trim()
-                .parse()
-                .map_err(|_| Problem::bad_request(format!("{name}: expected a number, found {text:?}")))
-        };
-        self.get(name).map(parse).transpose()
+        let Some((_, text)) = self.0.iter().rfind(|(known, _)| known == name) else { return Ok(None) };
+        let is_number = text.trim() == text && serde_json::from_str::<serde_json::Number>(text).is_ok();
+        let number = text.parse().ok().filter(|_| is_number);
+        let expected = || Problem::bad_request(format!("{name}: expected a number, found {text:?}"));
+        number.map(Some).ok_or_else(expected)
     }
 
     /// A switch: on if it is given without a value, or with `1`, `true` or `on`.
@@ -73,10 +74,16 @@ impl Params {
         }
     }
 
-    /// Refuses parameters that nothing reads.
+    /// Refuses parameters that nothing reads, and several of which one is read.
     pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
+        // A search has several trees, everything else is in one.
+        let is_list = |name: &str| LISTS.contains(&name) || (name == "tree" && known.contains(&"q"));
         let Some((name, _)) = self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
-            return Ok(());
+            let mut names = self.0.iter().enumerate().map(|(at, (name, _))| (at, name.as_str()));
+            let twice = names.find(|(at, name)| !is_list(name) && self.0[..*at].iter().any(|(other, _)| other == name));
+            return twice.map_or(Ok(()), |(_, name)| {
+                Err(Problem::bad_request(format!("{name}: given more than once; expected one value")))
+            });
         };
         let name: String = name.chars().take(40).collect();
         let near = nearest(&name, known.iter().copied(), 1);
@@ -150,6 +157,20 @@ mod tests {
         let params = Params::parse("limt=3&explain=maybe").unwrap();
         assert!(params.only(&["q", "limit"]).unwrap_err().detail.contains("did you mean limit?"));
         assert!(params.is_on("explain").is_err() && params.number::<usize>("explain").is_err());
+        for wrong in ["", "+", "+5", "%2B5", "5+", ".5", "1.5", "0x1", "-1", "05", "inf", "1e2"] {
+            let params = Params::parse(&format!("n={wrong}")).unwrap();
+            assert!(params.number::<usize>("n").is_err(), "{wrong}");
+        }
+        for wrong in ["nan", "inf", "%2B0.5", ".5", "0.5+"] {
+            assert!(Params::parse(&format!("n={wrong}")).unwrap().number::<f32>("n").is_err(), "{wrong}");
+        }
+        let given = Params::parse("n=12&x=0.5").unwrap();
+        assert_eq!((given.number("n").unwrap(), given.number("x").unwrap()), (Some(12_usize), Some(0.5_f32)));
+        assert_eq!(given.number::<usize>("none").unwrap(), None);
+        let lists = Params::parse("q=x&lang=a&lang=b&tree=c&tree=d").unwrap();
+        assert!(lists.only(&["q", "lang", "tree"]).is_ok());
+        assert!(lists.without("q").only(&["lang", "tree"]).unwrap_err().detail.contains("tree: given more than once"));
+        assert!(Params::parse("q=a&q=b").unwrap().only(&["q"]).is_err());
         assert!(Params::parse(&"a=b&".repeat(65)).is_err());
         assert!(Params::parse(&format!("q={}", "x".repeat(4001))).is_err());
     }

@@ -61,6 +61,15 @@ fn problems_say_what_to_do() {
         ("/api/v1/similar?path=none.py&line=1", 404, "no indexed unit"),
         ("/api/v1/callees?path=none.py&line=1", 404, "name a line in one"),
         ("/api/v1/units/shop/none.py", 404, "no such file is indexed"),
+        ("/api/v1/units/shop/src/retry.py?line=", 400, "line: expected a number"),
+        ("/api/v1/callers?name=pause&line=1", 400, "either a name, or path and line"),
+        ("/api/v1/callees?name=pause&path=src/wait.py", 400, "either a name, or path and line"),
+        ("/api/v1/callers?name=pause&line=1.5", 400, "line: expected a number"),
+        ("/api/v1/callers?name=pause&line=", 400, "line: expected a number"),
+        ("/api/v1/callers?name=pause&tree=none", 404, "there are shop"),
+        ("/api/v1/status?tree=shop&tree=shop", 400, "tree: given more than once"),
+        ("/api/v1/search?q=x&limit=", 400, "limit: expected a number"),
+        ("/api/v1/search?q=x&ranking=best", 400, "ranking: expected one of"),
         ("/api/v1/none", 404, "/api/v1/openapi.json"),
     ] {
         let reply = served.get(path);

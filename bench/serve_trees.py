@@ -59,7 +59,7 @@ async def times(base: str, paths: list[str]) -> list[float]:
     return taken
 
 
-def measure(quarry: str, trees: list[Path], n_queries: int) -> dict[str, float]:
+def measure(quarry: str, trees: list[Path], n_queries: int, run: int) -> dict[str, float]:
     start = time.monotonic()
     command = [quarry, "serve", "--listen", "127.0.0.1:0", *map(str, trees)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -80,11 +80,11 @@ def measure(quarry: str, trees: list[Path], n_queries: int) -> dict[str, float]:
             roots = {Path(result["root"]).name for result in answer(base, f"/api/v1/search?q={query}&tree={name}")["results"]}
             assert roots <= {name}, (roots, name)
         # The last tree changes.
-        new = trees[-1] / f"just_written_{len(trees)}.py"
-        new.write_text(f"def just_written_{len(trees)}(value):\n    return value\n")
+        new = trees[-1] / f"just_written_{run}.py"
+        new.write_text(f"def just_written_{run}(value):\n    return value\n")
         start = time.monotonic()
         while True:
-            results = answer(base, f"/api/v1/search?q=just_written_{len(trees)}&limit=1")["results"]
+            results = answer(base, f"/api/v1/search?q=just_written_{run}&limit=1")["results"]
             if results and results[0]["path"] == new.name:
                 break
             time.sleep(0.02)
@@ -108,11 +108,11 @@ def main() -> int:
         for number, tree in enumerate(trees):
             make_tree(tree, args.functions, number)
         counts = [1 << power for power in range(args.trees.bit_length()) if 1 << power < args.trees] + [args.trees]
-        first = measure(args.quarry, trees, 1)
+        first = measure(args.quarry, trees, 1, 0)
         print(f"first indexes of {args.trees} trees of {args.functions} functions: {first['ready s']:.1f} s")
-        for position, n in enumerate(counts):
-            found = measure(args.quarry, trees[:n], args.queries)
-            if position == 0:
+        for run, n in enumerate(counts, 1):
+            found = measure(args.quarry, trees[:n], args.queries, run)
+            if run == 1:
                 print("trees " + " ".join(f"{name:>19}" for name in found))
             print(f"{n:>5} " + " ".join(f"{value:>19.2f}" for value in found.values()), flush=True)
     return 0

@@ -29,7 +29,9 @@ const DEFAULT_CALLS: usize = 100;
 /// Texts that are embedded at once.
 const MAX_TEXTS: usize = 64;
 /// The longest of them, in characters.
-const MAX_TEXT_CHARS: usize = 8000;
+const MAX_TEXT_CHARS: usize = 2000;
+/// The longest body with as many texts as there may be: a character can take two escapes of six bytes.
+pub(crate) const MAX_EMBED_BYTES: usize = MAX_TEXTS * MAX_TEXT_CHARS * 12 + 4096;
 /// The least time between two reports of progress, and until a search is tried again that had to wait for others.
 const PAUSE: Duration = Duration::from_millis(200);
 

@@ -78,7 +78,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/units/{tree}/{*path}", get(api::units))
         .route("/api/v1/trees", get(api::trees))
         .route("/api/v1/status", get(api::status))
-        .route("/api/v1/embed", post(api::embed))
+        .route("/api/v1/embed", post(api::embed).layer(DefaultBodyLimit::max(api::MAX_EMBED_BYTES)))
         .route("/api/v1/openapi.json", get(|| async { Json(openapi::description()) }))
         .route("/readyz", get(api::readyz))
         .route("/metrics", get(api::metrics))

@@ -18,7 +18,8 @@ pub use calls::{
 pub use facets::{Counts, Facets};
 pub use file::{FileView, UnitOfFile, file};
 pub use results::{
-    Answer, AnswerEnd, Block, Excerpt, Extras, KINDS, LineMatch, ResultView, Shown, UnitView, kind_name, roots,
+    Answer, AnswerEnd, Block, Excerpt, Extras, KINDS, LineMatch, ResultView, Shown, UnitView, kind_name,
+    roots,
 };
 pub use search::{Found, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, search, similar};
 pub use status::{Holds, RememberedView, SkippedView, StatusView};

@@ -325,9 +325,20 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
     for file in ["guideline.toml", "plan.toml", "published.csv", "questions.jsonl", "table.py"] {
         fixture.write(&format!("tree/survey/{file}"), &fs::read_to_string(examples.join(file)).unwrap());
     }
-    let export = ["judge", "people", "export", "survey/plan.toml", "form.csv", "--guideline", "survey/guideline.toml"];
+    let export =
+        ["judge", "people", "export", "survey/plan.toml", "form.csv", "--guideline", "survey/guideline.toml"];
     stdout(&fixture.run(&[&export[..], &["--sample", "8"]].concat()));
-    let serve = ["judge", "serve", "survey/plan.toml", "--listen", "127.0.0.1:0", "--annotator", "ann", "--annotator", "bob"];
+    let serve = [
+        "judge",
+        "serve",
+        "survey/plan.toml",
+        "--listen",
+        "127.0.0.1:0",
+        "--annotator",
+        "ann",
+        "--annotator",
+        "bob",
+    ];
     let server = Running::start(&fixture, &serve, 3);
     let mut labels = String::new();
     for line in &server.lines {
@@ -347,7 +358,8 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
         for _ in 0..8 {
             let page = ask(address, "GET", "/", cookie, "").unwrap().2;
             // A question with several answers has those of all its options.
-            let answer = if page.contains("Choose all that apply.)") && person == "ann" { "ABC" } else { "B" };
+            let answer =
+                if page.contains("Choose all that apply.)") && person == "ann" { "ABC" } else { "B" };
             let (item, code) = (field(&page, "item").unwrap(), field(&page, "code").unwrap());
             let sent = format!("item={item}&label={answer}&code={code}");
             assert_eq!(ask(address, "POST", "/", cookie, &sent).unwrap().0, 303);

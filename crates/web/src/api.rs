@@ -65,7 +65,11 @@ impl SearchAsked {
         Ok(Arc::new(Self { text, question }))
     }
 
-    async fn answer(self: &Arc<Self>, app: &App, current: Current) -> Result<Answer<SearchQuestion>, Problem> {
+    async fn answer(
+        self: &Arc<Self>,
+        app: &App,
+        current: Current,
+    ) -> Result<Answer<SearchQuestion>, Problem> {
         let (asked, metrics) = (Arc::clone(self), Arc::clone(&app.metrics));
         let answer = app.gate.run(move || {
             let start = Instant::now();

@@ -25,8 +25,7 @@ pub struct Document {
 
 /// Makes the page at a path with parameters, in their order; `None` if there is none, and an error that says what to do
 /// if it cannot be made.
-pub type MakeDocument =
-    dyn Fn(&str, &[(String, String)]) -> Option<Result<Document, String>> + Send + Sync;
+pub type MakeDocument = dyn Fn(&str, &[(String, String)]) -> Option<Result<Document, String>> + Send + Sync;
 
 /// What the handlers know.
 #[derive(Clone)]

@@ -29,9 +29,9 @@ mod router;
 mod trees;
 
 pub use access::{Access, AccessError, MIN_TOKEN_BYTES};
+pub use documents::{Document, MakeDocument};
 #[cfg(feature = "labels")]
 pub use labels::{JoinLink, Labels};
-pub use documents::{Document, MakeDocument};
 pub use listen::{ListenError, Server, Stop};
 pub use live::MakeTables;
 pub use openapi::description;

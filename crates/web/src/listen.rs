@@ -132,7 +132,11 @@ impl Server {
     ///
     /// # Errors
     /// When the address cannot be used, or others can reach it.
-    pub fn for_status(address: SocketAddr, title: String, make: Box<MakeTables>) -> Result<Self, ListenError> {
+    pub fn for_status(
+        address: SocketAddr,
+        title: String,
+        make: Box<MakeTables>,
+    ) -> Result<Self, ListenError> {
         let access = Arc::new(Access::new(address, Vec::new(), None, false)?);
         Self::listen(address, |stopped| {
             let routes = crate::live::router(title, make, Streams::new(stopped));

@@ -96,10 +96,7 @@ impl Live {
     }
 }
 
-async fn send_changes(
-    mut latest: watch::Receiver<Option<Arc<str>>>,
-    events: &Events,
-) -> Result<(), Closed> {
+async fn send_changes(mut latest: watch::Receiver<Option<Arc<str>>>, events: &Events) -> Result<(), Closed> {
     loop {
         let html = latest.borrow_and_update().clone();
         if let Some(html) = html {
@@ -163,10 +160,7 @@ fn table(name: &str, table: &Table) -> Markup {
 pub(crate) fn router(title: String, make: Box<MakeTables>, streams: Streams) -> Router {
     let live = Live::new(streams, Arc::new(move || Ok(state(&make()).into_string())));
     let status = Status { title: title.into(), live };
-    Router::new()
-        .route("/", get(status_page))
-        .route("/stream", get(status_stream))
-        .with_state(status)
+    Router::new().route("/", get(status_page)).route("/stream", get(status_stream)).with_state(status)
 }
 
 #[derive(Clone)]

@@ -32,10 +32,20 @@ pub fn description() -> Value {
         ("line", line(), true, "A line in the unit, counted from 1."),
     ];
     let subject: [Parameter; 5] = [
-        ("name", optional_text(), false, "Name of a function, method or type. Give either this, or path and line."),
+        (
+            "name",
+            optional_text(),
+            false,
+            "Name of a function, method or type. Give either this, or path and line.",
+        ),
         ("path", optional_text(), false, "File that it is in, relative to its tree."),
         ("line", line(), false, "A line in it, counted from 1."),
-        ("tree", optional_text(), false, "Name of the tree that it is in; all for a name, the first for a path."),
+        (
+            "tree",
+            optional_text(),
+            false,
+            "Name of the tree that it is in; all for a name, the first for a path.",
+        ),
         ("limit", json!({ "type": "integer", "minimum": 0 }), false, "Maximum number of calls."),
     ];
     let in_path: [Parameter; 2] =
@@ -82,12 +92,12 @@ pub fn description() -> Value {
     let about = "Finds code as /api/v1/search, result by result; before the first index is ready, it tells its progress.";
     let stream = operation(about, &[], &asked, events(&mut schemas));
     paths.insert("/api/v1/search/stream".to_owned(), json!({ "get": stream }));
-    let mut embed =
-        operation("Embeds texts with the model of the trees.", &[], &[], {
-            json_answer(&schema(schemas.subschema_for::<Embedded>()))
-        });
+    let mut embed = operation("Embeds texts with the model of the trees.", &[], &[], {
+        json_answer(&schema(schemas.subschema_for::<Embedded>()))
+    });
     let texts = schema(schemas.subschema_for::<EmbedRequest>());
-    embed["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": texts } } });
+    embed["requestBody"] =
+        json!({ "required": true, "content": { "application/json": { "schema": texts } } });
     paths.insert("/api/v1/embed".to_owned(), json!({ "post": embed }));
     let problem = schema(schemas.subschema_for::<ProblemView>());
     json!({
@@ -109,9 +119,7 @@ pub fn description() -> Value {
 
 /// An operation: what it does, its parameters, and its answer.
 fn operation(about: &str, in_path: &[Parameter], query: &[Parameter], answer: Value) -> Value {
-    let located = |location: &'static str| {
-        move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": location, "required": required, "schema": schema, "description": about })
-    };
+    let located = |location: &'static str| move |(name, schema, required, about): &Parameter| json!({ "name": name, "in": location, "required": required, "schema": schema, "description": about });
     let parameters: Vec<Value> =
         in_path.iter().map(located("path")).chain(query.iter().map(located("query"))).collect();
     let problem = json!({

@@ -80,7 +80,8 @@ impl Params {
         let is_list = |name: &str| LISTS.contains(&name) || (name == "tree" && known.contains(&"q"));
         let Some((name, _)) = self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
             let mut names = self.0.iter().enumerate().map(|(at, (name, _))| (at, name.as_str()));
-            let twice = names.find(|(at, name)| !is_list(name) && self.0[..*at].iter().any(|(other, _)| other == name));
+            let twice = names
+                .find(|(at, name)| !is_list(name) && self.0[..*at].iter().any(|(other, _)| other == name));
             return twice.map_or(Ok(()), |(_, name)| {
                 Err(Problem::bad_request(format!("{name}: given more than once; expected one value")))
             });
@@ -169,7 +170,14 @@ mod tests {
         assert_eq!(given.number::<usize>("none").unwrap(), None);
         let lists = Params::parse("q=x&lang=a&lang=b&tree=c&tree=d").unwrap();
         assert!(lists.only(&["q", "lang", "tree"]).is_ok());
-        assert!(lists.without("q").only(&["lang", "tree"]).unwrap_err().detail.contains("tree: given more than once"));
+        assert!(
+            lists
+                .without("q")
+                .only(&["lang", "tree"])
+                .unwrap_err()
+                .detail
+                .contains("tree: given more than once")
+        );
         assert!(Params::parse("q=a&q=b").unwrap().only(&["q"]).is_err());
         assert!(Params::parse(&"a=b&".repeat(65)).is_err());
         assert!(Params::parse(&format!("q={}", "x".repeat(4001))).is_err());

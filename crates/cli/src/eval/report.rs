@@ -145,17 +145,14 @@ mod served {
     }
 
     /// The page at a path: a list at `/`, and each thing that is shown at its number.
-    fn page(
-        all: &[Shown],
-        path: &str,
-        params: &[(String, String)],
-    ) -> anyhow::Result<Option<ServedPage>> {
+    fn page(all: &[Shown], path: &str, params: &[(String, String)]) -> anyhow::Result<Option<ServedPage>> {
         let links: Vec<(String, String)> = vec![("All pages".to_owned(), "/".to_owned())];
         if path == "/" {
             return overview(all).map(Some);
         }
         let mut parts = path.trim_start_matches('/').split('/');
-        let (number, rest, end) = (parts.next().and_then(|number| number.parse().ok()), parts.next(), parts.next());
+        let (number, rest, end) =
+            (parts.next().and_then(|number| number.parse().ok()), parts.next(), parts.next());
         let Some((number, shown)) = number.and_then(|number: usize| Some((number, all.get(number)?))) else {
             return Ok(None);
         };
@@ -203,7 +200,8 @@ mod served {
         results: &quarry_eval::plan::Results,
         params: &[(String, String)],
     ) -> anyhow::Result<Question> {
-        let text = |name: &str| params.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let text =
+            |name: &str| params.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str());
         let number = |name: &str| {
             let parse = |text: &str| {
                 text.parse::<usize>().with_context(|| format!("{name}: expected a number, found {text:?}"))

@@ -164,7 +164,8 @@ impl QueriesOf<'_> {
             }
             let Ok(mut cell) = serde_json::from_slice::<Cell>(&text) else { continue };
             let values = cell.outcome.parts.iter().find(|part| part.name == self.part.name);
-            let values = values.zip(self.part.measures.first()).and_then(|(part, measure)| part.values_of(measure));
+            let values =
+                values.zip(self.part.measures.first()).and_then(|(part, measure)| part.values_of(measure));
             let queries = cell.queries.remove(&self.part.name);
             if let Some(queries) = queries.filter(|queries| queries.len() == self.method.values.len())
                 && values.as_ref() == Some(&self.method.values)

@@ -166,14 +166,20 @@ fn two_methods_are_compared_query_by_query() {
         |question: &Question| report::comparison(&results, question, queries, ("/compare", &[])).unwrap();
     let page = compared(&question).unwrap();
     assert!(page.policy.contains("form-action 'self'") && page.policy.contains("frame-ancestors 'none'"));
-    for part in ["mrr: 1 better, 0 worse, 1 even. 2 queries shown.", "def read_csv(path): pass", "action=\"/compare\""] {
+    for part in [
+        "mrr: 1 better, 0 worse, 1 even. 2 queries shown.",
+        "def read_csv(path): pass",
+        "action=\"/compare\"",
+    ] {
         assert!(page.html.contains(part), "{part}: {}", page.html);
     }
     assert_eq!(page.html.matches("<article").count(), 2);
     let hostile = Question { words: "\"><script>".into(), ..question.clone() };
     let page = compared(&hostile).unwrap().html;
     assert!(page.contains("0 queries shown") && !page.contains("\"><script>"), "{page}");
-    for wrong in [Question { dataset: 9, ..question.clone() }, Question { methods: [0, 9], ..question.clone() }] {
+    for wrong in
+        [Question { dataset: 9, ..question.clone() }, Question { methods: [0, 9], ..question.clone() }]
+    {
         assert_eq!(compared(&wrong), None);
     }
     // Without the cells there is nothing to show, which the page says.

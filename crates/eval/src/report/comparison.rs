@@ -95,7 +95,8 @@ pub fn comparison<E>(
     (address, links): (&str, &[(String, String)]),
 ) -> Result<Option<ServedPage>, E> {
     let found = results.datasets.get(question.dataset);
-    let Some((dataset, part)) = found.and_then(|dataset| Some((dataset, dataset.parts.get(question.part)?))) else {
+    let Some((dataset, part)) = found.and_then(|dataset| Some((dataset, dataset.parts.get(question.part)?)))
+    else {
         return Ok(None);
     };
     let [Some(before), Some(after)] = question.methods.map(|number| part.methods.get(number)) else {
@@ -108,7 +109,8 @@ pub fn comparison<E>(
             let values = [before.values.as_slice(), after.values.as_slice()];
             let (shown, n) = shown(question, values, of_before);
             let pairs = || values[0].iter().zip(values[1]);
-            let [wins, losses] = [pairs().filter(|(a, b)| b > a).count(), pairs().filter(|(a, b)| b < a).count()];
+            let [wins, losses] =
+                [pairs().filter(|(a, b)| b > a).count(), pairs().filter(|(a, b)| b < a).count()];
             let moved = shown.iter().filter_map(|(position, id)| {
                 Some(Moved {
                     text: of_before.get(*id)?.text.clone(),
@@ -197,7 +199,8 @@ mod tests {
 
     fn queries(texts: &[String]) -> BTreeMap<String, RankedQuery> {
         let first = || FirstDocument { document: "d".into(), relevant: false, text: "code".into() };
-        let query = |text: &String| RankedQuery { text: text.clone(), properties: BTreeMap::new(), first: first() };
+        let query =
+            |text: &String| RankedQuery { text: text.clone(), properties: BTreeMap::new(), first: first() };
         texts.iter().enumerate().map(|(n, text)| (format!("q{n:02}"), query(text))).collect()
     }
 

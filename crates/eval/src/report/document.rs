@@ -27,7 +27,12 @@ pub fn document(title: &str, header: &Markup, main: &Markup) -> String {
 /// A page that may have forms, which are sent to the server that the page is from; above it are links to others, each with
 /// its name.
 #[must_use]
-pub fn served_document(title: &str, links: &[(String, String)], header: &Markup, main: &Markup) -> ServedPage {
+pub fn served_document(
+    title: &str,
+    links: &[(String, String)],
+    header: &Markup,
+    main: &Markup,
+) -> ServedPage {
     let policy = policy("'self'");
     let bar = html! {
         nav.bar aria-label="Pages" {

@@ -160,15 +160,17 @@ type Page = Result<Html<String>, ProblemPage>;
 
 pub(crate) fn router(labels: Arc<Labels>, access: Arc<Access>, streams: Streams) -> Router {
     let of_progress = Arc::clone(&labels);
-    let live_progress = Live::new(streams.clone(), Arc::new(move || {
-        let overview = of_progress.session.overview(&of_progress.people);
-        let overview = overview.map_err(|error| Problem::internal(&error))?;
-        Ok(pages::overview(&overview).into_string())
-    }));
+    let live_progress = Live::new(
+        streams.clone(),
+        Arc::new(move || {
+            let overview = of_progress.session.overview(&of_progress.people);
+            let overview = overview.map_err(|error| Problem::internal(&error))?;
+            Ok(pages::overview(&overview).into_string())
+        }),
+    );
     let of_status = Arc::clone(&labels);
-    let live_status = Live::new(streams, Arc::new(move || {
-        Ok(live::state(&(of_status.status)()).into_string())
-    }));
+    let live_status =
+        Live::new(streams, Arc::new(move || Ok(live::state(&(of_status.status)()).into_string())));
     let app = LabelsApp { labels, access, progress: live_progress, status: live_status };
     Router::new()
         .route("/", get(current).post(answer))

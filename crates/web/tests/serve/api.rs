@@ -129,7 +129,8 @@ fn events(body: &str) -> Vec<(String, Value)> {
         Some((name.to_owned(), serde_json::from_str(data).ok()?))
     };
     // Chunks of the transfer have their lengths on lines of their own.
-    let lines = body.lines().filter(|line| !line.bytes().all(|byte| byte.is_ascii_hexdigit()) || line.is_empty());
+    let lines =
+        body.lines().filter(|line| !line.bytes().all(|byte| byte.is_ascii_hexdigit()) || line.is_empty());
     lines.collect::<Vec<_>>().join("\n").split("\n\n").filter_map(|event| fields(event.trim())).collect()
 }
 
@@ -165,7 +166,9 @@ fn a_stream_waits_for_the_first_index() {
     served.trees.tell(told(0.25));
     assert_eq!(served.get("/api/v1/search?q=retry").status, 503);
     let asked = |query: &str| {
-        let request = format!("GET /api/v1/search/stream?q={query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "GET /api/v1/search/stream?q={query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        );
         let mut stream = served.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let mut start = String::new();
@@ -200,9 +203,14 @@ fn texts_are_embedded_with_the_model_of_search() {
     let texts = ["retry with backoff", "\u{2026}", "wait"];
     let body = |kind: &str| serde_json::json!({ "texts": texts, "kind": kind }).to_string();
     let model = StaticModel::builtin();
-    for (kind, expected) in [("query", model.embed_queries(&texts)), ("document", model.embed_documents(&texts))] {
+    for (kind, expected) in
+        [("query", model.embed_queries(&texts)), ("document", model.embed_documents(&texts))]
+    {
         let (reply, expected) = (embed(&served, &body(kind)).json(), expected.unwrap());
-        assert_eq!((reply["model"].as_str(), reply["dimension"].as_u64()), (Some(model.id()), Some(expected.dimension as u64)));
+        assert_eq!(
+            (reply["model"].as_str(), reply["dimension"].as_u64()),
+            (Some(model.id()), Some(expected.dimension as u64))
+        );
         let vectors: Vec<Vec<f32>> = serde_json::from_value(reply["vectors"].clone()).unwrap();
         assert_eq!((vectors.len(), vectors.concat()), (3, expected.values));
     }
@@ -222,7 +230,8 @@ fn texts_are_embedded_with_the_model_of_search() {
         assert!(problem.body.contains(words), "{problem:?}");
     }
     // As many and as long as there may be, each character as two escapes.
-    let most = format!("{{\"texts\": [{}]}}", vec![format!("\"{}\"", "\\ud83d\\ude00".repeat(2000)); 64].join(","));
+    let most =
+        format!("{{\"texts\": [{}]}}", vec![format!("\"{}\"", "\\ud83d\\ude00".repeat(2000)); 64].join(","));
     assert_eq!(embed(&served, &most).status, 200);
     assert_eq!(embed(&served, &"x".repeat(2_000_000)).status, 413);
     let form = ["Content-Type: text/plain"];
@@ -230,7 +239,10 @@ fn texts_are_embedded_with_the_model_of_search() {
     let foreign = ["Content-Type: application/json", "Origin: https://evil.example"];
     assert_eq!(served.request("POST", "/api/v1/embed", &foreign, "{}").status, 403);
     let read = served.get("/api/v1/embed");
-    assert!(read.status == 405 && read.header("allow").is_some_and(|allow| allow.contains("POST")), "{read:?}");
+    assert!(
+        read.status == 405 && read.header("allow").is_some_and(|allow| allow.contains("POST")),
+        "{read:?}"
+    );
 }
 
 /// Says where a value does not follow its schema; only what the description uses.

@@ -55,7 +55,8 @@ fn slow_clients_block_nobody_and_are_dropped() {
 #[test]
 fn a_thousand_streams_wait_for_the_index_beside_others() {
     let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
-    let request = b"GET /api/v1/search/stream?q=retry HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let request =
+        b"GET /api/v1/search/stream?q=retry HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut streams: Vec<_> = (0..1000).map(|_| served.connect()).collect();
     streams.iter_mut().for_each(|stream| stream.write_all(request).unwrap());
     while !served.get("/metrics").body.contains("quarry_streams_open 1000\n") {

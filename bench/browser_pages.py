@@ -11,11 +11,14 @@ import tarfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from playwright.sync_api import Error
+
 # The package of npm with its hash, as a lock file has it.
 AXE = "axe-core@4.14.1"
 AXE_SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 WIDTHS = {"narrow": 360, "medium": 768, "wide": 1280}
 PATIENCE = 20
+ATTEMPTS = 5
 
 # What would open a dialog wherever it is taken for more than text.
 SCRIPT = "<script>alert(1)</script>"
@@ -118,6 +121,20 @@ class Browser:
         yield
         self.expected = []
 
+    def audit(self, page):
+        """What axe-core finds on a page, which may load itself anew meanwhile, as one does that waits for an index."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self.violations_of(page)
+            except Error:
+                page.wait_for_load_state()
+        return self.violations_of(page)
+
+    def violations_of(self, page):
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(self.axe)
+        return page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
+
     def look(self, name, address, prepare=None, cookies=()):
         """Checks a page at all widths, in light and dark colors."""
         for scheme in ("light", "dark"):
@@ -130,11 +147,9 @@ class Browser:
                 background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
                 is_dark = sum(map(int, re.findall(r"\d+", background)[:3])) < 384
                 require(is_dark == (scheme == "dark"), name, "has the background", background, "in", scheme, "colors")
-                page.evaluate(self.axe)
                 for size, width in WIDTHS.items():
                     page.set_viewport_size({"width": width, "height": 800})
-                    found = page.evaluate("async () => (await axe.run({resultTypes: ['violations']})).violations")
-                    for rule in found:
+                    for rule in self.audit(page):
                         places = [node["html"][:200] for node in rule["nodes"]]
                         self.violations.setdefault(f"{rule['id']}: {rule['help']} {places}", []).append(f"{name} {scheme} {size}")
                     wide = page.evaluate("document.documentElement.scrollWidth")

@@ -9,8 +9,10 @@ use quarry_index::{Index, OpenOptions, Remembered};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::index::ModelChoice;
 use crate::output;
 use crate::settings::{self, Settings};
+use crate::tuned::{self, Tuned};
 
 /// Arguments of `quarry config`.
 #[derive(Debug, Args)]
@@ -41,7 +43,8 @@ struct SettingView {
     name: String,
     /// Null for the built-in model.
     value: Value,
-    /// The file that sets it, or the directory of the index that remembers it; null for a default.
+    /// The file that sets it, the record of what was tuned, or the directory of the index that remembers it; null for a
+    /// default.
     from: Option<PathBuf>,
 }
 
@@ -53,11 +56,20 @@ pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.path)?;
     let remembered = Index::remembered(&args.path, &OpenOptions::default())?;
     let files = settings::files(&args.path);
+    let untuned = ModelChoice::untuned(&args.path, &OpenOptions::default(), &settings)?.name();
+    let tuned = Tuned::nearest(&args.path)
+        .filter(|tuned| untuned.as_ref().is_ok_and(|name| *name == tuned.in_place_of));
     let answer = SettingsView {
         files: files.into_iter().map(|path| FileView { exists: path.is_file(), path }).collect(),
         settings: settings::keys()
             .into_iter()
-            .map(|name| view(&settings, remembered.as_ref(), name))
+            .map(|name| match &tuned {
+                Some(tuned) if name == "model" => {
+                    let record = tuned.record();
+                    SettingView { name, value: serde_json::json!(tuned.path()), from: record }
+                }
+                _ => view(&settings, remembered.as_ref(), name),
+            })
             .collect(),
     };
     if args.json {
@@ -91,6 +103,7 @@ fn view(settings: &Settings, remembered: Option<&Remembered>, name: String) -> S
 fn text(answer: &SettingsView) -> String {
     let origin = |from: &Option<PathBuf>| match from {
         Some(index) if index.is_dir() => format!("quarry index, in {}", index.display()),
+        Some(record) if record.ends_with(tuned::RECORD) => format!("quarry tune, in {}", record.display()),
         Some(file) => file.display().to_string(),
         None => "default".to_owned(),
     };

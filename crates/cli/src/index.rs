@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::progress::progress_bar;
 use crate::settings::Settings;
+use crate::tuned::Tuned;
 use crate::{byte_size, model, output};
 
 /// A tree, where its index is and what that is made with.
@@ -384,40 +385,75 @@ impl OpenArgs {
     /// The model that the command line, else the index of a path, else a settings file names.
     fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
         if let Some(path) = &self.model {
-            return Ok(ModelChoice { path: model::named(path).map(Path::to_owned), is_remembered: false });
+            let path = model::named(path).map(Path::to_owned);
+            return Ok(ModelChoice { path, source: ModelSource::Named });
         }
-        let remembered = Index::remembered(path, &self.options(settings))?;
-        if let Some(name) = remembered.and_then(|remembered| remembered.model) {
-            let path = model::named(name.as_ref()).map(Path::to_owned);
-            return Ok(ModelChoice { path, is_remembered: true });
+        let untuned = ModelChoice::untuned(path, &self.options(settings), settings)?;
+        match Tuned::nearest(path) {
+            Some(tuned) if untuned.name().is_ok_and(|name| name == tuned.in_place_of) => {
+                Ok(ModelChoice { path: tuned.path(), source: ModelSource::Tuned(tuned.tree) })
+            }
+            _ => Ok(untuned),
         }
-        Ok(ModelChoice { path: settings.get(|layer| layer.model.clone()), is_remembered: false })
     }
 }
 
 /// A model that was named.
 #[derive(Debug, Default)]
-struct ModelChoice {
+pub struct ModelChoice {
     /// Its path; none for the built-in one.
-    path: Option<PathBuf>,
-    /// Whether the index names it.
-    is_remembered: bool,
+    pub path: Option<PathBuf>,
+    source: ModelSource,
+}
+
+/// What names a model.
+#[derive(Debug, Default)]
+enum ModelSource {
+    /// The command line, the settings, or nothing.
+    #[default]
+    Named,
+    /// The index.
+    Remembered,
+    /// `quarry tune`, for this tree.
+    Tuned(PathBuf),
 }
 
 impl ModelChoice {
+    /// The model that the index of a path, else a settings file names, whatever was tuned.
+    pub fn untuned(path: &Path, options: &OpenOptions, settings: &Settings) -> anyhow::Result<Self> {
+        let remembered = Index::remembered(path, options)?;
+        if let Some(name) = remembered.and_then(|remembered| remembered.model) {
+            let path = model::named(name.as_ref()).map(Path::to_owned);
+            return Ok(Self { path, source: ModelSource::Remembered });
+        }
+        Ok(Self { path: settings.get(|layer| layer.model.clone()), source: ModelSource::Named })
+    }
+
+    /// What the model is called wherever it is named from.
+    pub fn name(&self) -> anyhow::Result<String> {
+        self.path.as_deref().map_or_else(|| Ok(model::BUILTIN.to_owned()), model::name)
+    }
+
     /// The model, for a search of `searched`.
     fn load(&self, searched: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
         let loaded = model::load(self.path.as_deref());
-        if !self.is_remembered {
-            return Ok(loaded?);
+        match &self.source {
+            ModelSource::Named => Ok(loaded?),
+            ModelSource::Remembered => loaded.with_context(|| {
+                format!(
+                    "{} was indexed with {self}; name another one with --model, or with `quarry index --model DIR` for \
+                     all searches",
+                    searched.display()
+                )
+            }),
+            ModelSource::Tuned(tree) => loaded.with_context(|| {
+                format!(
+                    "{self} was made by `quarry tune`; `quarry tune {0}` makes it again, `quarry tune --undo {0}` does \
+                     without",
+                    tree.display()
+                )
+            }),
         }
-        loaded.with_context(|| {
-            format!(
-                "{} was indexed with {self}; name another one with --model, or with `quarry index --model DIR` for all \
-                 searches",
-                searched.display()
-            )
-        })
     }
 }
 

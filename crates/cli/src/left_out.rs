@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command, the feature that brings it, and whether this build has it.
-const COMMANDS: [(&str, &str, bool); 8] = [
+const COMMANDS: [(&str, &str, bool); 9] = [
     ("agent", "agent", cfg!(feature = "agent")),
     ("data", "data", cfg!(feature = "data")),
     ("eval", "eval", cfg!(feature = "eval")),
@@ -11,6 +11,7 @@ const COMMANDS: [(&str, &str, bool); 8] = [
     ("mcp", "mcp", cfg!(feature = "mcp")),
     ("serve", "serve", cfg!(feature = "serve")),
     ("train", "train", cfg!(feature = "train")),
+    ("tune", "train", cfg!(feature = "train")),
     ("worker", "workers", cfg!(feature = "workers")),
 ];
 

@@ -51,6 +51,9 @@ mod status;
 mod terminal;
 #[cfg(feature = "train")]
 mod train;
+#[cfg(feature = "train")]
+mod tune;
+mod tuned;
 mod watch;
 #[cfg(feature = "workers")]
 mod worker;
@@ -132,6 +135,9 @@ enum Command {
     /// Train a retrieval model
     #[cfg(feature = "train")]
     Train(Deferred<train::TrainArgs>),
+    /// Train the model of search further on a source tree, and use it there if it finds significantly more
+    #[cfg(feature = "train")]
+    Tune(Deferred<tune::TuneArgs>),
 }
 
 fn main() -> ExitCode {
@@ -171,6 +177,8 @@ fn main() -> ExitCode {
         Command::Model(Deferred(args)) => models::run(&args),
         #[cfg(feature = "train")]
         Command::Train(Deferred(args)) => train::run(args),
+        #[cfg(feature = "train")]
+        Command::Tune(Deferred(args)) => tune::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         // The reader of the output has closed it.

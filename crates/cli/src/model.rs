@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use quarry_embed::{EmbedError, Embedder, StaticModel};
 
 /// Name of the file that holds a static model in the directory that `quarry train static` writes.
-const STATIC_MODEL_FILE: &str = "model.bin";
+pub const STATIC_MODEL_FILE: &str = "model.bin";
 
 /// The model in the program, or the one at `path`: a static model's file or directory, or a transformer's directory.
 ///
@@ -19,6 +19,16 @@ pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
         Some(file) => Arc::new(StaticModel::load(&file)?),
         None => load_transformer(path)?,
     })
+}
+
+/// The static model in the program, or at `path`; none if that is a transformer's directory.
+///
+/// # Errors
+/// When it is broken.
+#[cfg(feature = "train")]
+pub fn load_static(path: Option<&Path>) -> Result<Option<StaticModel>, EmbedError> {
+    let Some(path) = path else { return Ok(Some(StaticModel::builtin())) };
+    static_file(path).map(|file| StaticModel::load(&file)).transpose()
 }
 
 #[cfg(feature = "transformers")]
@@ -36,7 +46,7 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
 }
 
 /// What stands for the model in the program where a model is named; a directory of that name is `./builtin`.
-const BUILTIN: &str = "builtin";
+pub const BUILTIN: &str = "builtin";
 
 /// The path for [`load`] of a model that was named.
 pub fn named(path: &Path) -> Option<&Path> {

@@ -1,5 +1,8 @@
 //! `quarry model`: models on disk, and getting them.
 
+mod convert;
+mod list;
+
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
@@ -22,10 +25,17 @@ pub struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// List the models that are here: built in, beside the program, pulled, tuned
+    List(list::ListArgs),
     /// Say what a model is: its kind, size and limits
     Info(InfoArgs),
     /// Download a model from a hub, verified; what is there already is not asked for again
     Pull(PullArgs),
+    /// Write a transformer's weights as safetensors
+    Convert(convert::ConvertArgs),
+    /// Write a transformer's weights in 8 bits, and measure what that loses. The file is smaller; computing with it costs the
+    /// same, for it is in 32 bits again once it is loaded
+    Quantize(convert::QuantizeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -56,9 +66,13 @@ struct PullArgs {
 /// When the model cannot be read or downloaded.
 pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::Info(args) => info(args),
-        Command::Pull(args) => pull(args),
+        Command::List(args) => list::run(args)?,
+        Command::Info(args) => return info(args),
+        Command::Pull(args) => return pull(args),
+        Command::Convert(args) => convert::convert(args)?,
+        Command::Quantize(args) => convert::quantize(args)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {

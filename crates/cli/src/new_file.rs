@@ -30,8 +30,12 @@ pub fn write_json_lines(path: &Path, mut lines: impl Iterator<Item = impl Serial
 }
 
 pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_bytes(path, text.as_bytes())
+}
+
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut file = create(path)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.finish()).with_context(|| cannot_write(path))
+    file.write_all(bytes).and_then(|()| file.finish()).with_context(|| cannot_write(path))
 }
 
 /// A file that replaces the one at its path when it is finished. Dropped before that, it changes nothing.

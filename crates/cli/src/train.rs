@@ -2,6 +2,7 @@
 
 mod encoder;
 mod leakage;
+mod sweep;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,6 +43,8 @@ enum Command {
     Static(StaticArgs),
     /// Fine-tune a transformer encoder on pairs of queries and codes
     Encoder(Box<encoder::EncoderArgs>),
+    /// Fine-tune an encoder with every combination of some settings, and say which is best on held-out pairs
+    Sweep(Box<sweep::SweepArgs>),
     /// Embed the queries and words of pairs with a teacher model, for a static model to learn from
     Teacher(TeacherArgs),
 }
@@ -95,13 +98,14 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Static(args) => train_static(&args),
         Command::Encoder(args) => encoder::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Teacher(args) => write_teacher(&args),
     }
 }
 
 /// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the codes
 /// that were judged not to answer.
-fn training_pairs(path: &Path) -> anyhow::Result<Vec<Pair>> {
+pub fn training_pairs(path: &Path) -> anyhow::Result<Vec<Pair>> {
     if path.is_file() && is_training_pair(&first_line(path)?) {
         return Ok(read_pairs(path)?);
     }
@@ -256,13 +260,18 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
 
 /// A recipe's settings, with those given as `KEY=VALUE` in place of its own.
 fn read_settings<T: DeserializeOwned>(recipe: Option<&Path>, changes: &[String]) -> anyhow::Result<T> {
-    let mut table = match recipe {
+    let table = match recipe {
         Some(path) => std::fs::read_to_string(path)
             .with_context(|| format!("{}: cannot be read", path.display()))?
             .parse::<toml::Table>()
             .with_context(|| format!("{}: is not valid TOML", path.display()))?,
         None => toml::Table::new(),
     };
+    changed(table, changes)
+}
+
+/// Settings, with those given as `KEY=VALUE` in place of their own.
+pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) -> anyhow::Result<T> {
     for setting in changes {
         let new =
             setting.parse::<toml::Table>().with_context(|| format!("--set {setting}: expected KEY=VALUE"))?;

@@ -137,3 +137,62 @@ fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     let builtin = stdout(&fixture.run(&["model", "info"]));
     assert!(builtin.contains("columns: "), "{builtin}");
 }
+
+#[test]
+fn models_are_listed_with_where_they_are() {
+    let fixture = Fixture::new();
+    let pulled = fixture.path("cache/quarry/models/owner/tiny");
+    fs::create_dir_all(&pulled).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        fs::copy(tiny_bert().join(name), pulled.join(name)).unwrap();
+    }
+    fixture.write("cache/quarry/models/broken/model.bin", "no model");
+    let list = fixture.json(&["model", "list", "--json"]);
+    let models: Vec<_> = list["models"].as_array().unwrap().iter().collect();
+    let field = |name: &str| models.iter().map(|model| model[name].clone()).collect::<Vec<_>>();
+    assert_eq!(field("name"), [json!("builtin"), json!("broken"), json!("owner/tiny")]);
+    assert_eq!(field("place"), [json!("built-in"), json!("pulled"), json!("pulled")]);
+    assert_eq!(field("architecture"), [json!("static"), json!(null), json!("bert")]);
+    assert!(models[1]["problem"].as_str().unwrap().contains("is not a static model"), "{list}");
+    let builtin = stdout(&fixture.run(&["model", "info"]));
+    assert!(builtin.contains(models[0]["checksum"].as_str().unwrap()), "{builtin}");
+    let size = fs::metadata(tiny_bert().join("model.safetensors")).unwrap().len();
+    assert_eq!((&models[2]["bytes"], &models[2]["problem"]), (&json!(size), &json!(null)));
+    let text = stdout(&fixture.run(&["model", "list"]));
+    assert!(text.contains("built in") && text.contains("owner/tiny"), "{text}");
+}
+
+#[test]
+fn weights_are_written_in_other_forms() {
+    let fixture = Fixture::new();
+    let model = tiny_bert().display().to_string();
+    fixture.write("tree/texts.txt", "open a socket\n\nsort a list of numbers\n");
+    let report =
+        fixture.json(&["model", "quantize", &model, "--texts", "texts.txt", "--out", "../int8", "--json"]);
+    let number = |name: &str| report[name].as_f64().unwrap();
+    assert_eq!(report["texts"], 2);
+    assert!(number("bytes_after") * 2.0 < number("bytes_before"), "{report}");
+    assert!(number("minimum_cosine") > 0.99 && number("mean_cosine") < 1.0, "{report}");
+    let find = |model: &str| {
+        fixture.json(&["search", "open a socket", "--model", model, "--threshold", "0", "--json"])
+    };
+    assert_eq!(find("../int8")["results"][0]["name"], "connect");
+
+    let converted = fixture.run(&["model", "convert", &model, "--out", "../same"]);
+    assert_eq!(converted.status.code(), Some(0), "{}", stderr(&converted));
+    assert_eq!(find("../same")["results"], find(&model)["results"]);
+
+    check_error(&fixture.run(&["model", "convert", &model, "--out", "../same"]), "something there already");
+    check_error(
+        &fixture.run(&["model", "convert", "../tree", "--out", "../new"]),
+        "has neither model.safetensors nor",
+    );
+    assert!(!fixture.path("new").exists());
+    fixture.write("tree/empty.txt", "\n");
+    let empty = fixture.run(&["model", "quantize", &model, "--texts", "empty.txt", "--out", "../new"]);
+    check_error(&empty, "empty.txt: expected texts");
+    check_error(
+        &fixture.run(&["model", "quantize", "builtin.bin", "--texts", "texts.txt", "--out", "../new"]),
+        "builtin.bin",
+    );
+}

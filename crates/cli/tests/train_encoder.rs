@@ -2,6 +2,8 @@
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod fixture;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -139,4 +141,56 @@ fn a_line_that_is_no_pair_is_named() {
     assert_eq!(output.status.code(), Some(2));
     assert!(errors.contains("pairs.jsonl:11: expected an object with query and code"), "{errors}");
     assert!(!directory.path().join("out").exists());
+}
+
+#[test]
+fn a_sweep_trains_every_combination_once() {
+    let directory = data();
+    let sweep = |grid: &[&str]| {
+        let arguments =
+            ["train", "sweep", "--model", &tiny_model(), "--pairs", "pairs.jsonl", "--dev", "dev.jsonl"];
+        let options = ["--set", "epochs=2", "--set", "batch=4", "--seeds", "2", "--out", "sweep", "--json"];
+        Command::new(env!("CARGO_BIN_EXE_quarry"))
+            .current_dir(directory.path())
+            .args(arguments)
+            .args(options)
+            .args(grid)
+            .output()
+            .unwrap()
+    };
+    let grid = ["--grid", "rate=1e-5,1e-2", "--grid", "objective=info-nce,margin"];
+    let output = sweep(&grid);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    fixture::schema::check("train-sweep", &report);
+    let combinations = report["combinations"].as_array().unwrap();
+    let means: Vec<f64> =
+        combinations.iter().map(|combination| combination["mean"].as_f64().unwrap()).collect();
+    assert!(means.len() == 4 && means.is_sorted_by(|a, b| a >= b), "{report}");
+    assert!(combinations.iter().all(|combination| combination["values"].as_array().unwrap().len() == 2));
+    let best = directory.path().join(combinations[0]["best_run"].as_str().unwrap());
+    assert!(best.join("model.safetensors").is_file() && best.join("README.md").is_file());
+    let page = fs::read_to_string(directory.path().join("sweep/report.html")).unwrap();
+    assert_eq!(page.matches("<polyline").count(), 16, "a curve of the measure and of the loss for each run");
+
+    // Runs that have ended are not trained again, and one that was lost is.
+    let lost = directory.path().join("sweep/rate=1e-5,objective=margin,seed=2");
+    fs::remove_dir_all(&lost).unwrap();
+    let kept = best.join("model.safetensors");
+    let time = fs::metadata(&kept).unwrap().modified().unwrap();
+    let again = sweep(&grid);
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&again.stdout).unwrap(), report);
+    assert!(lost.join("model.safetensors").is_file());
+    assert!(best == lost || fs::metadata(&kept).unwrap().modified().unwrap() == time);
+
+    for (grid, words) in [
+        (["--grid", "rate=1,none"], "rate=none"),
+        (["--grid", "speed=1,2"], "speed"),
+        (["--grid", "batch=0,2"], "batch"),
+    ] {
+        let output = sweep(&grid);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(words) && !errors.contains("run 1 of"), "{errors}");
+    }
 }

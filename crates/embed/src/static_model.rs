@@ -93,10 +93,19 @@ impl StaticModel {
     /// # Errors
     /// When the file cannot be read, is not a model, or is damaged.
     pub fn load(path: &Path) -> Result<StaticModel, EmbedError> {
-        let bad = |problem: String| EmbedError::Model { path: path.display().to_string(), problem };
-        let file = crate::read_file(path).map_err(|error| bad(format!("cannot be read: {error}")))?;
+        let file = crate::read_file(path)
+            .map_err(|error| EmbedError::model(path, format!("cannot be read: {error}")))?;
+        Self::parse(&file, path)
+    }
+
+    /// Reads the bytes of a model file, which errors call `path`.
+    ///
+    /// # Errors
+    /// When they are not a model, or damaged.
+    pub fn parse(file: &[u8], path: &Path) -> Result<StaticModel, EmbedError> {
+        let bad = |problem: String| EmbedError::model(path, problem);
         let mut words = vec![0u32; file.len().div_ceil(4)];
-        bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..file.len()].copy_from_slice(&file);
+        bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..file.len()].copy_from_slice(file);
         let header = file.get(..size_of::<Header>()).map(bytemuck::pod_read_unaligned::<Header>);
         let header = header.filter(|header| header.magic == MAGIC).ok_or_else(|| {
             bad(format!("is not a static model of this version: expected it to start with {MAGIC:?}"))
@@ -133,6 +142,12 @@ impl StaticModel {
             document_rows: rows(parts.document_rows, parts.document_scales),
             query_rows: rows(parts.query_rows, parts.query_scales),
         }
+    }
+
+    /// Number of bytes of its file.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        self.bytes().len()
     }
 
     fn bytes(&self) -> &[u8] {

@@ -301,3 +301,32 @@ fn training_ends_when_patience_does() {
     let best = outcome.kept.unwrap();
     assert_eq!(best.value.unwrap(), values.iter().copied().fold(f64::MIN, f64::max));
 }
+
+#[test]
+fn repositories_are_held_out_and_queries_where_there_is_one_repository() {
+    let row = |n: usize, repository: String| Row {
+        query: format!("query {n}"),
+        code: format!("code {n}"),
+        label: Some(1),
+        summary: String::new(),
+        repository,
+        license: String::new(),
+        negatives: Vec::new(),
+    };
+    let sides = |rows: Vec<Row>, field: fn(&Row) -> &str| {
+        let (learned, held_out) = split(rows, 0.2);
+        let of = |rows: &[Row]| {
+            rows.iter().map(|row| field(row).to_owned()).collect::<std::collections::HashSet<_>>()
+        };
+        let (learned, held_out) = (of(&learned), of(&held_out));
+        assert!(!learned.is_empty() && !held_out.is_empty() && learned.is_disjoint(&held_out));
+        held_out.len()
+    };
+    let many = (0..300).map(|n| row(n, format!("owner/{}", n % 60))).collect();
+    assert!((3..30).contains(&sides(many, |row| &row.repository)));
+    for repository in ["owner/one", "owner/two", ""] {
+        let one = (0..300).map(|n| row(n, repository.to_owned())).collect();
+        assert!((30..90).contains(&sides(one, |row| &row.query)));
+    }
+    assert_eq!(split((0..9).map(|n| row(n, "owner/one".into())).collect(), 0.0).1, []);
+}

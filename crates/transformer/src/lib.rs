@@ -6,6 +6,7 @@
 
 mod architecture;
 mod config;
+pub mod convert;
 mod encoder;
 mod modules;
 pub mod nearest;

@@ -22,8 +22,14 @@ enum Source {
 }
 
 /// The problem of a pickle file that cannot be read.
-const DAMAGED: &str =
+pub const DAMAGED: &str =
     "is not a complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
+
+/// What follows the name of a matrix in 8 bits in that of the factors of its rows ([`crate::convert`]).
+pub const SCALE: &str = ".scale";
+
+/// The byte of 0 in a matrix of 8 bits.
+pub const ZERO: f32 = 128.0;
 
 impl Weights {
     /// Opens `model.safetensors` of a directory, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
@@ -99,7 +105,10 @@ impl Weights {
         let values = match &self.source {
             Source::Safetensors(source) => {
                 let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
-                guarded(&self.path, &problem, || floats(source.load(name, &Device::Cpu)?))
+                let tensor = guarded(&self.path, &problem, || source.load(name, &Device::Cpu))?;
+                let is_rounded = tensor.dtype() == DType::U8;
+                let values = guarded(&self.path, &problem, || floats(tensor))?;
+                if is_rounded { self.restored(name, shape, values) } else { Ok(values) }
             }
             Source::Pickle(source) => guarded(&self.path, DAMAGED, || {
                 floats(
@@ -112,6 +121,30 @@ impl Weights {
         if !values.iter().all(|value| value.is_finite()) {
             let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
             return Err(EmbedError::model(&self.path, problem));
+        }
+        Ok(values)
+    }
+
+    /// The values of a matrix of 8 bits, by the factors of its rows.
+    fn restored(&self, name: &str, shape: &[usize], mut values: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
+        let of_scales = format!("{name}{SCALE}");
+        let found = self.shape(&of_scales);
+        let (&[n_rows, n_columns], Source::Safetensors(source)) = (shape, &self.source) else {
+            let problem =
+                format!("holds {name} in 8 bits, which only matrices have; save it as 32-bit floats");
+            return Err(EmbedError::model(&self.path, problem));
+        };
+        if found.as_deref() != Some(&[n_rows]) {
+            let problem = format!(
+                "holds {name} in 8 bits, and {of_scales} with shape {found:?}, expected [{n_rows}]; quantize the model \
+                 again"
+            );
+            return Err(EmbedError::model(&self.path, problem));
+        }
+        let problem = format!("holds {of_scales} in a form that cannot be read; quantize the model again");
+        let scales = guarded(&self.path, &problem, || floats(source.load(&of_scales, &Device::Cpu)?))?;
+        for (row, scale) in values.chunks_exact_mut(n_columns.max(1)).zip(scales) {
+            row.iter_mut().for_each(|value| *value = (*value - ZERO) * scale);
         }
         Ok(values)
     }

@@ -12,7 +12,7 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::Embedder;
 use quarry_text::counted;
 use quarry_train::encoder::{
-    Evaluation, Form, Progress, Provenance, Row, Run, Select, Settings, split, train,
+    Evaluation, Form, Outcome, Progress, Provenance, Row, Run, Select, Settings, split, train,
 };
 use quarry_transformer::TransformerModel;
 use quarry_transformer::trainable::Trainable;
@@ -22,11 +22,11 @@ use super::leakage::EvaluationData;
 use super::{progress_bar, read_settings, say};
 
 /// Arguments of `quarry train encoder`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct EncoderArgs {
     /// Directory of the BERT or RoBERTa model to begin with, as sentence-transformers or transformers writes it
     #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    pub model: PathBuf,
     /// File of pairs: as `quarry data pairs` or `quarry data build` writes it, or of another format with pairs
     #[arg(long, value_name = "FILE", required = true)]
     pairs: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub struct EncoderArgs {
     recipe: Option<PathBuf>,
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
-    settings: Vec<String>,
+    pub settings: Vec<String>,
     /// JSON, JSON-lines or other text files that hold evaluation data: pairs with a code in one of them are refused
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
@@ -53,7 +53,7 @@ pub struct EncoderArgs {
     manifest: Option<PathBuf>,
     /// Directory for the model, its card and the run's state; a run that was cut off goes on from there
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    pub out: PathBuf,
 }
 
 /// Trains.
@@ -61,7 +61,24 @@ pub struct EncoderArgs {
 /// # Errors
 /// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
 pub fn run(args: &EncoderArgs) -> anyhow::Result<ExitCode> {
-    let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
+    train_encoder(args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings of a run.
+///
+/// # Errors
+/// When the recipe cannot be read, or has an unknown setting.
+pub fn settings(args: &EncoderArgs) -> anyhow::Result<Settings> {
+    read_settings(args.recipe.as_deref(), &args.settings)
+}
+
+/// Trains, and says what it came to.
+///
+/// # Errors
+/// Like [`run`].
+pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
+    let settings = settings(args)?;
     settings.check()?;
     let model = Trainable::read(&with_options(&args.model, &settings.options))?;
     let teacher = args.teacher.as_deref().map(TransformerModel::load).transpose()?;
@@ -132,9 +149,9 @@ pub fn run(args: &EncoderArgs) -> anyhow::Result<ExitCode> {
         Progress::Evaluated(evaluation) => say(&bar, &line(&evaluation, settings.select)),
     })?;
     bar.finish_and_clear();
-    let kept = outcome.kept.map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
+    let kept = outcome.kept.as_ref().map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
     say(&bar, &format!("{}: the model{kept}, and its card in README.md", args.out.display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(outcome)
 }
 
 fn line(evaluation: &Evaluation, select: Select) -> String {

@@ -4,6 +4,7 @@ pub mod chart;
 mod comparison;
 mod document;
 mod html;
+pub mod training;
 
 pub use chart::{Bar, Series, bars_alone, curves_alone};
 pub use comparison::{Order, Question, comparison};

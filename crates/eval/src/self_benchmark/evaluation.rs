@@ -107,6 +107,20 @@ pub fn evaluate(
     variants: &[Variant],
     on_progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Vec<Vec<f64>>>, EvalError> {
+    measure(repository, sets, variants, &LabeledQuery::ndcg, on_progress)
+}
+
+/// The value of the ranked results of each query, for each set, by variant and query, in their orders.
+///
+/// # Errors
+/// Like [`evaluate`].
+pub fn measure<T: Send + Clone>(
+    repository: &Repository<'_>,
+    sets: &[QuerySet],
+    variants: &[Variant],
+    value: &(dyn Fn(&LabeledQuery, &[CodeSpan]) -> T + Sync),
+    on_progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<Vec<Vec<T>>>, EvalError> {
     let mut of_views: BTreeMap<View, Vec<usize>> = BTreeMap::new();
     for (number, set) in sets.iter().enumerate() {
         of_views.entry(set.view).or_default().push(number);
@@ -138,7 +152,7 @@ pub fn evaluate(
             };
             for &number in &numbers {
                 let ask = |query: &LabeledQuery| {
-                    let value = finder.find(&query.text).map(|spans| query.ndcg(&spans));
+                    let value = finder.find(&query.text).map(|spans| value(query, &spans));
                     on_progress(Progress::Asked);
                     value
                 };

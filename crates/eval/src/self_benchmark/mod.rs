@@ -4,13 +4,14 @@
 //! with the spans that answer them; each is a [`QuerySource`] in place of queries by people. A [`view::View`] hides
 //! what would give an answer away, [`variants`] are the methods to compare, [`evaluation`] runs them, [`report`] says
 //! which is best and whether the difference is significant, and [`agreement`] whether sources rank methods in the
-//! same order as labels do.
+//! same order as labels do. [`hold_out`] splits questions into those to train on and those to decide by.
 
 pub mod agreement;
 pub mod commits;
 pub mod docstrings;
 pub mod evaluation;
 pub mod export;
+pub mod hold_out;
 pub mod report;
 pub mod test_names;
 pub mod tree;
@@ -80,6 +81,13 @@ impl LabeledQuery {
     #[must_use]
     pub fn ndcg(&self, results: &[CodeSpan]) -> f64 {
         ndcg(&self.answers, results, |answer, span| answer.iter().any(|target| span.answers(target)))
+    }
+
+    /// Reciprocal rank of the first of ranked results in a span of any answer; 0 if none is.
+    #[must_use]
+    pub fn reciprocal_rank(&self, results: &[CodeSpan]) -> f64 {
+        let answers = |span: &CodeSpan| self.answers.iter().flatten().any(|target| span.answers(target));
+        results.iter().position(answers).map_or(0.0, |position| 1.0 / (position + 1) as f64)
     }
 }
 
@@ -174,19 +182,30 @@ pub fn questions(
     own: Vec<RepositoryQuery>,
     options: &SelfBenchmarkOptions,
 ) -> SelfBenchmark {
-    let functions = Functions::of(files);
+    questions_about(&Functions::of(files), root, files, own, options)
+}
+
+/// Like [`questions`], where the `functions` of the files are known.
+#[must_use]
+pub fn questions_about(
+    functions: &Functions<'_>,
+    root: &Path,
+    files: &[SourceFile],
+    own: Vec<RepositoryQuery>,
+    options: &SelfBenchmarkOptions,
+) -> SelfBenchmark {
     let mut benchmark = SelfBenchmark::default();
     for &source in &options.sources {
         let (view, mut questions) = match source {
             QuerySource::Docstring => (
                 View { hides_docs: !options.keeps_docs, hides_names: options.hides_names, ..View::default() },
-                docstrings::questions(&functions, options.extent),
+                docstrings::questions(functions, options.extent),
             ),
             QuerySource::Commit => {
-                (View::default(), from_history(root, &functions, options, &mut benchmark.notes))
+                (View::default(), from_history(root, functions, options, &mut benchmark.notes))
             }
             QuerySource::Test => {
-                (View { hides_tests: true, ..View::default() }, test_names::questions(files, &functions))
+                (View { hides_tests: true, ..View::default() }, test_names::questions(files, functions))
             }
             QuerySource::Queries => {
                 let queries = own.iter().map(LabeledQuery::from).collect();
@@ -287,6 +306,9 @@ mod tests {
         let expected = (1.0 + 0.5) / (1.0 + 1.0 / 3.0_f64.log2());
         assert!((query.ndcg(&results) - expected).abs() < 1e-12);
         assert_eq!(query.ndcg(&[span("c", 1, 2)]), 0.0);
+        assert_eq!(query.reciprocal_rank(&results), 1.0);
+        assert_eq!(query.reciprocal_rank(&[span("b", 6, 9), span("c", 1, 3)]), 0.5);
+        assert_eq!(query.reciprocal_rank(&[span("c", 1, 2)]), 0.0);
     }
 
     #[test]

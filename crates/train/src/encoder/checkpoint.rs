@@ -158,7 +158,7 @@ pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<(
                       checkpoint";
         TrainError::file(&aside, format!("cannot be written: {error}; {advice}"))
     };
-    candle_core::safetensors::save(tensors, &aside).map_err(|error| failed(&error))?;
+    quarry_transformer::convert::save(tensors, &aside).map_err(|error| failed(&error))?;
     let sync = || fs::File::open(&aside)?.sync_all();
     sync().and_then(|()| fs::rename(&aside, path)).map_err(|error| failed(&error))
 }

@@ -45,16 +45,22 @@ pub fn key(text: &str) -> u64 {
 }
 
 /// Splits rows into those to learn from and those held out: by repository where rows have one, else by query, so that
-/// no query is in both.
+/// no query is in both. If that leaves a side without a query, because there are few repositories, all are split by query.
 #[must_use]
 pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
     let limit = (share * 10_000.0) as u64;
-    let held_out = |row: &Row| {
-        let group =
-            if row.repository.is_empty() { key(&row.query) } else { xxh3_64(row.repository.as_bytes()) };
-        group % 10_000 < limit
+    let by_query = |row: &Row| key(&row.query) % 10_000 < limit;
+    let by_repository = |row: &Row| match row.repository.as_str() {
+        "" => by_query(row),
+        repository => xxh3_64(repository.as_bytes()) % 10_000 < limit,
     };
-    let (held_out, learned) = rows.into_iter().partition(held_out);
+    let mut sides = rows.iter().filter(|row| !row.query.trim().is_empty()).map(by_repository);
+    let first = sides.next();
+    let is_split = sides.any(|side| Some(side) != first);
+    let (held_out, learned) = match is_split || limit == 0 {
+        true => rows.into_iter().partition(by_repository),
+        false => rows.into_iter().partition(by_query),
+    };
     (learned, held_out)
 }
 

@@ -1,0 +1,143 @@
+//! `quarry model convert` and `quarry model quantize`: other forms of a model's weights.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use indicatif::HumanBytes;
+use quarry_corpus::formats::write::Staged;
+use quarry_metrics::table::{Sections, Table};
+use quarry_text::counted;
+use quarry_transformer::convert::{Precision, Rewritten, rewrite};
+use serde::Serialize;
+
+use crate::eval::arguments::LayoutArgs;
+use crate::{model, output, progress};
+
+/// Texts that are embedded at a time.
+const BATCH: usize = 64;
+
+/// Arguments of `quarry model convert`.
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// New directory, with the weights as model.safetensors
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Arguments of `quarry model quantize`.
+#[derive(Debug, Args)]
+pub struct QuantizeArgs {
+    /// Directory of a transformer
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// Texts to measure the loss with, one per line
+    #[arg(long, value_name = "FILE")]
+    texts: PathBuf,
+    /// New directory, with matrices in 8 bits and a factor for each of their rows
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    layout: LayoutArgs,
+}
+
+/// Runs `quarry model convert`.
+///
+/// # Errors
+/// When the model cannot be read, or the directory is not new or cannot be written.
+pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    let rewritten = written(&args.model, &args.out, Precision::Same)?;
+    output::note(&format!(
+        "{}: {}, {} in {}",
+        args.out.display(),
+        counted(rewritten.tensors, "tensor"),
+        HumanBytes(rewritten.bytes_after),
+        counted(rewritten.files, "file"),
+    ));
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Loss {
+    texts: usize,
+    bytes_before: u64,
+    bytes_after: u64,
+    /// Of a text's vectors before and after.
+    mean_cosine: f64,
+    minimum_cosine: f64,
+}
+
+/// Runs `quarry model quantize`.
+///
+/// # Errors
+/// When the model or the texts cannot be read, or the directory is not new or cannot be written.
+pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(&args.texts)
+        .with_context(|| format!("{}: cannot be read", args.texts.display()))?;
+    let texts: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if texts.is_empty() {
+        bail!("{}: expected texts to measure the loss with, one per line, found none", args.texts.display());
+    }
+    let rewritten = written(&args.model, &args.out, Precision::Int8)?;
+    let cosines = cosines(&args.model, &args.out, &texts)?;
+    let loss = Loss {
+        texts: texts.len(),
+        bytes_before: rewritten.bytes_before,
+        bytes_after: rewritten.bytes_after,
+        mean_cosine: cosines.iter().sum::<f64>() / cosines.len() as f64,
+        minimum_cosine: cosines.iter().copied().fold(f64::INFINITY, f64::min),
+    };
+    args.layout.print(&loss, || {
+        let mut table = Table::new(["weights", "size", "mean cosine", "minimum cosine"]);
+        table.push(["as they were", &HumanBytes(loss.bytes_before).to_string(), "1", "1"]);
+        let cosine = |cosine: f64| format!("{cosine:.5}");
+        table.push([
+            "8 bits".to_owned(),
+            HumanBytes(loss.bytes_after).to_string(),
+            cosine(loss.mean_cosine),
+            cosine(loss.minimum_cosine),
+        ]);
+        Sections::new()
+            .text(format!("{} of {}\n\n", counted(loss.texts, "vector"), args.texts.display()))
+            .table(table)
+    })
+}
+
+/// Writes a model into a new directory, all of it or nothing.
+fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<Rewritten> {
+    if model::is_static(Some(source)) {
+        bail!(
+            "{}: is a static model, whose vectors are in 8 bits; expected the directory of a transformer",
+            source.display()
+        );
+    }
+    let staged = Staged::new(target)?;
+    let rewritten = rewrite(source, staged.path(), precision)?;
+    staged.publish()?;
+    Ok(rewritten)
+}
+
+/// The cosine of each text's vectors by two models.
+fn cosines(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Vec<f64>> {
+    let models = [model::load(Some(before))?, model::load(Some(after))?];
+    let bar = progress::progress_bar("embedding", texts.len());
+    let mut cosines = Vec::with_capacity(texts.len());
+    for batch in texts.chunks(BATCH) {
+        let [a, b] = [models[0].embed_documents(batch)?, models[1].embed_documents(batch)?];
+        let rows = a.values.chunks_exact(a.dimension).zip(b.values.chunks_exact(b.dimension));
+        cosines.extend(rows.map(|(a, b)| cosine(a, b)));
+        bar.inc(batch.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(cosines)
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    // Two vectors of zeros are the same.
+    if lengths > 0.0 { dot(a, b) / lengths } else { 1.0 }
+}

@@ -1,0 +1,194 @@
+//! `quarry model list`: the models that are here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::HumanBytes;
+use quarry_embed::{Embedder, StaticModel};
+use quarry_metrics::table::{Layout, Table};
+use serde::Serialize;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::{model, output, tuned};
+
+/// Names of files with the weights of a model, the one that is read first.
+const WEIGHTS: [&str; 3] = [model::STATIC_MODEL_FILE, "model.safetensors", "pytorch_model.bin"];
+
+/// Maximum depth of model directories: models/OWNER/NAME.
+const MAX_DEPTH: usize = 3;
+
+/// Arguments of `quarry model list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct ModelList {
+    models: Vec<ModelView>,
+}
+
+#[derive(Serialize)]
+struct ModelView {
+    name: String,
+    place: Place,
+    /// `static`, or what `config.json` calls it; null if it cannot be read.
+    architecture: Option<String>,
+    /// Columns of the vector of a token.
+    columns: Option<u64>,
+    /// Bytes of the weights.
+    bytes: u64,
+    /// xxh3 of the weights.
+    checksum: String,
+    /// What `--model` takes.
+    path: PathBuf,
+    /// Why it cannot be used; null if it can.
+    problem: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Place {
+    /// In the program.
+    BuiltIn,
+    /// In the directory `models` beside the program.
+    Beside,
+    /// In the user's cache.
+    Pulled,
+    /// Made by `quarry tune`.
+    Tuned,
+}
+
+impl Place {
+    fn words(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built in",
+            Self::Beside => "beside the program",
+            Self::Pulled => "pulled",
+            Self::Tuned => "tuned",
+        }
+    }
+}
+
+/// Runs `quarry model list`.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn run(args: &ListArgs) -> anyhow::Result<()> {
+    let builtin = StaticModel::builtin();
+    let mut models = vec![ModelView {
+        name: model::BUILTIN.to_owned(),
+        place: Place::BuiltIn,
+        architecture: Some("static".to_owned()),
+        columns: Some(builtin.dimension() as u64),
+        bytes: builtin.n_bytes() as u64,
+        checksum: checksum_in(builtin.id()),
+        path: model::BUILTIN.into(),
+        problem: None,
+    }];
+    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("models")));
+    let pulled = quarry_files::cache_directory().map(|cache| cache.join("models"));
+    for (place, directory) in [(Place::Beside, beside), (Place::Pulled, pulled)] {
+        let Some(directory) = directory else { continue };
+        for path in model_directories(&directory, MAX_DEPTH) {
+            let name = path.strip_prefix(&directory).unwrap_or(&path).display().to_string();
+            models.push(view(name, place, &path));
+        }
+    }
+    for tuned in tuned::all() {
+        let Some(path) = tuned.path() else { continue };
+        models.push(view(tuned.tree.display().to_string(), Place::Tuned, &path));
+    }
+    if args.json {
+        return output::print_json(&ModelList { models });
+    }
+    let mut table =
+        Table::new(["model", "", "architecture", "columns", "size", "checksum"]).align_left([1, 2, 5]);
+    for model in &models {
+        table.push([
+            model.name.clone(),
+            model.place.words().to_owned(),
+            model.problem.clone().or_else(|| model.architecture.clone()).unwrap_or_default(),
+            model.columns.map(|columns| columns.to_string()).unwrap_or_default(),
+            HumanBytes(model.bytes).to_string(),
+            model.checksum.clone(),
+        ]);
+    }
+    Ok(output::print(&table.render(Layout::Text))?)
+}
+
+/// The directories below one that have weights, ascending.
+fn model_directories(directory: &Path, depth: usize) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let mut below: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    below.retain(|path| path.is_dir());
+    below.sort();
+    let mut found = Vec::new();
+    for path in below {
+        if WEIGHTS.iter().any(|name| path.join(name).is_file()) {
+            found.push(path);
+        } else if depth > 1 {
+            found.extend(model_directories(&path, depth - 1));
+        }
+    }
+    found
+}
+
+/// Describes a model without loading more of it than its weights' bytes.
+fn view(name: String, place: Place, path: &Path) -> ModelView {
+    let files = WEIGHTS.iter().map(|name| path.join(name));
+    let weights = std::iter::once(path.to_owned()).chain(files).find(|file| file.is_file());
+    let mut view = ModelView {
+        name,
+        place,
+        architecture: None,
+        columns: None,
+        bytes: 0,
+        checksum: String::new(),
+        path: path.to_owned(),
+        problem: None,
+    };
+    let described = describe(&mut view, weights.as_deref());
+    view.problem = described.err().map(|error| format!("{error:#}"));
+    view
+}
+
+fn describe(view: &mut ModelView, weights: Option<&Path>) -> anyhow::Result<()> {
+    let Some(weights) = weights else { anyhow::bail!("the weights are missing") };
+    view.bytes = fs::metadata(weights)?.len();
+    if weights.extension().is_some_and(|ending| ending == "bin") && !weights.ends_with(WEIGHTS[2]) {
+        let loaded = StaticModel::load(weights)?;
+        view.architecture = Some("static".to_owned());
+        view.columns = Some(loaded.dimension() as u64);
+        view.checksum = checksum_in(loaded.id());
+        return Ok(());
+    }
+    let mut hash = Xxh3::new();
+    std::io::copy(&mut fs::File::open(weights)?, &mut Hashing(&mut hash))?;
+    view.checksum = format!("{:016x}", hash.digest());
+    let config: serde_json::Value = serde_json::from_slice(&fs::read(view.path.join("config.json"))?)?;
+    view.architecture = config["model_type"].as_str().map(str::to_owned);
+    view.columns = ["hidden_size", "d_model", "dim"].iter().find_map(|key| config[*key].as_u64());
+    Ok(())
+}
+
+struct Hashing<'a>(&'a mut Xxh3);
+
+impl std::io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The checksum in the identity of a static model.
+fn checksum_in(id: &str) -> String {
+    id.rsplit('-').next().unwrap_or(id).to_owned()
+}

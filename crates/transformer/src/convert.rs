@@ -1,0 +1,240 @@
+//! Rewrites the weights of a model directory: as safetensors, or rounded to 8 bits.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+
+use super::config::guarded;
+use super::weights::{DAMAGED, SCALE, ZERO};
+use quarry_embed::EmbedError;
+
+/// How weights are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// As they are.
+    Same,
+    /// Matrices in 8 bits, with a factor for each row that maps its largest value to ±127. They are floats again once
+    /// they are loaded: the file is smaller, and computing costs the same.
+    Int8,
+}
+
+/// What rewriting came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rewritten {
+    /// Number of files with weights.
+    pub files: usize,
+    /// Number of tensors in them.
+    pub tensors: usize,
+    /// Number of values in them.
+    pub values: usize,
+    /// Bytes of the files read.
+    pub bytes_before: u64,
+    /// Bytes of the files written.
+    pub bytes_after: u64,
+}
+
+const SAFETENSORS: &str = "model.safetensors";
+const PICKLE: &str = "pytorch_model.bin";
+
+/// Endings of files with weights, of which only those above are read.
+const WEIGHTS: [&str; 10] =
+    ["bin", "safetensors", "h5", "msgpack", "onnx", "ot", "pt", "pth", "ckpt", "gguf"];
+
+/// Maximum depth of the directories of modules.
+const MAX_DEPTH: usize = 2;
+
+/// Writes the model directory `source` to the new directory `target`: its weights and those of its modules as
+/// `model.safetensors`, in a precision, and all other files as they are, except weights in other forms. No code of a pickle
+/// file is run.
+///
+/// # Errors
+/// When a file cannot be read or written, or there are no weights.
+pub fn rewrite(source: &Path, target: &Path, precision: Precision) -> Result<Rewritten, EmbedError> {
+    let mut rewritten = Rewritten::default();
+    rewrite_directory(source, target, precision, MAX_DEPTH, &mut rewritten)?;
+    if rewritten.files == 0 {
+        let problem = format!("has neither {SAFETENSORS} nor {PICKLE}; name the directory of a model");
+        return Err(EmbedError::model(source, problem));
+    }
+    Ok(rewritten)
+}
+
+fn rewrite_directory(
+    source: &Path,
+    target: &Path,
+    precision: Precision,
+    depth: usize,
+    rewritten: &mut Rewritten,
+) -> Result<(), EmbedError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |error| EmbedError::model_file(&path, "cannot be read", error)
+    };
+    let unwritable = |path: &Path| {
+        let path = path.to_owned();
+        move |error| {
+            EmbedError::model_file(&path, "cannot be written; make space, or name another one", error)
+        }
+    };
+    let mut entries: Vec<PathBuf> = fs::read_dir(source)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(unreadable(source))?;
+    entries.sort();
+    fs::create_dir_all(target).map_err(unwritable(target))?;
+    for path in &entries {
+        let Some(name) = path.file_name() else { continue };
+        let to = target.join(name);
+        let is_weights = path.extension().is_some_and(|ending| WEIGHTS.iter().any(|known| ending == *known));
+        if path.is_dir() && depth > 0 {
+            rewrite_directory(path, &to, precision, depth - 1, rewritten)?;
+        } else if path.is_file() && !is_weights {
+            fs::copy(path, &to).map_err(unwritable(&to))?;
+        }
+    }
+    let Some(file) =
+        [SAFETENSORS, PICKLE].map(|name| source.join(name)).into_iter().find(|path| path.is_file())
+    else {
+        return Ok(());
+    };
+    let tensors = read(&file)?;
+    let to = target.join(SAFETENSORS);
+    rewritten.files += 1;
+    rewritten.tensors += tensors.len();
+    rewritten.values += tensors.values().map(Tensor::elem_count).sum::<usize>();
+    let tensors = match precision {
+        Precision::Same => tensors,
+        Precision::Int8 => {
+            let problem = "holds a tensor that cannot be rounded; save it as 32-bit floats";
+            guarded(&file, problem, || quantized(tensors))?
+        }
+    };
+    let problem = "cannot be written; make space, or name another directory";
+    guarded(&to, problem, || save(&tensors, &to))?;
+    let size = |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(unreadable(path));
+    rewritten.bytes_before += size(&file)?;
+    rewritten.bytes_after += size(&to)?;
+    Ok(())
+}
+
+/// Writes tensors as safetensors, into a file that others may read as any other: the library makes files for their owner
+/// alone.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save(tensors: &HashMap<String, Tensor>, path: &Path) -> candle_core::Result<()> {
+    let permissions = fs::File::create(path).and_then(|file| file.metadata())?.permissions();
+    candle_core::safetensors::save(tensors, path)?;
+    Ok(fs::set_permissions(path, permissions)?)
+}
+
+fn read(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
+    if file.ends_with(PICKLE) {
+        return guarded(file, DAMAGED, || -> candle_core::Result<_> {
+            let tensors = candle_core::pickle::read_all(file)?.into_iter();
+            // Rows of a transposed tensor are not beside each other.
+            tensors.map(|(name, tensor)| Ok((name, tensor.contiguous()?))).collect()
+        });
+    }
+    let bytes = quarry_embed::read_file(file)
+        .map_err(|error| EmbedError::model_file(file, "cannot be read", error))?;
+    let problem = "is not a complete safetensors file; copy it again";
+    guarded(file, problem, || candle_core::safetensors::load_buffer(&bytes, &Device::Cpu))
+}
+
+/// Matrices of floats in 8 bits, with the factors of their rows; other tensors as they are.
+fn quantized(tensors: HashMap<String, Tensor>) -> candle_core::Result<HashMap<String, Tensor>> {
+    let mut rounded = HashMap::new();
+    for (name, tensor) in tensors {
+        if tensor.rank() != 2 || !tensor.dtype().is_float() {
+            rounded.insert(name, tensor);
+            continue;
+        }
+        let (n_rows, n_columns) = tensor.dims2()?;
+        let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+        let (bytes, scales) = quantize(&values, n_columns);
+        rounded.insert(format!("{name}{SCALE}"), Tensor::from_vec(scales, n_rows, &Device::Cpu)?);
+        rounded.insert(name, Tensor::from_vec(bytes, (n_rows, n_columns), &Device::Cpu)?);
+    }
+    Ok(rounded)
+}
+
+fn quantize(values: &[f32], n_columns: usize) -> (Vec<u8>, Vec<f32>) {
+    let mut bytes = Vec::with_capacity(values.len());
+    let scales = values
+        .chunks_exact(n_columns.max(1))
+        .map(|row| {
+            let largest = row.iter().fold(0f32, |largest, x| largest.max(x.abs()));
+            let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+            bytes.extend(row.iter().map(|x| ((x / scale).round() + ZERO) as u8));
+            scale
+        })
+        .collect();
+    (bytes, scales)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TransformerModel;
+    use quarry_embed::Embedder;
+
+    fn tiny() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tiny-bert")
+    }
+
+    #[test]
+    fn rounding_is_within_half_a_step_of_each_row() {
+        let values = [1.0, -0.5, 0.26, 100.0, -100.0, 3.3, 0.0, 0.0, 0.0];
+        let (bytes, scales) = quantize(&values, 3);
+        for (at, value) in values.iter().enumerate() {
+            let scale = scales[at / 3];
+            let restored = (f32::from(bytes[at]) - ZERO) * scale;
+            assert!((restored - value).abs() <= scale / 2.0 + 1e-6, "{value} {restored}");
+        }
+        assert_eq!((bytes[0], bytes[3], bytes[4], bytes[6]), (255, 255, 1, 128));
+    }
+
+    #[test]
+    fn a_rewritten_model_gives_the_same_vectors_and_a_rounded_one_nearly_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let (same, int8) = (directory.path().join("same"), directory.path().join("int8"));
+        let texts = ["sort a list", "read every line of the file", ""];
+        let embed = |path: &Path| TransformerModel::load(path).unwrap().embed_documents(&texts).unwrap();
+        let original = embed(&tiny());
+        assert_eq!(rewrite(&tiny(), &same, Precision::Same).unwrap().files, 1);
+        assert_eq!(embed(&same), original);
+        let sizes = rewrite(&tiny(), &int8, Precision::Int8).unwrap();
+        assert!(sizes.bytes_after * 2 < sizes.bytes_before, "{sizes:?}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |name: &str| fs::metadata(int8.join(name)).unwrap().permissions().mode() & 0o777;
+            fs::write(int8.join("other"), "").unwrap();
+            assert_eq!(mode(SAFETENSORS), mode("other"), "who may read a file may read the weights");
+            fs::remove_file(int8.join("other")).unwrap();
+        }
+        let rounded = embed(&int8);
+        assert_ne!(rounded, original);
+        for (a, b) in rounded.values.chunks(rounded.dimension).zip(original.values.chunks(original.dimension))
+        {
+            let cosine: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+            assert!(cosine > 0.99, "{cosine}");
+        }
+        // Rounded weights without their factors are not weights.
+        let file = int8.join(SAFETENSORS);
+        let mut tensors = read(&file).unwrap();
+        let name = tensors.keys().find(|name| name.ends_with(SCALE)).unwrap().clone();
+        tensors.remove(&name);
+        candle_core::safetensors::save(&tensors, &file).unwrap();
+        let error = TransformerModel::load(&int8).err().unwrap().to_string();
+        assert!(error.contains(&name), "{error}");
+        let error = rewrite(directory.path(), &directory.path().join("none"), Precision::Same);
+        assert!(error.is_ok_and(|found| found.files > 0), "modules are found below");
+        let empty = tempfile::tempdir().unwrap();
+        let error =
+            rewrite(empty.path(), &empty.path().join("none"), Precision::Same).unwrap_err().to_string();
+        assert!(error.contains("has neither model.safetensors nor"), "{error}");
+    }
+}

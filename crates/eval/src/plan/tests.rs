@@ -167,7 +167,7 @@ fn two_methods_are_compared_query_by_query() {
     let page = compared(&question).unwrap();
     assert!(page.policy.contains("form-action 'self'") && page.policy.contains("frame-ancestors 'none'"));
     for part in [
-        "mrr: 1 better, 0 worse, 1 even. 2 queries shown.",
+        "mrr: 2 better, 0 worse, 0 even. 2 queries shown.",
         "def read_csv(path): pass",
         "action=\"/compare\"",
     ] {

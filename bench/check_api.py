@@ -81,7 +81,7 @@ def main():
             fuzz = [
                 "run", base + "/api/v1/openapi.json",
                 "--checks", ",".join(CHECKS), "--max-examples", str(args.examples), "--seed", str(args.seed),
-                "--generation-database", "none", "--request-timeout", "10", "--workers", "2", "--no-color",
+                "--generation-database", "none", "--request-timeout", "10", "--workers", "1", "--no-color",
             ]  # fmt: skip
             environment = {**os.environ, "COLUMNS": "120"}
             commands = [program, *fuzz], [program, "--config-file", known, *fuzz, "--mode", "positive"]

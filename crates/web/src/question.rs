@@ -53,7 +53,8 @@ impl Question {
         if !(1..=MAX_RESULTS).contains(&limit) {
             return Err(Problem::bad_request(format!("limit: expected 1 to {MAX_RESULTS}, found {limit}")));
         }
-        let threshold = params.number("threshold")?.unwrap_or(threshold);
+        // In 64 bits, so that what is hardly above 1 is not rounded to it.
+        let threshold = params.number("threshold")?.unwrap_or(f64::from(threshold));
         if !(0.0..=1.0).contains(&threshold) {
             return Err(Problem::bad_request(format!("threshold: expected 0 to 1, found {threshold}")));
         }
@@ -65,7 +66,7 @@ impl Question {
             filter: filter(params, trees, &directory)?,
             directory,
             limit,
-            threshold,
+            threshold: threshold as f32,
             explain: params.is_on("explain")?,
             ranking: ranking(params, trees)?,
             shown: Shown { units: true, excerpt, context: (context, context) },

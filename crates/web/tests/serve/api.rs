@@ -57,6 +57,7 @@ fn problems_say_what_to_do() {
         ("/api/v1/search?q=x&kind=class", 400, "kind: expected one of function"),
         ("/api/v1/search?q=x&tree=shpo", 404, "there are shop"),
         ("/api/v1/search?q=x&threshold=2", 400, "threshold: expected 0 to 1"),
+        ("/api/v1/search?q=x&threshold=1.0000000000000002", 400, "threshold: expected 0 to 1"),
         ("/api/v1/similar?path=src/retry.py", 400, "a line in it"),
         ("/api/v1/similar?path=none.py&line=1", 404, "no indexed unit"),
         ("/api/v1/callees?path=none.py&line=1", 404, "name a line in one"),

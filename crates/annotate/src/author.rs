@@ -210,7 +210,7 @@ pub fn queue_of(store: &Path) -> Result<String, AnnotateError> {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(AnnotateError::Read { path, source: error });
         }
-        // What is no name was not written whole.
+        // A name that is not valid was cut off.
         _ => {}
     }
     quarry_files::create_private_directory(store).map_err(failed)?;

@@ -369,7 +369,7 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
     fixture.write("tree/labels.jsonl", &labels);
     let mut table = std::process::Command::new("python3");
     table.args(["survey/table.py", "labels.jsonl"]).current_dir(fixture.path("tree"));
-    // Where there is no python3, the example is only read.
+    // The table needs python3; without it, only the form is tested.
     let Ok(table) = table.output() else { return };
     let table = stdout(&table);
     for row in [

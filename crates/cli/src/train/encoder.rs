@@ -213,7 +213,7 @@ fn read_rows(
         })?;
         if others > 0 {
             bail!(
-                "{}: holds {} that are no pairs; convert the data set to query-code with `quarry data convert` first",
+                "{}: holds {} that are not pairs; convert the data set to query-code with `quarry data convert` first",
                 path.display(),
                 counted(others, "record")
             );

@@ -122,7 +122,7 @@ fn combinations(grid: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
         let key = key.trim();
         if key == "seed" {
             bail!(
-                "--grid {axis}: seeds are no part of the grid; --seeds N trains each combination with N of them"
+                "--grid {axis}: seeds are not part of the grid; --seeds N trains each combination with N of them"
             );
         }
         if combinations[0].iter().any(|setting| setting.split('=').next() == Some(key)) {

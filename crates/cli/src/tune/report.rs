@@ -67,7 +67,7 @@ impl Report {
     /// Reports on the values of each set of held-out questions, with each of both models.
     ///
     /// # Errors
-    /// When there are no values.
+    /// If `values` is empty.
     pub fn new(
         split: &HoldOut,
         learned: usize,

@@ -84,7 +84,7 @@ fn shown<'a>(
 }
 
 /// The page of a comparison, whose queries `queries` reads by the number of the method; it is at `address`. `None` if
-/// there is no such part or method.
+/// the part or method does not exist.
 ///
 /// # Errors
 /// When the queries cannot be read.

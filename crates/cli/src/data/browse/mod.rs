@@ -75,7 +75,7 @@ impl From<LabelArg> for LabelFilter {
     }
 }
 
-/// Shows pairs, or prints them where there is no terminal: exit code 1 where none fits.
+/// Shows pairs, or prints them if there is no terminal; exit code 1 if none match.
 ///
 /// # Errors
 /// When a file is missing or wrong, or holds no pairs.

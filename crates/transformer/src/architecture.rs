@@ -2,7 +2,12 @@
 //! in `encoder.rs`, once for all.
 
 mod bert;
+mod gemma3;
+mod modernbert;
 mod mpnet;
+mod nomic_bert;
+mod qwen3;
+mod rotary;
 mod t5;
 
 use std::path::Path;
@@ -12,7 +17,7 @@ use serde::de::DeserializeOwned;
 
 use super::encoder::Encoder;
 use super::numeric::Activation;
-use super::pooling::Dense;
+use super::pooling::{Dense, Pooling, Step};
 use super::trainable::Layout;
 use super::weights::Weights;
 use quarry_embed::EmbedError;
@@ -26,6 +31,8 @@ pub struct Shape {
     pub intermediate: usize,
     /// Number of attention heads.
     pub n_heads: usize,
+    /// Number of keys and values of a token, a divisor of the number of heads: several heads may share them.
+    pub n_key_heads: usize,
     /// Columns of a head.
     pub head_width: usize,
     /// Number of layers.
@@ -38,6 +45,18 @@ pub struct Shape {
     pub epsilon: f32,
     /// The function inside a feed-forward block.
     pub activation: Activation,
+}
+
+impl Shape {
+    /// Columns of the queries, keys and values of a token.
+    pub(super) fn query_key_value_width(&self) -> usize {
+        (self.n_heads + 2 * self.n_key_heads) * self.head_width
+    }
+
+    /// What the scores of attention are multiplied by.
+    fn score_factor(&self) -> f32 {
+        1.0 / (self.head_width as f32).sqrt()
+    }
 }
 
 /// A model whose `config.json` is read and checked, and whose weights can be read.
@@ -61,6 +80,16 @@ pub trait Architecture {
         None
     }
 
+    /// Reads what a cross-encoder has after its encoder.
+    ///
+    /// # Errors
+    /// When the architecture has no such thing, or its tensors are missing or have another shape than `config.json` says.
+    fn classifier(&self, weights: &mut Weights, _n_labels: usize) -> Result<Classifier, EmbedError> {
+        let problem = "holds a cross-encoder of an architecture that is not supported as one; expected bert, roberta, \
+                       xlm-roberta, camembert, mpnet or modernbert";
+        Err(EmbedError::model(weights.path(), problem))
+    }
+
     /// Reads that projection.
     ///
     /// # Errors
@@ -68,6 +97,14 @@ pub trait Architecture {
     fn projection(&self, _weights: &Weights) -> Result<Option<Dense>, EmbedError> {
         Ok(None)
     }
+}
+
+/// What a cross-encoder has after its encoder: from the vectors of tokens to a logit for each label.
+pub struct Classifier {
+    /// How the vectors become one.
+    pub pooling: Pooling,
+    /// What follows.
+    pub steps: Vec<Step>,
 }
 
 #[derive(Deserialize)]
@@ -83,12 +120,16 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedErr
     let ModelType { model_type } = super::config::parse(path, bytes)?;
     match model_type.as_str() {
         "bert" | "roberta" | "xlm-roberta" | "camembert" => bert::read(path, bytes),
+        "modernbert" => modernbert::read(path, bytes),
         "mpnet" => mpnet::read(path, bytes),
+        "nomic_bert" => nomic_bert::read(path, bytes),
+        "qwen3" => qwen3::read(path, bytes),
+        "gemma3_text" => gemma3::read(path, bytes),
         "t5" | "codet5p_embedding" => t5::read(path, bytes),
         other => {
             let problem = format!(
                 "asks for model_type {other:?}, which is not supported; expected bert, roberta, xlm-roberta, \
-                 camembert, mpnet, t5 or codet5p_embedding"
+                 camembert, modernbert, mpnet, nomic_bert, qwen3, gemma3_text, t5 or codet5p_embedding"
             );
             Err(EmbedError::model(path, problem))
         }
@@ -105,10 +146,11 @@ fn activation(path: &Path, name: &str) -> Result<Activation, EmbedError> {
         "gelu" => Ok(Activation::Gelu),
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok(Activation::GeluTanh),
         "relu" => Ok(Activation::Relu),
+        "silu" | "swish" => Ok(Activation::Silu),
         other => {
             let problem = format!(
                 "asks for hidden_act {other:?}, which is not supported; expected gelu, gelu_new, gelu_pytorch_tanh, \
-                 gelu_fast or relu"
+                 gelu_fast, relu or silu"
             );
             Err(EmbedError::model(path, problem))
         }
@@ -126,6 +168,39 @@ fn check_sizes(path: &Path, sizes: &[(&str, usize)]) -> Result<(), EmbedError> {
         return Err(EmbedError::model(path, problem));
     }
     Ok(())
+}
+
+/// Checks that one number that `config.json` gives divides another; returns the quotient.
+fn check_divisor(path: &Path, whole: (&str, usize), part: (&str, usize)) -> Result<usize, EmbedError> {
+    if !whole.1.is_multiple_of(part.1) {
+        let problem =
+            format!("says that {} is {} and {} {}; expected a divisor", whole.0, whole.1, part.0, part.1);
+        return Err(EmbedError::model(path, problem));
+    }
+    Ok(whole.1 / part.1)
+}
+
+/// Whether each layer attends to near tokens only, by `layer_types`, or by `otherwise` where `config.json` has none.
+fn near_layers(
+    path: &Path,
+    layer_types: Option<&[String]>,
+    n_layers: usize,
+    otherwise: impl Fn(usize) -> bool,
+) -> Result<Vec<bool>, EmbedError> {
+    let wrong = |problem: String| EmbedError::model(path, problem);
+    let Some(names) = layer_types else { return Ok((0..n_layers).map(otherwise).collect()) };
+    if names.len() != n_layers {
+        let problem = format!("has {} layer_types for {n_layers} layers; expected one for each", names.len());
+        return Err(wrong(problem));
+    }
+    let is_near = names.iter().map(|name| match name.as_str() {
+        "full_attention" => Ok(false),
+        "sliding_attention" => Ok(true),
+        _ => Err(wrong(format!(
+            "has a layer of type {name:?}, which is not supported; expected full_attention or sliding_attention"
+        ))),
+    });
+    is_near.collect()
 }
 
 /// Checks what `config.json` adds to variances.

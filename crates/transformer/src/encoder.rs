@@ -7,8 +7,9 @@
 use std::ops::Range;
 
 use super::architecture::Shape;
+use super::attention::{Attention, Biases, Rotations};
 use super::numeric::{
-    LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows, softmax_rows,
+    LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
 use super::weights::Weights;
 use quarry_embed::EmbedError;
@@ -21,30 +22,39 @@ pub struct Encoder {
     pub tokens: Vec<f32>,
     /// Vectors of positions, added to those of tokens.
     pub positions: Option<Positions>,
+    /// Added to the vectors of the second text's tokens, if the model distinguishes the texts of a pair.
+    pub second_text: Option<Vec<f32>>,
     /// Biases of attention by distance.
-    pub relative: Option<RelativePositions>,
+    pub biases: Option<Biases>,
     /// Applied before the first layer.
     pub embedding_norm: Option<Norm>,
     /// The layers, the first one first.
     pub layers: Vec<Layer>,
-    /// Where a layer normalizes.
-    pub norm_order: NormOrder,
     /// Applied after the last layer.
     pub last_norm: Option<Norm>,
 }
 
 /// A layer of an encoder.
 pub struct Layer {
-    /// Makes query, key and value of all heads side by side; the query comes with the factor of its scores.
-    pub query_key_value: Linear,
-    /// From the heads' results to what is added to the token's vector.
-    pub attention_output: Linear,
-    /// Before or after attention.
-    pub attention_norm: Norm,
+    /// The first half of the layer.
+    pub attention: Attention,
+    /// Around attention.
+    pub attention_norms: Norms,
     /// The second half of the layer.
     pub feed_forward: FeedForward,
-    /// Before or after that.
-    pub output_norm: Norm,
+    /// Around that.
+    pub feed_forward_norms: Norms,
+}
+
+/// The normalizations around half a layer, which adds something to the vectors of tokens.
+#[derive(Default)]
+pub struct Norms {
+    /// Of its input.
+    pub input: Option<Norm>,
+    /// Of what it adds.
+    pub output: Option<Norm>,
+    /// Of the sum.
+    pub sum: Option<Norm>,
 }
 
 /// x ↦ output(activation(inner(x)) · gate(x)), the gate being 1 if there is none.
@@ -57,32 +67,12 @@ pub struct FeedForward {
     pub output: Linear,
 }
 
-/// Where the normalizations of a layer are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NormOrder {
-    /// Of the input of each half.
-    Before,
-    /// Of the sum of each half with its input.
-    After,
-}
-
 /// Vectors of positions in a text.
 pub struct Positions {
     /// One row per position.
     pub table: Vec<f32>,
     /// The token whose position is its own id, for models that count the positions of others from after that.
     pub padding: Option<usize>,
-}
-
-/// Biases of attention by the distance between two tokens: near distances have their own, the further ones share
-/// one in buckets of growing size, the two directions apart.
-pub struct RelativePositions {
-    /// One row per bucket, one column per head.
-    pub biases: Vec<f32>,
-    /// Number of buckets, of both directions together.
-    pub n_buckets: usize,
-    /// The distance from which on all share a bucket.
-    pub max_distance: usize,
 }
 
 /// x ↦ x · weight + bias, with weight of shape inputs × outputs.
@@ -114,32 +104,6 @@ impl Positions {
     }
 }
 
-impl RelativePositions {
-    /// Bucket of a token that is `distance` tokens after the one that attends to it.
-    fn bucket(&self, distance: isize) -> usize {
-        let half = self.n_buckets / 2;
-        let direction = if distance > 0 { half } else { 0 };
-        let distance = distance.unsigned_abs();
-        let n_exact = half / 2;
-        if distance < n_exact {
-            return direction + distance;
-        }
-        // As in the original, with 32 bits: a bucket begins where the logarithm is exact.
-        let exact = n_exact as f32;
-        let share = (distance as f32 / exact).ln() / (self.max_distance as f32 / exact).ln();
-        direction + (n_exact + (share * (half - n_exact) as f32) as usize).min(half - 1)
-    }
-
-    /// For each head, the biases of the distances from `1 - n` to `n - 1`.
-    fn by_distance(&self, n: usize, n_heads: usize) -> Vec<f32> {
-        let distances = 1 - n as isize..n as isize;
-        let buckets: Vec<usize> = distances.map(|distance| self.bucket(distance)).collect();
-        (0..n_heads)
-            .flat_map(|head| buckets.iter().map(move |bucket| self.biases[bucket * n_heads + head]))
-            .collect()
-    }
-}
-
 impl Encoder {
     /// Number of token ids.
     pub fn n_tokens(&self) -> usize {
@@ -149,48 +113,46 @@ impl Encoder {
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
     /// [`Encoder::n_tokens`], none longer than the model has positions.
     pub fn run(&self, texts: &[impl AsRef<[u32]>]) -> Vec<f32> {
+        self.run_pairs(texts, &[])
+    }
+
+    /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
+    pub fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
         let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
-        let (mut states, spans) = self.embeddings(texts);
+        let (mut states, spans) = self.embeddings(texts, seconds);
         let longest = spans.iter().map(Range::len).max().unwrap_or(0);
-        let biases = match &self.relative {
-            Some(relative) if longest > 0 => relative.by_distance(longest, n_heads),
-            _ => Vec::new(),
-        };
+        let biases = self.biases.as_ref().map(|biases| biases.by_distance(longest, n_heads));
+        let rotations = Rotations::new(self.layers.iter().map(|layer| &layer.attention), longest, head_width);
 
         let n = states.len() / hidden;
-        let width = n_heads * head_width;
-        let mut query_key_value = vec![0.0; n * 3 * width];
-        let mut context = vec![0.0; n * width];
+        let (row_width, context_width) = (self.shape.query_key_value_width(), n_heads * head_width);
+        let mut query_key_value = vec![0.0; n * row_width];
+        let mut context = vec![0.0; n * context_width];
         let mut inner = vec![0.0; n * intermediate];
-        let mut gate = vec![
-            0.0;
-            if self.layers.iter().any(|layer| layer.feed_forward.gate.is_some()) {
-                inner.len()
-            } else {
-                0
-            }
-        ];
+        let has_gate = self.layers.iter().any(|layer| layer.feed_forward.gate.is_some());
+        let mut gate = vec![0.0; if has_gate { inner.len() } else { 0 }];
         let mut normed = Vec::new();
         let mut scores = Vec::new();
         for layer in &self.layers {
-            let input = self.input(&layer.attention_norm, &states, &mut normed);
-            layer.query_key_value.replace(input, &mut query_key_value);
+            let input = layer.attention_norms.input(&states, &mut normed);
+            layer.attention.query_key_value.replace(input, &mut query_key_value);
+            layer.attention.position(&self.shape, &mut query_key_value, &spans, &rotations);
             for span in &spans {
-                self.attend(&query_key_value, span.clone(), &biases, &mut context, &mut scores);
+                let rows = &query_key_value[span.start * row_width..span.end * row_width];
+                let context = &mut context[span.start * context_width..span.end * context_width];
+                layer.attention.attend(&self.shape, rows, biases.as_ref(), context, &mut scores);
             }
-            layer.attention_output.add(&context, &mut states);
-            self.finish(&layer.attention_norm, &mut states);
+            layer.attention_norms.add(&layer.attention.output, &context, &mut states, &mut normed);
 
             let FeedForward { inner: first, gate: second, output } = &layer.feed_forward;
-            let input = self.input(&layer.output_norm, &states, &mut normed);
+            let input = layer.feed_forward_norms.input(&states, &mut normed);
             first.multiply(Output::Replace, input, &mut inner);
             self.shape.activation.apply(&mut inner, &first.bias);
             if let Some(second) = second {
                 second.replace(input, &mut gate);
                 inner.iter_mut().zip(&gate).for_each(|(value, gate)| *value *= gate);
             }
-            output.add(&inner, &mut states);
-            self.finish(&layer.output_norm, &mut states);
+            layer.feed_forward_norms.add(output, &inner, &mut states, &mut normed);
         }
         if let Some(norm) = &self.last_norm {
             norm.apply(&mut states);
@@ -199,7 +161,7 @@ impl Encoder {
     }
 
     /// The vectors with which the first layer begins, and the rows of each text.
-    fn embeddings(&self, texts: &[impl AsRef<[u32]>]) -> (Vec<f32>, Vec<Range<usize>>) {
+    fn embeddings(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> (Vec<f32>, Vec<Range<usize>>) {
         let hidden = self.shape.hidden;
         let mut states = Vec::new();
         let mut spans: Vec<Range<usize>> = Vec::new();
@@ -213,6 +175,10 @@ impl Encoder {
                     add_to_rows(state, &positions.table[row * hidden..][..hidden]);
                 }
             }
+            if let (Some(second_text), Some(second)) = (&self.second_text, seconds.get(spans.len())) {
+                let second = states.len().min(start + second * hidden);
+                add_to_rows(&mut states[second..], second_text);
+            }
             spans.push(start / hidden..states.len() / hidden);
         }
         if let Some(norm) = &self.embedding_norm {
@@ -220,63 +186,41 @@ impl Encoder {
         }
         (states, spans)
     }
+}
 
-    /// The input of half a layer.
-    fn input<'a>(&self, norm: &Norm, states: &'a [f32], normed: &'a mut Vec<f32>) -> &'a [f32] {
-        match self.norm_order {
-            NormOrder::After => states,
-            NormOrder::Before => {
-                normed.clear();
-                normed.extend_from_slice(states);
-                norm.apply(normed);
-                normed
-            }
-        }
+impl Norms {
+    /// One before half a layer, of its input.
+    pub fn before(norm: Norm) -> Norms {
+        Norms { input: Some(norm), ..Norms::default() }
     }
 
-    /// Ends half a layer.
-    fn finish(&self, norm: &Norm, states: &mut [f32]) {
-        if self.norm_order == NormOrder::After {
+    /// One after half a layer, of the sum of its input and its output.
+    pub fn after(norm: Norm) -> Norms {
+        Norms { sum: Some(norm), ..Norms::default() }
+    }
+
+    /// What half a layer begins with.
+    fn input<'a>(&self, states: &'a [f32], normed: &'a mut Vec<f32>) -> &'a [f32] {
+        let Some(norm) = &self.input else { return states };
+        normed.clear();
+        normed.extend_from_slice(states);
+        norm.apply(normed);
+        normed
+    }
+
+    /// Adds the map of `values` to the vectors of tokens; `added` is scratch space.
+    fn add(&self, map: &Linear, values: &[f32], states: &mut [f32], added: &mut Vec<f32>) {
+        match &self.output {
+            None => map.add(values, states),
+            Some(norm) => {
+                added.resize(states.len(), 0.0);
+                map.replace(values, added);
+                norm.apply(added);
+                states.iter_mut().zip(&*added).for_each(|(state, added)| *state += added);
+            }
+        }
+        if let Some(norm) = &self.sum {
             norm.apply(states);
-        }
-    }
-
-    /// Softmax attention of one text's tokens to each other, all heads; `biases` are those of
-    /// [`RelativePositions::by_distance`], and `scores` is scratch space.
-    fn attend(
-        &self,
-        query_key_value: &[f32],
-        span: Range<usize>,
-        biases: &[f32],
-        context: &mut [f32],
-        scores: &mut Vec<f32>,
-    ) {
-        let Shape { n_heads, head_width: width, .. } = self.shape;
-        let all = n_heads * width;
-        let n = span.len();
-        let stride = n.next_multiple_of(LANES);
-        scores.resize(n * stride, 0.0);
-        let rows = &query_key_value[span.start * 3 * all..span.end * 3 * all];
-        let context = &mut context[span.start * all..span.end * all];
-        let n_distances = biases.len() / n_heads;
-        for head in 0..n_heads {
-            let part = |index: usize| &rows[(index * all + head * width).min(rows.len())..];
-            let query = Strided { values: part(0), row_stride: 3 * all, column_stride: 1 };
-            let key_transposed = Strided { values: part(1), row_stride: 1, column_stride: 3 * all };
-            let value = Strided { values: part(2), row_stride: 3 * all, column_stride: 1 };
-            multiply(Output::Replace, scores, stride, query, key_transposed, [n, n, width]);
-            if n_distances > 0 && n > 0 {
-                let biases = &biases[head * n_distances..][..n_distances];
-                for (row, scores) in scores.chunks_exact_mut(stride).take(n).enumerate() {
-                    // The distance 0 is in the middle, and this row begins `row` before it.
-                    let biases = &biases[n_distances / 2 - row..][..n];
-                    scores.iter_mut().zip(biases).for_each(|(score, bias)| *score += bias);
-                }
-            }
-            softmax_rows(scores, n, stride);
-            let weights = Strided { values: scores, row_stride: stride, column_stride: 1 };
-            let head_context = &mut context[(head * width).min(n * all)..];
-            multiply(Output::Replace, head_context, all, weights, value, [n, width, n]);
         }
     }
 }
@@ -303,6 +247,23 @@ impl Linear {
     ) -> Result<Linear, EmbedError> {
         let weight = weights.get(&format!("{name}.weight"), &[n_outputs, n_inputs])?;
         Ok(Linear { weight: transpose(&weight, n_inputs), bias: vec![0.0; n_outputs] })
+    }
+
+    /// Reads maps whose matrices are stacked in the rows of `NAME.weight`, without biases.
+    pub fn stacked<const N: usize>(
+        weights: &Weights,
+        name: &str,
+        n_inputs: usize,
+        n_outputs: [usize; N],
+    ) -> Result<[Linear; N], EmbedError> {
+        let n_rows: usize = n_outputs.iter().sum();
+        let weight = weights.get(&format!("{name}.weight"), &[n_rows, n_inputs])?;
+        let mut rest = weight.as_slice();
+        Ok(n_outputs.map(|n_outputs| {
+            let (rows, after) = rest.split_at(n_outputs * n_inputs);
+            rest = after;
+            Linear { weight: transpose(rows, n_inputs), bias: vec![0.0; n_outputs] }
+        }))
     }
 
     /// Multiplies the map by a number.
@@ -362,13 +323,32 @@ impl Norm {
         Ok(Norm { shift: Some(shift), ..Norm::root_mean_square(weights, name, shape)? })
     }
 
+    /// Reads the scale `NAME.weight` of a normalization of mean and variance that has no shift.
+    pub fn layer_without_shift(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+        let norm = Norm::root_mean_square(weights, name, shape)?;
+        Ok(Norm { shift: Some(vec![0.0; shape.hidden]), ..norm })
+    }
+
     /// Reads the scale `NAME.weight` of a normalization that leaves the mean.
     pub fn root_mean_square(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let scale = weights.get(&format!("{name}.weight"), &[shape.hidden])?;
         Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
     }
 
-    fn apply(&self, values: &mut [f32]) {
+    /// The same for the query or key of a head.
+    pub fn of_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+        let scale = weights.get(&format!("{name}.weight"), &[shape.head_width])?;
+        Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
+    }
+
+    /// The same with another scale.
+    pub fn with_scale(mut self, change: impl Fn(f32) -> f32) -> Norm {
+        self.scale.iter_mut().for_each(|scale| *scale = change(*scale));
+        self
+    }
+
+    /// Normalizes rows that are as long as the scale.
+    pub fn apply(&self, values: &mut [f32]) {
         match &self.shift {
             Some(shift) => layer_norm_rows(values, &self.scale, shift, self.epsilon),
             None => root_mean_square_norm_rows(values, &self.scale, self.epsilon),

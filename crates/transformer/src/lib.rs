@@ -5,8 +5,10 @@
 //! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, one batch per core.
 
 mod architecture;
+mod attention;
 mod config;
 pub mod convert;
+mod cross_encoder;
 mod encoder;
 mod modules;
 pub mod nearest;
@@ -19,6 +21,7 @@ mod tokens;
 pub mod trainable;
 mod weights;
 
+pub use cross_encoder::CrossEncoder;
 pub use precomputed::read_vectors;
 pub use tokens::TokenCutter;
 
@@ -67,6 +70,11 @@ impl TransformerModel {
     pub fn load(path: &Path) -> Result<TransformerModel, EmbedError> {
         let mut hash = Xxh3::new();
         let (base, options) = Options::split(path)?;
+        if !options.replaces_head() && CrossEncoder::is_at(&base) {
+            let problem = "holds a cross-encoder, which scores pairs of texts; use it as B of the method rerank(A, B), \
+                           or name a pooling after the path, as in DIR:mean, for the encoder in it";
+            return Err(EmbedError::model(&base, problem));
+        }
         let directory = Directory::read(&base, &options, &mut hash)?;
         let mut weights = Weights::open(&directory.weights, &mut hash)?;
         let encoder = directory.architecture.encoder(&mut weights)?;
@@ -138,16 +146,21 @@ impl TransformerModel {
         })?;
         let mut ids = encoding.get_ids().to_vec();
         ids.splice(ids.len().min(1)..ids.len().min(1), self.prefix.iter().copied());
-        match ids.iter().find(|id| **id as usize >= self.encoder.n_tokens()) {
-            Some(id) => Err(EmbedError::model(
-                path,
-                format!(
-                    "has a tokenizer that gives token {id}, but weights for {} tokens only; use the tokenizer of the \
-                     same model",
-                    self.encoder.n_tokens()
-                ),
-            )),
-            None => Ok(ids),
+        check_tokens(path, &ids, self.encoder.n_tokens())?;
+        Ok(ids)
+    }
+}
+
+/// Checks that a model has a vector for each token of its tokenizer.
+fn check_tokens(path: &Path, ids: &[u32], n_tokens: usize) -> Result<(), EmbedError> {
+    match ids.iter().find(|id| **id as usize >= n_tokens) {
+        None => Ok(()),
+        Some(id) => {
+            let problem = format!(
+                "has a tokenizer that gives token {id}, but weights for {n_tokens} tokens only; use the tokenizer of \
+                 the same model"
+            );
+            Err(EmbedError::model(path, problem))
         }
     }
 }

@@ -87,6 +87,8 @@ pub enum Activation {
     GeluTanh,
     /// max(x, 0).
     Relu,
+    /// x / (1 + e^-x) (Elfwing et al., 2018).
+    Silu,
 }
 
 impl Activation {
@@ -115,6 +117,12 @@ pub fn softmax_rows(values: &mut [f32], columns: usize, stride: usize) {
     Arch::new().dispatch(Softmax { values, columns, stride });
 }
 
+/// Rotates every row of `values` (rows of twice `cosines.len()`): column i and the one half a row further by the angle
+/// with the i-th cosine and sine.
+pub fn rotate_rows(values: &mut [f32], cosines: &[f32], sines: &[f32]) {
+    Arch::new().dispatch(Rotate { values, cosines, sines });
+}
+
 /// Adds `addend` to every row of `values` (rows of `addend.len()`).
 pub fn add_to_rows(values: &mut [f32], addend: &[f32]) {
     Arch::new().dispatch(AddToRows { values, addend });
@@ -139,6 +147,7 @@ impl WithSimd for Activate<'_> {
                 Activation::Gelu => map_sum(row, self.bias, gelu::<S>),
                 Activation::GeluTanh => map_sum(row, self.bias, gelu_tanh::<S>),
                 Activation::Relu => map_sum(row, self.bias, relu),
+                Activation::Silu => map_sum(row, self.bias, silu::<S>),
             }
         }
     }
@@ -233,6 +242,28 @@ impl WithSimd for Softmax<'_> {
     }
 }
 
+struct Rotate<'a> {
+    values: &'a mut [f32],
+    cosines: &'a [f32],
+    sines: &'a [f32],
+}
+
+impl WithSimd for Rotate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let half = self.cosines.len();
+        for row in self.values.chunks_exact_mut(2 * half) {
+            let (first, second) = row.split_at_mut(half);
+            let angles = self.cosines.iter().zip(self.sines);
+            for ((a, b), (cosine, sine)) in first.iter_mut().zip(second).zip(angles) {
+                (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
+            }
+        }
+    }
+}
+
 struct AddToRows<'a> {
     values: &'a mut [f32],
     addend: &'a [f32],
@@ -281,6 +312,11 @@ fn polynomial<S: Simd, const N: usize>(factors: [f32; N], x: f32) -> f32 {
 #[inline(always)]
 fn relu(x: f32) -> f32 {
     x.max(0.0)
+}
+
+#[inline(always)]
+fn silu<S: Simd>(x: f32) -> f32 {
+    x / (1.0 + exp::<S>(-x))
 }
 
 #[inline(always)]
@@ -362,12 +398,13 @@ mod tests {
             0.5 * x * (1.0 + (factor * (x + 0.044_715 * x.powi(3))).tanh())
         });
         check_activation(Activation::Relu, |x| x.max(0.0));
+        check_activation(Activation::Silu, |x| x / (1.0 + (-x).exp()));
     }
 
     #[test]
     fn activations_of_great_values() {
         let inputs = [1e4f32, -1e4, 1e30, -1e30];
-        for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Relu] {
+        for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Relu, Activation::Silu] {
             let mut values = inputs;
             activation.apply(&mut values, &[0.0; 4]);
             for (input, value) in inputs.iter().zip(values) {
@@ -442,6 +479,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rotation_equals_its_definition() {
+        let angles = [0.3f32, -2.0];
+        let (cosines, sines) = (angles.map(f32::cos), angles.map(f32::sin));
+        let mut values = [1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 1.0, 0.0];
+        rotate_rows(&mut values, &cosines, &sines);
+        let expected = [
+            cosines[0] - 3.0 * sines[0],
+            2.0 * cosines[1] - 4.0 * sines[1],
+            3.0 * cosines[0] + sines[0],
+            4.0 * cosines[1] + 2.0 * sines[1],
+            -sines[0],
+            cosines[1],
+            cosines[0],
+            sines[1],
+        ];
+        assert_eq!(values, expected);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From the vectors of a text's tokens to the vector of the text: pooling, and the steps that follow it.
 
-use super::encoder::Linear;
+use super::encoder::{Linear, Norm};
 use super::numeric::Activation;
 
 /// How the vectors of a text's tokens become one.
@@ -80,6 +80,8 @@ impl Dense {
 pub enum Step {
     /// A map.
     Dense(Dense),
+    /// A normalization with weights.
+    Norm(Norm),
     /// To length 1.
     Normalize,
 }
@@ -135,6 +137,7 @@ impl Head {
         for step in &self.steps {
             match step {
                 Step::Dense(dense) => rows = dense.apply(&rows),
+                Step::Norm(norm) => norm.apply(&mut rows),
                 Step::Normalize => normalize_rows(&mut rows, self.full_dimension()),
             }
         }

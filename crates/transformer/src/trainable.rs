@@ -8,10 +8,10 @@ use tokenizers::{Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::{Directory, guarded};
-use super::encoder_prefix;
 use super::options::Options;
 use super::pooling::{Pooling, Step};
 use super::weights::Weights;
+use super::{check_tokens, encoder_prefix};
 use quarry_embed::EmbedError;
 
 pub use super::architecture::Shape;
@@ -233,16 +233,7 @@ impl TextTokenizer {
     }
 
     fn check(&self, ids: Vec<u32>) -> Result<Vec<u32>, EmbedError> {
-        match ids.iter().find(|id| **id as usize >= self.n_tokens) {
-            None => Ok(ids),
-            Some(id) => {
-                let problem = format!(
-                    "has a tokenizer that gives token {id}, but weights for {} tokens only; use the tokenizer of the \
-                     same model",
-                    self.n_tokens
-                );
-                Err(EmbedError::model(&self.path, problem))
-            }
-        }
+        check_tokens(&self.path, &ids, self.n_tokens)?;
+        Ok(ids)
     }
 }

@@ -64,6 +64,11 @@ impl Weights {
         Ok(Weights { path, source, prefix: "" })
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// From now on, names begin with the first of `prefixes` with which the file has a tensor `name`. A whole model
     /// has a name for its encoder, a bare encoder none.
     pub fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {

@@ -6,11 +6,9 @@
 mod copy;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use copy::{Copy, check_error, fixtures};
-use quarry_embed::{Embedder, Vectors, normalize};
-use quarry_transformer::TransformerModel;
+use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use quarry_embed::Embedder;
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;
 
@@ -18,37 +16,6 @@ const ALL: [&str; 4] = ["tiny-mpnet", "tiny-xlm-roberta", "tiny-t5", "tiny-codet
 
 fn expected() -> Value {
     serde_json::from_slice(&fs::read(fixtures().join("expected-encoders.json")).unwrap()).unwrap()
-}
-
-fn texts(expected: &Value) -> Vec<&str> {
-    expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
-}
-
-fn rows(value: &Value) -> Vec<Vec<f32>> {
-    serde_json::from_value(value.clone()).unwrap()
-}
-
-/// A model with options after its path.
-fn load(path: &Path, options: &str) -> TransformerModel {
-    let mut path = path.as_os_str().to_owned();
-    path.push(options);
-    TransformerModel::load(&PathBuf::from(path)).unwrap()
-}
-
-/// Every value within 1e-4 (of its size, where that is above 1), and the cosine of every row at least 0.99999.
-fn check_rows(found: &Vectors, expected: &[Vec<f32>], case: &str) {
-    assert_eq!(found.values.len(), expected.iter().map(Vec::len).sum::<usize>(), "{case}");
-    for (number, (found, expected)) in found.values.chunks(found.dimension).zip(expected).enumerate() {
-        for (found, expected) in found.iter().zip(expected) {
-            let tolerance = 1e-4 * expected.abs().max(1.0);
-            assert!((found - expected).abs() <= tolerance, "{case}, text {number}: {found} not {expected}");
-        }
-        let (mut found, mut expected) = (found.to_vec(), expected.clone());
-        normalize(&mut found);
-        normalize(&mut expected);
-        let cosine: f32 = found.iter().zip(&expected).map(|(found, expected)| found * expected).sum();
-        assert!(cosine >= 0.99999, "{case}, text {number}: cosine {cosine}");
-    }
 }
 
 #[test]
@@ -208,9 +175,9 @@ fn what_does_not_fit_is_named() {
         &["model.safetensors: ", "SelfAttention.q.weight", "[24, 16], expected [16, 16]"],
     );
     check_error(
-        &Copy::of("tiny-t5").set("config.json", "feed_forward_proj", json!("gated-silu")),
+        &Copy::of("tiny-t5").set("config.json", "feed_forward_proj", json!("gated-mish")),
         "",
-        &["config.json: ", "\"silu\""],
+        &["config.json: ", "\"mish\""],
     );
     check_error(&Copy::of("tiny-t5"), ":pooler", &["model.safetensors: ", "pooler.dense.weight"]);
     check_error(

@@ -263,7 +263,7 @@ fn json_errors_give_the_line() {
 fn what_is_not_supported_is_named() {
     let config = |key: &str, value: Value| Copy::of(BERT).set("config.json", key, value);
     check_error(&config("model_type", json!("gpt2")), &["config.json", "\"gpt2\"", "expected bert, roberta"]);
-    check_error(&config("hidden_act", json!("swish")), &["config.json", "\"swish\"", "expected gelu"]);
+    check_error(&config("hidden_act", json!("mish")), &["config.json", "\"mish\"", "expected gelu"]);
     check_error(
         &config("position_embedding_type", json!("relative_key")),
         &["config.json", "\"relative_key\""],

@@ -4,6 +4,7 @@
 //! [`Scorer`] over a corpus.
 
 mod bag_of_words;
+mod cross_encoder;
 mod expression;
 mod fusion;
 mod lucene;
@@ -27,6 +28,7 @@ use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{EmbedError, Embedder};
+use quarry_transformer::CrossEncoder;
 use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
 use std::path::Path;
@@ -190,6 +192,12 @@ impl Method {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
             }
+            Method::Model(path) if CrossEncoder::is_at(path) => {
+                let model = CrossEncoder::load(path)?;
+                models.push(model.id().to_owned());
+                on_embedded(documents.len());
+                Box::new(AllPairs::new(model, documents)?)
+            }
             Method::Model(path) if quarry_transformer::split_options(path).0.exists() => {
                 Box::new(dense(ModelName::Path(path), Precision::Full)?)
             }
@@ -335,6 +343,24 @@ mod tests {
             (prepared.model.as_deref(), heard),
             (Some("two letters + two letters"), 3 * method.n_embeddings())
         );
+    }
+
+    #[test]
+    fn a_cross_encoder_reranks() {
+        let texts = ["def sort(values):", "read every line", "the list of files"];
+        let directory =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-cross-bert");
+        let model = CrossEncoder::load(&directory).unwrap();
+        let pairs = texts.map(|text| ("sort a list", text));
+        let expected = model.scores(&pairs).unwrap();
+        let method = Method::Model(directory);
+        assert_eq!(scores(&method, &texts, "sort a list"), expected);
+        let rerank = Method::Rerank { first: Box::new(Method::Bm25), second: Box::new(method), depth: 3 };
+        assert_eq!(scores(&rerank, &texts, "sort a list"), expected);
+        let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { unreachable!() };
+        let mut heard = 0;
+        let prepared = rerank.prepare(documents(&texts)[..].into(), &load, &mut |n| heard += n).unwrap();
+        assert_eq!((prepared.model.as_deref(), heard), (Some(model.id()), 3 * rerank.n_embeddings()));
     }
 
     #[test]

@@ -178,6 +178,7 @@ impl Network {
                 Activation::Gelu => inner.gelu_erf()?,
                 Activation::GeluTanh => inner.gelu()?,
                 Activation::Relu => inner.relu()?,
+                Activation::Silu => inner.silu()?,
             };
             let output = parameters.linear(&at("output.dense"), &inner)?;
             let sum = (dropout.apply(&output)? + states)?;

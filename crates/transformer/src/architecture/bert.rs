@@ -4,9 +4,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
-use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormOrder, Positions};
+use super::{Architecture, Classifier, Shape, activation, check_divisor, check_epsilon, check_sizes, parse};
+use crate::attention::{Attention, Reach};
+use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms, Positions};
 use crate::numeric::add_to_rows;
+use crate::pooling::{Dense, DenseFunction, Pooling, Step};
 use crate::trainable::Layout;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
@@ -82,12 +84,8 @@ impl Config {
         ];
         check_sizes(path, &sizes)?;
         check_epsilon(path, "layer_norm_eps", self.layer_norm_eps)?;
-        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
-            return wrong(format!(
-                "says that hidden_size is {} and num_attention_heads {}; expected a divisor",
-                self.hidden_size, self.num_attention_heads
-            ));
-        }
+        let heads = ("num_attention_heads", self.num_attention_heads);
+        let head_width = check_divisor(path, ("hidden_size", self.hidden_size), heads)?;
         let first_position = padding.map_or(0, |padding| padding.saturating_add(1));
         if self.max_position_embeddings <= first_position {
             return wrong(format!(
@@ -99,7 +97,8 @@ impl Config {
             hidden: self.hidden_size,
             intermediate: self.intermediate_size,
             n_heads: self.num_attention_heads,
-            head_width: self.hidden_size / self.num_attention_heads,
+            n_key_heads: self.num_attention_heads,
+            head_width,
             n_layers: self.num_hidden_layers,
             n_tokens: self.vocab_size,
             max_tokens: Some(self.max_position_embeddings - first_position),
@@ -122,6 +121,18 @@ impl Architecture for Bert {
         })
     }
 
+    fn classifier(&self, weights: &mut Weights, n_labels: usize) -> Result<Classifier, EmbedError> {
+        let hidden = self.shape.hidden;
+        if self.padding.is_some() {
+            return classifier(weights, hidden, n_labels);
+        }
+        weights.find_prefix(&PREFIXES, "pooler.dense.weight");
+        let pooler = Dense::new(Linear::new(weights, "pooler.dense", hidden, hidden)?, DenseFunction::Tanh);
+        weights.find_prefix(&[""], "classifier.weight");
+        let labels = Dense::linear(Linear::new(weights, "classifier", hidden, n_labels)?);
+        Ok(Classifier { pooling: Pooling::Cls, steps: vec![Step::Dense(pooler), Step::Dense(labels)] })
+    }
+
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
         let hidden = self.shape.hidden;
         weights.find_prefix(&PREFIXES, "embeddings.word_embeddings.weight");
@@ -130,6 +141,9 @@ impl Architecture for Bert {
             weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?;
         let types = weights.get("embeddings.token_type_embeddings.weight", &[self.n_token_types, hidden])?;
         add_to_rows(&mut positions, &types[..hidden]);
+        let (first, rest) = types.split_at(hidden);
+        let second_text =
+            (rest.len() >= hidden).then(|| rest.iter().zip(first).map(|(b, a)| b - a).collect::<Vec<f32>>());
         let names = Names {
             query: "attention.self.query",
             key: "attention.self.key",
@@ -140,14 +154,27 @@ impl Architecture for Bert {
         Ok(Encoder {
             tokens,
             positions: Some(Positions { table: positions, padding: self.padding }),
-            relative: None,
+            second_text,
+            biases: None,
             embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
             layers: layers(weights, &self.shape, &names)?,
-            norm_order: NormOrder::After,
             last_norm: None,
             shape: self.shape.clone(),
         })
     }
+}
+
+/// The head of a cross-encoder as RoBERTa and MPNet have it.
+pub(super) fn classifier(
+    weights: &mut Weights,
+    hidden: usize,
+    n_labels: usize,
+) -> Result<Classifier, EmbedError> {
+    weights.find_prefix(&[""], "classifier.dense.weight");
+    let dense = Linear::new(weights, "classifier.dense", hidden, hidden)?;
+    let labels = Linear::new(weights, "classifier.out_proj", hidden, n_labels)?;
+    let steps = vec![Step::Dense(Dense::new(dense, DenseFunction::Tanh)), Step::Dense(Dense::linear(labels))];
+    Ok(Classifier { pooling: Pooling::Cls, steps })
 }
 
 /// Names and shapes of the tensors of a model with BERT's own names.
@@ -189,23 +216,28 @@ pub(super) struct Names {
 
 /// BERT's layers.
 pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<Vec<Layer>, EmbedError> {
-    let Shape { hidden, intermediate, head_width, .. } = *shape;
+    let Shape { hidden, intermediate, .. } = *shape;
     (0..shape.n_layers)
         .map(|index| {
             let at = |name: &str| format!("encoder.layer.{index}.{name}");
             let square = |name: &str| Linear::new(weights, &at(name), hidden, hidden);
             let mut query = square(names.query)?;
-            query.scale(1.0 / (head_width as f32).sqrt());
+            query.scale(shape.score_factor());
             Ok(Layer {
-                query_key_value: Linear::side_by_side(&[query, square(names.key)?, square(names.value)?]),
-                attention_output: square(names.output)?,
-                attention_norm: Norm::layer(weights, &at(names.norm), shape)?,
+                attention: Attention {
+                    query_key_value: Linear::side_by_side(&[query, square(names.key)?, square(names.value)?]),
+                    output: square(names.output)?,
+                    head_norms: None,
+                    rotary: None,
+                    reach: Reach::ALL,
+                },
+                attention_norms: Norms::after(Norm::layer(weights, &at(names.norm), shape)?),
                 feed_forward: FeedForward {
                     inner: Linear::new(weights, &at("intermediate.dense"), hidden, intermediate)?,
                     gate: None,
                     output: Linear::new(weights, &at("output.dense"), intermediate, hidden)?,
                 },
-                output_norm: Norm::layer(weights, &at("output.LayerNorm"), shape)?,
+                feed_forward_norms: Norms::after(Norm::layer(weights, &at("output.LayerNorm"), shape)?),
             })
         })
         .collect()

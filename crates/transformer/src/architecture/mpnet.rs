@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::bert::{Config, Names, layers};
-use super::{Architecture, Shape, check_sizes, parse};
-use crate::encoder::{Encoder, Norm, NormOrder, Positions, RelativePositions};
+use super::bert::{Config, Names, classifier, layers};
+use super::{Architecture, Classifier, Shape, check_sizes, parse};
+use crate::attention::Biases;
+use crate::encoder::{Encoder, Norm, Positions};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -45,6 +46,10 @@ impl Architecture for MpNet {
         &self.shape
     }
 
+    fn classifier(&self, weights: &mut Weights, n_labels: usize) -> Result<Classifier, EmbedError> {
+        classifier(weights, self.shape.hidden, n_labels)
+    }
+
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
         let hidden = self.shape.hidden;
         weights.find_prefix(&["mpnet.", ""], "embeddings.word_embeddings.weight");
@@ -61,15 +66,15 @@ impl Architecture for MpNet {
                 table: weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?,
                 padding: Some(PADDING),
             }),
-            relative: Some(RelativePositions {
-                biases: weights
+            second_text: None,
+            biases: Some(Biases::Buckets {
+                table: weights
                     .get("encoder.relative_attention_bias.weight", &[self.n_buckets, self.shape.n_heads])?,
                 n_buckets: self.n_buckets,
                 max_distance: MAX_DISTANCE,
             }),
             embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
             layers: layers(weights, &self.shape, &names)?,
-            norm_order: NormOrder::After,
             last_norm: None,
             shape: self.shape.clone(),
         })

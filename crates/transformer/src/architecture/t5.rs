@@ -5,7 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
-use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, NormOrder, RelativePositions};
+use crate::attention::{Attention, Biases, Reach};
+use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::pooling::Dense;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
@@ -83,6 +84,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
             hidden: config.d_model,
             intermediate: config.d_ff,
             n_heads: config.num_heads,
+            n_key_heads: config.num_heads,
             head_width: config.d_kv,
             n_layers: config.num_layers,
             n_tokens: config.vocab_size,
@@ -107,6 +109,7 @@ impl Architecture for T5 {
         let inner = n_heads * head_width;
         let shared =
             if weights.has("shared.weight") { "shared.weight" } else { "encoder.embed_tokens.weight" };
+        let norm = |name: &str| Norm::root_mean_square(weights, name, &self.shape);
         let layer = |index: usize| {
             let attention = |name: &str| format!("encoder.block.{index}.layer.0.{name}");
             let dense = |name: &str| format!("encoder.block.{index}.layer.1.{name}");
@@ -120,35 +123,35 @@ impl Architecture for T5 {
                 (wide("DenseReluDense.wi")?, None)
             };
             Ok(Layer {
-                query_key_value: Linear::side_by_side(&[input("q")?, input("k")?, input("v")?]),
-                attention_output: Linear::without_bias(
-                    weights,
-                    &attention("SelfAttention.o"),
-                    inner,
-                    hidden,
-                )?,
-                attention_norm: Norm::root_mean_square(weights, &attention("layer_norm"), &self.shape)?,
+                attention: Attention {
+                    query_key_value: Linear::side_by_side(&[input("q")?, input("k")?, input("v")?]),
+                    output: Linear::without_bias(weights, &attention("SelfAttention.o"), inner, hidden)?,
+                    head_norms: None,
+                    rotary: None,
+                    reach: Reach::ALL,
+                },
+                attention_norms: Norms::before(norm(&attention("layer_norm"))?),
                 feed_forward: FeedForward {
                     inner: first,
                     gate,
                     output: Linear::without_bias(weights, &dense("DenseReluDense.wo"), intermediate, hidden)?,
                 },
-                output_norm: Norm::root_mean_square(weights, &dense("layer_norm"), &self.shape)?,
+                feed_forward_norms: Norms::before(norm(&dense("layer_norm"))?),
             })
         };
         let biases = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
         Ok(Encoder {
             tokens: weights.get(shared, &[self.shape.n_tokens, hidden])?,
             positions: None,
-            relative: Some(RelativePositions {
-                biases: weights.get(biases, &[self.n_buckets, n_heads])?,
+            second_text: None,
+            biases: Some(Biases::Buckets {
+                table: weights.get(biases, &[self.n_buckets, n_heads])?,
                 n_buckets: self.n_buckets,
                 max_distance: self.max_distance,
             }),
             embedding_norm: None,
             layers: (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?,
-            norm_order: NormOrder::Before,
-            last_norm: Some(Norm::root_mean_square(weights, "encoder.final_layer_norm", &self.shape)?),
+            last_norm: Some(norm("encoder.final_layer_norm")?),
             shape: self.shape.clone(),
         })
     }

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use quarry_embed::{Vectors, normalize};
 use quarry_transformer::TransformerModel;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -22,7 +23,7 @@ impl Copy {
     pub fn of(name: &str) -> Copy {
         let copy = TempDir::new().unwrap();
         let source = fixtures().join(name);
-        for directory in ["", "1_Pooling", "2_Normalize", "2_Dense"] {
+        for directory in ["", "1_Pooling", "2_Normalize", "2_Dense", "3_Dense"] {
             if !source.join(directory).is_dir() {
                 continue;
             }
@@ -93,5 +94,36 @@ pub fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
     let error = copy.error(options);
     for part in parts {
         assert!(error.contains(part), "expected {part:?} in {error:?}");
+    }
+}
+
+pub fn texts(expected: &Value) -> Vec<&str> {
+    expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+}
+
+pub fn rows(value: &Value) -> Vec<Vec<f32>> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// A model with options after its path.
+pub fn load(path: &Path, options: &str) -> TransformerModel {
+    let mut path = path.as_os_str().to_owned();
+    path.push(options);
+    TransformerModel::load(&PathBuf::from(path)).unwrap()
+}
+
+/// Every value within 1e-4 (of its size, where that is above 1), and the cosine of every row at least 0.99999.
+pub fn check_rows(found: &Vectors, expected: &[Vec<f32>], case: &str) {
+    assert_eq!(found.values.len(), expected.iter().map(Vec::len).sum::<usize>(), "{case}");
+    for (number, (found, expected)) in found.values.chunks(found.dimension).zip(expected).enumerate() {
+        for (found, expected) in found.iter().zip(expected) {
+            let tolerance = 1e-4 * expected.abs().max(1.0);
+            assert!((found - expected).abs() <= tolerance, "{case}, text {number}: {found} not {expected}");
+        }
+        let (mut found, mut expected) = (found.to_vec(), expected.clone());
+        normalize(&mut found);
+        normalize(&mut expected);
+        let cosine: f32 = found.iter().zip(&expected).map(|(found, expected)| found * expected).sum();
+        assert!(cosine >= 0.99999, "{case}, text {number}: cosine {cosine}");
     }
 }

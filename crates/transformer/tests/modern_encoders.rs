@@ -1,0 +1,291 @@
+//! Newer encoders against what transformers computes for the models of `make_tiny_modern_encoders.py`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod copy;
+
+use std::fs;
+
+use candle_core::{Device, Tensor};
+use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use quarry_embed::{Embedder, Vectors};
+use quarry_transformer::CrossEncoder;
+use serde_json::{Value, json};
+use tokenizers::{Tokenizer, TruncationParams};
+
+const ALL: [&str; 4] = ["tiny-modernbert", "tiny-nomic-bert", "tiny-qwen3", "tiny-gemma3"];
+
+const CROSS_ENCODERS: [&str; 3] = ["tiny-cross-bert", "tiny-cross-roberta", "tiny-cross-modernbert"];
+
+fn expected() -> Value {
+    serde_json::from_slice(&fs::read(fixtures().join("expected-modern-encoders.json")).unwrap()).unwrap()
+}
+
+/// Checks every pooling of a model's tokens.
+fn check_states(copy: &Copy, name: &str) {
+    let expected = expected();
+    let texts = texts(&expected);
+    let _ = fs::remove_file(copy.path("config_sentence_transformers.json"));
+    for pooling in ["cls", "lasttoken", "max", "mean"] {
+        let model = load(copy.root(), &format!(":{pooling}:dot"));
+        let found = model.embed_documents(&texts).unwrap();
+        check_rows(&found, &rows(&expected[name][pooling]), &format!("{name} {pooling}"));
+        for (text, row) in texts.iter().zip(found.values.chunks(found.dimension)) {
+            check_rows(&model.embed_queries(&[text]).unwrap(), &[row.to_vec()], name);
+        }
+    }
+}
+
+#[test]
+fn every_pooling_of_every_encoder_without_normalization() {
+    for name in ALL {
+        check_states(&Copy::of(name), name);
+    }
+}
+
+#[test]
+fn directories_with_their_modules_and_prompts() {
+    let expected = expected();
+    let texts = texts(&expected);
+    for name in ALL {
+        let model = Copy::of(name).load();
+        for (found, side) in [
+            (model.embed_queries(&texts).unwrap(), "query"),
+            (model.embed_documents(&texts).unwrap(), "document"),
+        ] {
+            let mut rows = rows(&expected[name][side]);
+            rows.iter_mut().for_each(|row| quarry_embed::normalize(row));
+            check_rows(&found, &rows, &format!("{name} {side}"));
+        }
+    }
+}
+
+#[test]
+fn tokens_equal_those_of_the_library() {
+    let expected = expected();
+    for name in ALL {
+        let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
+        let truncation = TruncationParams { max_length: 300, ..Default::default() };
+        tokenizer.with_truncation(Some(truncation)).unwrap();
+        for (text, ids) in texts(&expected).iter().zip(expected[name]["ids"].as_array().unwrap()) {
+            assert_eq!(json!(tokenizer.encode(*text, true).unwrap().get_ids()), *ids, "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn configurations_of_other_versions_say_the_same() {
+    let without = |copy: &Copy, changes: Value| {
+        let mut config: Value = serde_json::from_slice(&fs::read(copy.path("config.json")).unwrap()).unwrap();
+        for (key, value) in changes.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        let fields = config.as_object_mut().unwrap();
+        fields.retain(|_, value| *value != json!("removed"));
+        fs::write(copy.path("config.json"), config.to_string()).unwrap();
+    };
+    let copy = Copy::of("tiny-modernbert");
+    without(
+        &copy,
+        json!({
+            "rope_parameters": "removed", "layer_types": "removed", "global_attn_every_n_layers": 3,
+            "global_rope_theta": 160_000.0, "local_rope_theta": 10_000.0,
+        }),
+    );
+    check_states(&copy, "tiny-modernbert");
+    let copy = Copy::of("tiny-nomic-bert").write(
+        "config.json",
+        json!({
+            "model_type": "nomic_bert", "hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 24,
+            "num_hidden_layers": 3, "max_position_embeddings": 300, "vocab_size": 59, "type_vocab_size": 2,
+            "layer_norm_eps": 1e-12, "hidden_act": "silu",
+            "rope_parameters": { "rope_type": "default", "rope_theta": 1000.0 },
+        })
+        .to_string(),
+    );
+    let n_tokens = json!(vocabulary_size("tiny-nomic-bert") + 3);
+    check_states(&copy.set("config.json", "vocab_size", n_tokens), "tiny-nomic-bert");
+    let copy = Copy::of("tiny-qwen3");
+    without(
+        &copy,
+        json!({ "rope_parameters": "removed", "rope_theta": 1_000_000.0, "rope_scaling": null, "layer_types": "removed" }),
+    );
+    check_states(&copy, "tiny-qwen3");
+    let copy = Copy::of("tiny-gemma3");
+    without(
+        &copy,
+        json!({ "rope_parameters": "removed", "rope_theta": 1_000_000.0, "rope_local_base_freq": 10_000.0 }),
+    );
+    check_states(&copy, "tiny-gemma3");
+}
+
+fn vocabulary_size(name: &str) -> usize {
+    Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap().get_vocab_size(true)
+}
+
+#[test]
+fn positions_that_are_rotated_otherwise_beyond_a_limit_are_cut_off() {
+    let limited = Copy::of("tiny-nomic-bert").set("config.json", "max_trained_positions", json!(40)).set(
+        "config.json",
+        "rotary_scaling_factor",
+        json!(2.0),
+    );
+    let shorter = Copy::of("tiny-nomic-bert").set("tokenizer_config.json", "model_max_length", json!(40));
+    let text = "read the list of files and sort it ".repeat(20);
+    let embed = |copy: &Copy| copy.load().embed_documents(&[&text]).unwrap();
+    assert_eq!(embed(&limited), embed(&shorter));
+    assert_ne!(embed(&limited), embed(&Copy::of("tiny-nomic-bert")));
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let set = |name: &str, key: &str, value: Value| Copy::of(name).set("config.json", key, value);
+    let check = |name: &str, key: &str, value: Value, parts: &[&str]| {
+        check_error(&set(name, key, value), "", &[&["MODEL/"], parts].concat());
+    };
+    let weights = "model.safetensors: ";
+    check(
+        "tiny-modernbert",
+        "intermediate_size",
+        json!(20),
+        &[weights, "layers.0.mlp.Wi", "[48, 16], expected [40, 16]"],
+    );
+    check("tiny-modernbert", "num_hidden_layers", json!(4), &["config.json: ", "3 layer_types for 4 layers"]);
+    check(
+        "tiny-modernbert",
+        "layer_types",
+        json!(["full_attention", "linear_attention", "full_attention"]),
+        &["\"linear_attention\"", "expected full_attention or sliding_attention"],
+    );
+    check("tiny-modernbert", "norm_bias", json!(true), &["config.json: ", "norm_bias", "without biases"]);
+    check("tiny-modernbert", "num_attention_heads", json!(3), &["expected a divisor"]);
+    check("tiny-modernbert", "num_attention_heads", json!(16), &["heads 1 columns", "even number"]);
+    check("tiny-nomic-bert", "activation_function", json!("geglu"), &["\"geglu\"", "expected \"swiglu\""]);
+    check(
+        "tiny-nomic-bert",
+        "moe_every_n_layers",
+        json!(2),
+        &["moe_every_n_layers", "nomic-embed-text-v1.5"],
+    );
+    check("tiny-nomic-bert", "rotary_emb_base", json!(-1.0), &["the base -1", "above 0"]);
+    check(
+        "tiny-nomic-bert",
+        "n_inner",
+        json!(20),
+        &[weights, "layers.0.mlp.fc", "[24, 16], expected [20, 16]"],
+    );
+    check(
+        "tiny-qwen3",
+        "num_key_value_heads",
+        json!(3),
+        &["num_attention_heads is 4", "num_key_value_heads 3"],
+    );
+    check("tiny-qwen3", "num_key_value_heads", json!(0), &["num_key_value_heads is 0"]);
+    check("tiny-qwen3", "head_dim", json!(8), &[weights, "q_norm", "[6], expected [8]"]);
+    check(
+        "tiny-qwen3",
+        "rope_scaling",
+        json!({ "type": "yarn" }),
+        &["rope_scaling", "\"yarn\"", "\"default\""],
+    );
+    check("tiny-qwen3", "use_sliding_window", json!(true), &["use_sliding_window", "Qwen3-Embedding"]);
+    check(
+        "tiny-gemma3",
+        "attn_logit_softcapping",
+        json!(50.0),
+        &["attn_logit_softcapping", "EmbeddingGemma"],
+    );
+    check("tiny-gemma3", "query_pre_attn_scalar", json!(-4), &["query_pre_attn_scalar", "above 0"]);
+    check("tiny-gemma3", "sliding_window", json!(0), &["sliding_window is 0"]);
+    for name in ALL {
+        check_error(
+            &Copy::of(name).cut("model.safetensors"),
+            "",
+            &["MODEL/model.safetensors: is not a complete"],
+        );
+        check_error(
+            &Copy::of(name).write("config.json", "{\"model_type\": 3}"),
+            "",
+            &["MODEL/config.json: "],
+        );
+    }
+}
+
+fn pairs(expected: &Value) -> Vec<(&str, &str)> {
+    expected["pairs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pair| (pair[0].as_str().unwrap(), pair[1].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn cross_encoders_score_pairs() {
+    let expected = expected();
+    let pairs = pairs(&expected);
+    for name in CROSS_ENCODERS {
+        let copy = Copy::of(name);
+        assert!(CrossEncoder::is_at(copy.root()));
+        let model = CrossEncoder::load(copy.root()).unwrap();
+        let values = model.scores(&pairs).unwrap();
+        for (pair, score) in pairs.iter().zip(&values) {
+            assert!((model.scores(&[*pair]).unwrap()[0] - score).abs() < 1e-5, "{name}: {pair:?}");
+        }
+        check_rows(&Vectors { dimension: 1, values }, &rows(&expected[name]), name);
+    }
+    assert!(!CrossEncoder::is_at(&fixtures().join("tiny-bert")));
+    assert!(!CrossEncoder::is_at(&fixtures().join("no/such")));
+}
+
+#[test]
+fn the_second_of_two_labels_is_the_match() {
+    let copy = Copy::of("tiny-cross-bert");
+    let path = copy.path("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    // The first label has half of the second one's logit.
+    for name in ["classifier.weight", "classifier.bias"] {
+        let one = tensors[name].clone();
+        let two = Tensor::cat(&[(&one * 0.5).unwrap(), one], 0).unwrap();
+        tensors.insert(name.into(), two);
+    }
+    candle_core::safetensors::save(&tensors, &path).unwrap();
+    let copy = copy.set("config.json", "id2label", json!({ "0": "no", "1": "yes" }));
+    let pairs = [("sort a list", "def sort(values):"), ("one", "")];
+    let found = CrossEncoder::load(copy.root()).unwrap().scores(&pairs).unwrap();
+    let original = CrossEncoder::load(&fixtures().join("tiny-cross-bert")).unwrap().scores(&pairs).unwrap();
+    for (found, original) in found.iter().zip(original) {
+        assert!((found - 0.5 * original).abs() < 1e-5, "{found} {original}");
+    }
+}
+
+#[test]
+fn cross_encoders_that_do_not_fit_are_named() {
+    let check = |copy: &Copy, parts: &[&str]| {
+        let error = CrossEncoder::load(copy.root()).err().unwrap().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "expected {parts:?} in {error}");
+    };
+    let bert = || Copy::of("tiny-cross-bert");
+    let labels = json!({ "0": "a", "1": "b", "2": "c" });
+    check(&bert().set("config.json", "id2label", labels), &["config.json: has 3 labels", "one or two"]);
+    let labels = json!({ "0": "a", "1": "b" });
+    check(
+        &bert().set("config.json", "id2label", labels),
+        &["model.safetensors: ", "classifier.weight", "[1, 16], expected [2, 16]"],
+    );
+    check(
+        &bert().set("tokenizer_config.json", "model_max_length", json!(3)),
+        &["truncates pairs of texts at 3 tokens", "3 special tokens"],
+    );
+    check(
+        &Copy::of("tiny-t5").set("config.json", "architectures", json!(["T5ForSequenceClassification"])),
+        &["model.safetensors: ", "cross-encoder", "expected bert, roberta"],
+    );
+    check(
+        &Copy::of("tiny-cross-modernbert").set("config.json", "classifier_pooling", json!("max")),
+        &["config.json: ", "\"max\"", "expected cls or mean"],
+    );
+    check(&bert().remove("tokenizer.json"), &["has neither tokenizer.json nor vocab.txt"]);
+    check_error(&bert(), "", &["MODEL: holds a cross-encoder", "rerank(A, B)"]);
+    assert_eq!(load(bert().root(), ":mean").dimension(), 16);
+}

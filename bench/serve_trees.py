@@ -3,8 +3,10 @@
 
     python3 bench/serve_trees.py --quarry target/release/quarry                    # 200 made-up trees of 100 functions
     python3 bench/serve_trees.py --quarry target/release/quarry --trees 50 --functions 1000
+    python3 bench/serve_trees.py --quarry target/release/quarry --max-open 2M      # less than all of them
 
-Every number of trees from 1 on, doubled until all are served, has a server of its own, on the same indexes. Answers must
+Every number of trees from 1 on, doubled until all are served, has a server of its own, on the same indexes; with --max-open
+all are served, once with that limit and once without. Answers must
 be those of all trees: results of the trees that are named, and of no other. Needs only Python's standard library."""
 
 import argparse
@@ -59,9 +61,18 @@ async def times(base: str, paths: list[str]) -> list[float]:
     return taken
 
 
-def measure(quarry: str, trees: list[Path], n_queries: int, run: int) -> dict[str, float]:
+def segments(base: str) -> dict[str, float]:
+    """How much of the indexes is open, and how often something was opened."""
+    with urllib.request.urlopen(base + "/metrics", timeout=30) as reply:
+        values = dict(line.split(" ") for line in reply.read().decode().splitlines() if line.startswith("quarry_segments"))
+    opened = {"segments open": "open", "opened": "opened_total", "closed": "closed_total"}
+    found = {name: float(values[f"quarry_segments_{key}"]) for name, key in opened.items()}
+    return found | {"MB open": float(values["quarry_segments_open_bytes"]) / 1e6}
+
+
+def measure(quarry: str, trees: list[Path], n_queries: int, run: int, options: list[str]) -> dict[str, float]:
     start = time.monotonic()
-    command = [quarry, "serve", "--listen", "127.0.0.1:0", *map(str, trees)]
+    command = [quarry, "serve", "--listen", "127.0.0.1:0", *options, *map(str, trees)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         base = server.stdout.readline().strip().rstrip("/")
@@ -76,6 +87,7 @@ def measure(quarry: str, trees: list[Path], n_queries: int, run: int) -> dict[st
         of_one = asyncio.run(times(base, [f"/api/v1/search?q={q}&tree={name}" for q, name in zip(asked, names)]))
         found["one tree p50 ms"] = statistics.median(of_one)
         found |= {f"MB {name} afterwards": value for name, value in memory(server.pid).items()}
+        found |= segments(base)
         for query, name in zip(asked[:50], names):
             roots = {Path(result["root"]).name for result in answer(base, f"/api/v1/search?q={query}&tree={name}")["results"]}
             assert roots <= {name}, (roots, name)
@@ -101,17 +113,19 @@ def main() -> int:
     parser.add_argument("--trees", type=int, default=200)
     parser.add_argument("--functions", type=int, default=100, help="functions of each tree")
     parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--max-open", help="limit of what is open, as `quarry serve` takes it")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ.update(XDG_CACHE_HOME=f"{scratch}/cache", XDG_STATE_HOME=f"{scratch}/state")
         trees = [Path(scratch) / "trees" / f"tree-{number:03}" for number in range(args.trees)]
         for number, tree in enumerate(trees):
             make_tree(tree, args.functions, number)
-        counts = [1 << power for power in range(args.trees.bit_length()) if 1 << power < args.trees] + [args.trees]
-        first = measure(args.quarry, trees, 1, 0)
+        limit = ["--max-open", args.max_open] if args.max_open else []
+        counts = [args.trees] * 2 if limit else [1 << power for power in range(args.trees.bit_length()) if 1 << power < args.trees] + [args.trees]
+        first = measure(args.quarry, trees, 1, 0, [])
         print(f"first indexes of {args.trees} trees of {args.functions} functions: {first['ready s']:.1f} s")
         for run, n in enumerate(counts, 1):
-            found = measure(args.quarry, trees[:n], args.queries, run)
+            found = measure(args.quarry, trees[:n], args.queries, run, limit if run == 1 else [])
             if run == 1:
                 print("trees " + " ".join(f"{name:>19}" for name in found))
             print(f"{n:>5} " + " ".join(f"{value:>19.2f}" for value in found.values()), flush=True)

@@ -12,7 +12,9 @@ use clap::Args;
 use indicatif::ProgressBar;
 use quarry_answer::Tree;
 use quarry_embed::Embedder;
-use quarry_index::{Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
+use quarry_index::{
+    Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, SegmentPool, Update,
+};
 use quarry_text::counted;
 use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
@@ -69,6 +71,9 @@ struct OpenArgs {
     no_ignore: bool,
     #[arg(long, overrides_with = "no_ignore", hide = true)]
     ignore: bool,
+    /// What limits how much of the indexes is open at a time.
+    #[arg(skip)]
+    pool: Option<Arc<SegmentPool>>,
 }
 
 /// Arguments of `quarry index`.
@@ -254,6 +259,12 @@ impl SourcesArgs {
         Ok(())
     }
 
+    /// Limits how much of the indexes is open at a time.
+    #[cfg(feature = "serve")]
+    pub fn limit_open(&mut self, pool: Arc<SegmentPool>) {
+        self.open.pool = Some(pool);
+    }
+
     /// The model of all paths, that the command line, else their indexes, else settings files name.
     ///
     /// # Errors
@@ -379,7 +390,8 @@ impl OpenArgs {
         let of_settings =
             WalkChoice { max_bytes: settings.get(|layer| layer.max_bytes), ..WalkChoice::default() };
         let defaults = of_settings.over(&WalkOptions::default());
-        OpenOptions { directory: self.index.clone(), walk, defaults, ..OpenOptions::default() }
+        let (directory, pool) = (self.index.clone(), self.pool.clone());
+        OpenOptions { directory, walk, defaults, pool, ..OpenOptions::default() }
     }
 
     /// The model that the command line, else the index of a path, else a settings file names.

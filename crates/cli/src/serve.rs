@@ -12,11 +12,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_embed::Embedder;
-use quarry_index::{Event, Filter, Index, OpenOptions, Update};
+use quarry_index::{Event, Filter, Index, OpenOptions, SegmentPool, Update};
 use quarry_server::Workspace;
 use quarry_walk::WalkOptions;
 use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
 
+use crate::byte_size;
 use crate::index::SourcesArgs;
 use crate::output;
 use crate::results::FilterArgs;
@@ -41,6 +42,10 @@ pub struct ServeArgs {
     /// of the tree (can be repeated)
     #[arg(long = "link", value_name = "NAME=ADDRESS", value_parser = CodeLink::parse)]
     links: Vec<CodeLink>,
+    /// Keep at most so much of the indexes open, such as 500M: what was not used for the longest time is closed, and
+    /// opened again when a search needs it
+    #[arg(long, value_name = "BYTES", value_parser = byte_size::parse, default_value = "4G")]
+    max_open: u64,
 }
 
 /// Whether pages are served rather than written or printed.
@@ -125,16 +130,23 @@ impl ListenArgs {
 /// When there is no such tree or model, or the address cannot be used; what fails later is told of and tried again.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let token = args.listen.token()?;
-    let served = Served::new(args.source)?;
+    let (sender, messages) = mpsc::channel();
+    let replaced = sender.clone();
+    // Nobody listens any longer at the end.
+    let reopen = move || drop(replaced.send(Message::Changed { gone: Vec::new() }));
+    let pool = Arc::new(SegmentPool::new(args.max_open, reopen));
+    let mut source = args.source;
+    source.limit_open(Arc::clone(&pool));
+    let served = Served::new(source)?;
     let defaults = served.defaults();
     let (paths, options) = (served.paths.clone(), served.options.clone());
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
     let model = Arc::clone(&served.model);
-    let trees = Arc::new(Trees::new(&served.names()?, defaults, args.links, Box::new(status), model));
+    let trees = Trees::new(&served.names()?, defaults, args.links, Box::new(status), model);
+    let trees = Arc::new(trees.with_pool(pool));
     let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
     let server =
         Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy, served.workspaces())?;
-    let (sender, messages) = mpsc::channel();
     let (stop, stopped) = (server.stop(), sender.clone());
     ctrlc::set_handler(move || {
         stop.stop();

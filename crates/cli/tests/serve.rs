@@ -123,6 +123,39 @@ fn trees_keep_their_names_beside_those_without_source() {
 }
 
 #[test]
+fn trees_are_found_though_few_may_be_open_and_another_process_replaces_an_index() {
+    let fixture = Fixture::new();
+    let trees = ["shop", "lib", "bank"];
+    for tree in trees {
+        fixture.write(
+            &format!("tree/{tree}/{tree}.py"),
+            &format!("def sell_to_{tree}(cup):\n    return cup\n"),
+        );
+    }
+    let options = ["serve", "--listen", "127.0.0.1:0", "--max-open", "1"];
+    let server = Running::start(&fixture, &[&options[..], &trees[..]].concat(), 1);
+    let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    wait_for(&address, "/readyz", |status: u16, _: &str| (status == 200).then_some(()));
+    let check = || {
+        for tree in trees {
+            let path = format!("/api/v1/search?q=sell_to_{tree}");
+            // Until the server has opened what is new, it says that it has not.
+            wait_for(&address, &path, |status, body| match status {
+                200 => Some(assert!(body.contains(&format!("\"name\":\"sell_to_{tree}\"")), "{body}")),
+                503 => None,
+                status => panic!("{status}: {body}"),
+            });
+        }
+    };
+    check();
+    stdout(&fixture.run(&["index", "--rebuild", "shop"]));
+    check();
+    let (_, _, metrics) = ask(&address, "GET", "/metrics", "", "").unwrap();
+    assert!(metrics.contains("\nquarry_segments_open 1\n"), "{metrics}");
+    assert!(!metrics.contains("\nquarry_index_refreshes_total 1\n"), "{metrics}");
+}
+
+#[test]
 fn reports_have_the_colors_of_the_other_pages() {
     let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let [pages, reports] = ["web/assets/style.css", "eval/src/report/page.css"].map(read);

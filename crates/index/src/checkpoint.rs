@@ -223,6 +223,7 @@ mod tests {
 
     use super::*;
     use crate::index_directory::IndexDirectory;
+    use crate::segments::SegmentSource;
     use crate::update::{RememberedSettings, write_generation};
     use crate::{
         Event, Index, OpenOptions, Opened, RebuildReason, Update, UserDirectories, UserIndexes, complete,
@@ -281,14 +282,15 @@ mod tests {
                 write_generation(&tree, None, &lock, |_| true, Some(&checkpoints), &|_| {}).unwrap();
             if is_embedded {
                 let (index, model) = (&lock.directory, StaticModel::builtin());
+                let source = &SegmentSource { directory: index, on_demand: None };
                 let Manifest { generation, size, parts, .. } = &manifest;
                 let table = Table::open(index, generation, *size, parts).unwrap();
                 let numbering = Arc::new(table.numbering());
                 let mut vectors =
-                    complete::open(index, parts, &numbering, model.id(), model.dimension()).unwrap();
+                    complete::open(source, parts, &numbering, model.id(), model.dimension()).unwrap();
                 let save = |manifest: &Manifest, part| checkpoints.keep_vectors(&table, manifest, part);
                 complete::complete(
-                    (index, &base),
+                    (source, &base),
                     &table,
                     &mut manifest,
                     &mut vectors,

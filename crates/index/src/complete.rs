@@ -13,8 +13,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::build::{WrittenPart, embedding_text, hash_of};
 use crate::changes::content_hash;
 use crate::index_directory::{Manifest, VECTORS};
+use crate::segments::{Segment, SegmentSource};
 use crate::storage::StoredFile;
-use crate::table::{Numbering, PartSize, Table};
+use crate::table::{Numbering, PartSize, PartUnits, Table};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
 use crate::{Error, Event};
 
@@ -33,19 +34,33 @@ const KEEP_EVERY: Duration = Duration::from_secs(10);
 /// # Errors
 /// When a file is damaged.
 pub(crate) fn open(
-    index: &Directory,
+    source: &SegmentSource,
     parts: &[PartSize],
     numbering: &Arc<Numbering>,
     model: &str,
     dimension: usize,
 ) -> Result<UnitVectors, Error> {
-    let open = |part: &PartSize| {
+    let parts = parts.iter().map(|part| segment(source, part, model, dimension));
+    Ok(UnitVectors { parts: parts.collect::<Result<_, Error>>()?, numbering: Arc::clone(numbering) })
+}
+
+/// The vectors of a model in a part.
+///
+/// # Errors
+/// When the file is damaged.
+fn segment(
+    source: &SegmentSource,
+    part: &PartSize,
+    model: &str,
+    dimension: usize,
+) -> Result<Segment<VectorMatrix>, Error> {
+    let (part, model) = (part.clone(), model.to_owned());
+    let bytes = part.vectors.get(&model).map_or(0, StoredFile::bytes);
+    source.segment(bytes, move |index| {
         // A different dimension means a different model, whatever the id says.
-        let matrix = of_model(index, part, model)?.filter(|matrix| matrix.dimension() == dimension);
+        let matrix = of_model(index, &part, &model)?.filter(|matrix| matrix.dimension() == dimension);
         Ok(matrix.unwrap_or_else(|| Rows::missing(dimension, part.units).into_matrix()))
-    };
-    let parts = parts.iter().map(open).collect::<Result<_, Error>>()?;
-    Ok(UnitVectors { parts, numbering: Arc::clone(numbering) })
+    })
 }
 
 /// The vectors of a model in a part, if it has any.
@@ -82,15 +97,21 @@ fn write(
 }
 
 /// The missing rows of a part that belong to units, with these units.
-fn missing(vectors: &UnitVectors, part: usize) -> impl Iterator<Item = (usize, usize)> {
-    let units = &vectors.numbering.parts[part];
-    let made = &vectors.parts[part];
+fn missing(made: &VectorMatrix, units: &PartUnits) -> impl Iterator<Item = (usize, usize)> {
     (0..units.len()).filter(|&row| !made.has_row(row)).filter_map(|row| Some((row, units.unit(row)?)))
 }
 
 /// Whether every unit has a vector.
-pub(crate) fn is_complete(vectors: &UnitVectors) -> bool {
-    (0..vectors.parts.len()).all(|part| missing(vectors, part).next().is_none())
+///
+/// # Errors
+/// When a part cannot be opened.
+pub(crate) fn is_complete(vectors: &UnitVectors) -> Result<bool, Error> {
+    for (made, units) in vectors.parts.iter().zip(&vectors.numbering.parts) {
+        if missing(&*made.get()?, units).next().is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Stores new vectors of a part, so that they are found in the manifest after an interruption.
@@ -103,7 +124,7 @@ type Save<'a> = &'a dyn Fn(&Manifest, usize) -> Result<(), Error>;
 /// # Errors
 /// When the model fails or the directory cannot be written.
 pub(crate) fn complete(
-    (index, base): (&Directory, &Directory),
+    (source, base): (&SegmentSource, &Directory),
     table: &Table,
     manifest: &mut Manifest,
     vectors: &mut UnitVectors,
@@ -113,10 +134,10 @@ pub(crate) fn complete(
 ) -> Result<usize, Error> {
     let keep = |part: usize, rows: Rows| {
         let written = &mut manifest.parts[part];
-        write(index, written, embedder.id(), &manifest.generation, &rows)?;
-        let matrix = of_model(index, written, embedder.id())?;
+        write(source.directory, written, embedder.id(), &manifest.generation, &rows)?;
+        let matrix = segment(source, written, embedder.id(), embedder.dimension())?;
         save(manifest, part)?;
-        Ok(matrix.unwrap_or_else(|| rows.into_matrix()))
+        Ok(matrix)
     };
     embed(base, table, vectors, embedder, keep, events)
 }
@@ -132,16 +153,19 @@ pub(crate) fn embed(
     table: &Table,
     vectors: &mut UnitVectors,
     embedder: &dyn Embedder,
-    mut keep: impl FnMut(usize, Rows) -> Result<VectorMatrix, Error>,
+    mut keep: impl FnMut(usize, Rows) -> Result<Segment<VectorMatrix>, Error>,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<usize, Error> {
-    let of_parts: Vec<_> =
-        (0..vectors.parts.len()).map(|part| missing(vectors, part).collect::<Vec<_>>()).collect();
+    let of_part = |(made, units): (&Segment<VectorMatrix>, &PartUnits)| {
+        Ok(missing(&*made.get()?, units).collect::<Vec<_>>())
+    };
+    let of_parts = vectors.parts.iter().zip(&vectors.numbering.parts).map(of_part);
+    let of_parts: Vec<_> = of_parts.collect::<Result<_, Error>>()?;
     let total = of_parts.iter().map(Vec::len).sum();
     let (mut done, mut n_embedded) = (0, 0);
     let (mut batch_size, mut kept) = (MIN_BATCH, Instant::now());
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
-        let mut rows = Rows::of(&vectors.parts[part]);
+        let mut rows = Rows::of(&*vectors.parts[part].get()?);
         let mut rest = &missing[..];
         while !rest.is_empty() {
             let begun = Instant::now();
@@ -160,7 +184,7 @@ pub(crate) fn embed(
             n_embedded += texts.len();
             events(Event::Embedded { done, total });
             if kept.elapsed() > KEEP_EVERY && !rest.is_empty() {
-                rows = Rows::of(&keep(part, rows)?);
+                rows = Rows::of(&*keep(part, rows)?.get()?);
                 kept = Instant::now();
             }
             batch_size = match begun.elapsed() {

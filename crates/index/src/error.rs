@@ -104,6 +104,9 @@ pub enum Error {
         /// Why an index would have to be built.
         reason: RebuildReason,
     },
+    /// What was to be opened on demand belongs to a generation of the index that is gone.
+    #[error("{}: the index was replaced while it was searched; open it again", .0.display())]
+    Replaced(PathBuf),
     /// A table would need more than 2³² entries or bytes.
     #[error("the tree is too large for one index; index a directory in it")]
     TooLarge,

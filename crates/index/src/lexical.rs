@@ -27,6 +27,7 @@ use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
 use crate::Error;
+use crate::segments::Segment;
 use crate::table::{N_FIELDS, Numbering, PartUnits};
 
 /// Names of the fields, in the order of every array by field.
@@ -94,7 +95,7 @@ impl Default for Bm25f {
 pub struct LexicalIndex {
     /// In the order of [`FIELDS`].
     mean_lengths: [f32; N_FIELDS],
-    parts: Vec<Part>,
+    parts: Vec<Segment<Part>>,
     /// Maps the documents of parts to texts.
     numbering: Arc<Numbering>,
 }
@@ -163,7 +164,7 @@ impl LexicalIndex {
         });
         let part = Part::in_memory(terms)?;
         let numbering = Arc::new(Numbering { n_units: n_texts, parts: vec![PartUnits::Run(0..n_texts)] });
-        Ok(Self::of(vec![part], &numbering, &sizes))
+        Ok(Self::of(vec![part.into()], &numbering, &sizes))
     }
 
     /// Writes the part of an index with the given texts into an empty directory.
@@ -174,36 +175,13 @@ impl LexicalIndex {
         write(SegmentDirectory(directory), texts)
     }
 
-    /// Opens the parts that [`create`](Self::create) wrote, in the order of the numbering. `sizes` are those of
-    /// all texts that are numbered.
-    ///
-    /// # Errors
-    /// When a directory does not contain a part of the size in the numbering.
-    pub(crate) fn open(
-        directories: Vec<Directory>,
-        numbering: &Arc<Numbering>,
-        sizes: &FieldSizes,
-    ) -> Result<Self, Error> {
-        let open = |(directory, units): (Directory, &PartUnits)| {
-            let path = directory.path().to_owned();
-            let part = Part::open(SegmentDirectory(directory))?;
-            if part.n_documents == units.len() {
-                return Ok(part);
-            }
-            let problem = format!("expected {} texts, found {}", units.len(), part.n_documents);
-            Err(Error::corrupt(&path, problem))
-        };
-        let parts = directories.into_iter().zip(&numbering.parts).map(open).collect::<Result<_, Error>>()?;
-        Ok(Self::of(parts, numbering, sizes))
-    }
-
     /// Of parts in the order of the numbering. `sizes` are those of all texts that are numbered.
-    pub(crate) fn of(parts: Vec<Part>, numbering: &Arc<Numbering>, sizes: &FieldSizes) -> Self {
+    pub(crate) fn of(parts: Vec<Segment<Part>>, numbering: &Arc<Numbering>, sizes: &FieldSizes) -> Self {
         Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) }
     }
 
     /// Its parts, in the order of the numbering.
-    pub(crate) fn into_parts(self) -> Vec<Part> {
+    pub(crate) fn into_parts(self) -> Vec<Segment<Part>> {
         self.parts
     }
 
@@ -231,7 +209,7 @@ impl LexicalIndex {
         let norms = std::array::from_fn(|field| norms(parameters.b[field], self.mean_lengths[field]));
         let scorer = Scorer { norms, parameters, groups, mean_group };
         let matches_of = |part: usize| -> Result<Vec<Matches>, Error> {
-            let (part, units) = (&self.parts[part], &self.numbering.parts[part]);
+            let (part, units) = (&*self.parts[part].get()?, &self.numbering.parts[part]);
             let mut window = Window::new();
             terms.iter().map(|term| scorer.matches(part, units, term, &mut window)).collect()
         };
@@ -271,6 +249,19 @@ impl Part {
         let directory = RamDirectory::create();
         write(directory.clone(), texts)?;
         Self::open(directory)
+    }
+
+    /// Opens the part that [`LexicalIndex::create`] wrote.
+    ///
+    /// # Errors
+    /// When the directory does not contain a part with this number of texts.
+    pub fn stored(directory: Directory, n_texts: usize) -> Result<Self, Error> {
+        let path = directory.path().to_owned();
+        let part = Self::open(SegmentDirectory(directory))?;
+        if part.n_documents == n_texts {
+            return Ok(part);
+        }
+        Err(Error::corrupt(&path, format!("expected {n_texts} texts, found {}", part.n_documents)))
     }
 
     fn open(directory: impl tantivy::Directory) -> Result<Self, Error> {

@@ -30,6 +30,7 @@ mod respelling;
 mod roots;
 pub mod rules;
 mod search;
+mod segments;
 mod selection;
 mod sibling;
 pub mod snippet;
@@ -56,5 +57,6 @@ pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Outdated, Update,
 pub use rankings::{NamedRanking, RANKINGS};
 pub use rebuild_reason::RebuildReason;
 pub use search::{Hit, RankedUnits, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
+pub use segments::{SegmentCounts, SegmentPool};
 pub use source::UnitSource;
 pub use status::{IndexStatus, Remembered, Status};

@@ -45,7 +45,7 @@ pub(crate) fn build(
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<InMemory, Error> {
     let files: Vec<&ListedFile> = tree.listing.files.iter().collect();
-    let keep = |_, NewPart { records, texts, skipped }| Ok((records, Part::in_memory(texts)?, skipped));
+    let keep = |_, NewPart { records, texts, skipped }| Ok((records, Part::in_memory(texts)?.into(), skipped));
     let made = make_parts((tree.base, tree.walk), &batches(&files, tree.walk), 0, &keep, events)?;
     let (mut records, mut parts, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for (of_part, part, not_read) in made {
@@ -64,10 +64,10 @@ pub(crate) fn build(
     let mut n_embedded = 0;
     let dense = match embedder {
         Some(embedder) => {
-            let missing = |units: usize| Rows::missing(embedder.dimension(), units).into_matrix();
+            let missing = |units: usize| Rows::missing(embedder.dimension(), units).into_matrix().into();
             let parts = numbering.parts.iter().map(|units| missing(units.len())).collect();
             let mut matrix = UnitVectors { parts, numbering };
-            let keep = |_, rows: Rows| Ok(rows.into_matrix());
+            let keep = |_, rows: Rows| Ok(rows.into_matrix().into());
             n_embedded = complete::embed(tree.base, &table, &mut matrix, embedder.as_ref(), keep, events)?;
             Some(Dense { embedder, matrix })
         }

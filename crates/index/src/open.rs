@@ -14,10 +14,11 @@ use crate::changes::{Comparison, compare};
 use crate::checkpoint::{self, Checkpoints};
 use crate::file_selection::FileSelection;
 use crate::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
-use crate::lexical::LexicalIndex;
+use crate::lexical::{LexicalIndex, Part};
 use crate::location::{IndexLocation, IndexLocations};
 use crate::memory::{self, Origin};
 use crate::roots::{self, Root};
+use crate::segments::{SegmentPool, SegmentSource};
 use crate::sibling;
 use crate::table::{PartSize, Table, open_directory};
 use crate::unread::unread;
@@ -185,7 +186,8 @@ fn open_tree(
     }
     let canonical = location.canonical.to_string_lossy();
     let base = &walk::open(walk::base_directory(&location.root)?)?;
-    let opener = Opener { location, canonical: &canonical, base, embedder: embedder.clone() };
+    let (embedder, pool) = (embedder.clone(), options.pool.as_ref());
+    let opener = Opener { location, canonical: &canonical, base, embedder, pool };
     let remembered = manifest.as_ref().map(RememberedSettings::of).unwrap_or_default().told(options);
     let opened = opener.open_with(options, (&selection.held, &remembered), events)?;
     location.directory.mark_used();
@@ -210,6 +212,8 @@ struct Opener<'a> {
     /// The directory that the paths of the tree are relative to.
     base: &'a Directory,
     embedder: Option<Arc<dyn Embedder>>,
+    /// What keeps the segments of the index, if they are opened on demand.
+    pool: Option<&'a Arc<SegmentPool>>,
 }
 
 /// The valid generation of an index.
@@ -408,7 +412,7 @@ impl Opener<'_> {
         };
         let n_embedded = match &mut index.dense {
             Some(Dense { embedder, matrix }) => complete::complete(
-                (&lock.directory, self.base),
+                (&self.segments(&lock.directory), self.base),
                 table,
                 &mut manifest,
                 matrix,
@@ -488,7 +492,9 @@ impl Opener<'_> {
     /// The opener's model, if not all units have vectors of it.
     fn missing_model(&self, current: &CurrentGeneration) -> Option<String> {
         let dense = current.index.dense.as_ref()?;
-        (!complete::is_complete(&dense.matrix)).then(|| dense.embedder.id().to_owned())
+        // What cannot be opened is completed, which says why it cannot.
+        let is_complete = complete::is_complete(&dense.matrix).unwrap_or(false);
+        (!is_complete).then(|| dense.embedder.id().to_owned())
     }
 
     /// Opens the valid generation, without comparing it with the tree.
@@ -525,13 +531,19 @@ impl Opener<'_> {
         let Manifest { generation, size, parts, .. } = manifest;
         let table = Table::open(directory, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering());
-        let of_part = |part: &PartSize| open_directory(&part.directory(directory)?, LEXICAL_DIRECTORY);
-        let directories = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
-        let lexical = LexicalIndex::open(directories, &numbering, &table.field_sizes())?;
+        let source = self.segments(directory);
+        let of_part = |part: &PartSize| {
+            let part = part.clone();
+            source.segment(part.lexical_bytes(), move |directory| {
+                Part::stored(open_directory(&part.directory(directory)?, LEXICAL_DIRECTORY)?, part.units)
+            })
+        };
+        let lexical = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
+        let lexical = LexicalIndex::of(lexical, &numbering, &table.field_sizes());
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
-                let matrix = complete::open(directory, parts, &numbering, id, dimension)?;
+                let matrix = complete::open(&source, parts, &numbering, id, dimension)?;
                 Some(Dense { embedder: Arc::clone(embedder), matrix })
             }
             None => None,
@@ -539,6 +551,10 @@ impl Opener<'_> {
         let mut index = self.index(table, lexical, dense, None);
         index.trees[0].unread = unread(&manifest.skipped);
         Ok(index)
+    }
+
+    fn segments<'a>(&'a self, directory: &'a Directory) -> SegmentSource<'a> {
+        SegmentSource { directory, on_demand: self.pool.map(|pool| (&self.location.directory, pool)) }
     }
 
     fn index(

@@ -185,19 +185,26 @@ pub fn is_private(name: &str, signature: &str) -> bool {
 
 /// Multiplies the scores of units that are `alike` to a better one by `factor` (0 to 1), among the `depth` best.
 /// `units` contains (file, unit, score); ties are in ascending order of units.
-pub fn fold(
+///
+/// # Errors
+/// Those of `alike`.
+pub fn fold<E>(
     units: &mut [(u32, usize, f32)],
     factor: f32,
     depth: usize,
-    alike: impl Fn(usize, usize) -> bool,
-) {
+    alike: impl Fn(usize, usize) -> Result<bool, E>,
+) -> Result<(), E> {
     units.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then(a.1.cmp(&b.1)));
     for number in 1..units.len().min(depth) {
         let (better, rest) = units.split_at_mut(number);
-        if better.iter().any(|other| alike(other.1, rest[0].1)) {
-            rest[0].2 *= factor;
+        for other in better {
+            if alike(other.1, rest[0].1)? {
+                rest[0].2 *= factor;
+                break;
+            }
         }
     }
+    Ok(())
 }
 
 /// Whether a file only re-exports what others define: one that stands for its directory, without any definition.
@@ -228,6 +235,8 @@ pub fn diversify(mut units: Vec<(u32, usize, f32)>, factor: f32) -> Vec<(u32, us
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use quarry_text::query_terms;
 
     use super::*;
@@ -344,7 +353,8 @@ mod tests {
     #[test]
     fn a_near_duplicate_comes_after_what_it_repeats() {
         let mut units = vec![(0, 0, 0.5), (1, 1, 1.0), (2, 2, 0.9), (3, 3, 0.8)];
-        fold(&mut units, 0.5, 3, |a, b| a % 2 == 1 && b % 2 == 1);
+        let alike = |a, b| Ok::<_, Infallible>(a % 2 == 1 && b % 2 == 1);
+        fold(&mut units, 0.5, 3, alike).unwrap();
         assert_eq!(units, [(1, 1, 1.0), (2, 2, 0.9), (3, 3, 0.4), (0, 0, 0.5)]);
     }
 

@@ -307,7 +307,7 @@ impl Index {
             .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)))
             .collect();
         if ranking.duplicate < 1.0 {
-            rules::fold(&mut scored, ranking.duplicate, N_FOLDED, |a, b| self.are_alike(a, b));
+            rules::fold(&mut scored, ranking.duplicate, N_FOLDED, |a, b| self.are_alike(a, b))?;
         }
         let folded: HashMap<usize, f32> = scored.iter().map(|&(_, unit, score)| (unit, score)).collect();
         let over = |score: f32, of: f32| if of > 0.0 { score / of } else { 1.0 };
@@ -407,7 +407,7 @@ impl Index {
         let score_dense = || match &self.dense {
             Some(dense) => {
                 let vectors = dense.embedder.embed_queries(&[reading.text.as_str()])?;
-                Ok::<_, Error>((dense.matrix.similarities(&vectors.values), ranking.dense_weight))
+                Ok::<_, Error>((dense.matrix.similarities(&vectors.values)?, ranking.dense_weight))
             }
             None => Ok((vec![0.0; self.n_units()], 0.0)),
         };
@@ -461,7 +461,8 @@ impl Index {
     pub fn similar_to(&self, given: &Hit, limit: usize, filter: &Filter) -> Result<SearchResponse, Error> {
         let mut scores = match &self.dense {
             Some(dense) => {
-                dense.matrix.similarities(&dense.matrix.vector(self.table.units[given.unit].part_and_row()))
+                let vector = dense.matrix.vector(self.table.units[given.unit].part_and_row())?;
+                dense.matrix.similarities(&vector)?
             }
             None => {
                 let terms = query_terms(&format!("{} {}", given.name, given.signature));
@@ -486,16 +487,19 @@ impl Index {
 
     /// Whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without a
     /// model, embedding texts.
-    fn are_alike(&self, a: usize, b: usize) -> bool {
+    ///
+    /// # Errors
+    /// When their vectors cannot be opened.
+    fn are_alike(&self, a: usize, b: usize) -> Result<bool, Error> {
         let (first, second) = (&self.table.units[a], &self.table.units[b]);
         let own = |name| rules::last_part(self.table.text(name));
         if first.kind() != second.kind() || own(first.name) != own(second.name) {
-            return false;
+            return Ok(false);
         }
-        match &self.dense {
-            Some(dense) => dense.matrix.similarity(first.part_and_row(), second.part_and_row()) >= ALIKE,
+        Ok(match &self.dense {
+            Some(dense) => dense.matrix.similarity(first.part_and_row(), second.part_and_row())? >= ALIKE,
             None => self.table.hash(first) == self.table.hash(second),
-        }
+        })
     }
 
     /// The maximum score among the units of each file, at least 0.

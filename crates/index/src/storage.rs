@@ -164,6 +164,11 @@ impl StoredFile {
         &self.path
     }
 
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Checks that it is intact. Its content is read only if its modification time differs, as that of a copy does.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use quarry_source::UnitKind;
 use quarry_walk::{FileFlags, Stamp};
 
 use crate::Error;
+use crate::build::LEXICAL_DIRECTORY;
 use crate::lexical::FieldSizes;
 use crate::storage::{Column, StoredFile};
 use crate::tokens::PartTokens;
@@ -139,6 +140,12 @@ impl PartSize {
     /// When it is missing.
     pub fn directory(&self, index: &Directory) -> Result<Directory, Error> {
         open_directory(index, &self.name)
+    }
+
+    /// Total size of its postings in bytes.
+    pub fn lexical_bytes(&self) -> u64 {
+        let files = self.files.iter().filter(|file| file.path().starts_with(LEXICAL_DIRECTORY));
+        files.map(StoredFile::bytes).sum()
     }
 
     /// Whether a file in its directory belongs to it.

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
 use crate::Error;
+use crate::segments::Segment;
 use crate::storage::{Column, replace_file};
 use crate::table::{Numbering, PartUnits};
 
@@ -26,15 +27,19 @@ pub struct VectorMatrix {
 
 /// The vectors of the units of an index, one matrix for each part.
 pub(crate) struct UnitVectors {
-    pub parts: Vec<VectorMatrix>,
+    pub parts: Vec<Segment<VectorMatrix>>,
     pub numbering: Arc<Numbering>,
 }
 
 impl UnitVectors {
     /// [`VectorMatrix::similarities`] of all units.
-    pub fn similarities(&self, query: &[f32]) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// When a part cannot be opened.
+    pub fn similarities(&self, query: &[f32]) -> Result<Vec<f32>, Error> {
         let mut similarities = vec![0.0; self.numbering.n_units];
         for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            let part = part.get()?;
             match units {
                 PartUnits::Run(units) => part.scan(query, &mut similarities[units.clone()]),
                 PartUnits::Each(_) => {
@@ -46,23 +51,29 @@ impl UnitVectors {
                 }
             }
         }
-        similarities
+        Ok(similarities)
     }
 
     /// [`VectorMatrix::vector`] of the unit in a row of a part; zeros if it has none.
-    pub fn vector(&self, (part, row): (usize, usize)) -> Vec<f32> {
-        let part = &self.parts[part];
-        if part.has_row(row) { part.vector(row) } else { vec![0.0; part.dimension] }
+    ///
+    /// # Errors
+    /// When the part cannot be opened.
+    pub fn vector(&self, (part, row): (usize, usize)) -> Result<Vec<f32>, Error> {
+        let part = self.parts[part].get()?;
+        Ok(if part.has_row(row) { part.vector(row) } else { vec![0.0; part.dimension] })
     }
 
     /// Dot product of the vectors of two units (part and row); 0 if one has none.
-    pub fn similarity(&self, a: (usize, usize), b: (usize, usize)) -> f32 {
-        let [a, b] = [a, b].map(|(part, row)| (&self.parts[part], row));
-        if !(a.0.has_row(a.1) && b.0.has_row(b.1)) {
-            return 0.0;
+    ///
+    /// # Errors
+    /// When a part cannot be opened.
+    pub fn similarity(&self, a: (usize, usize), b: (usize, usize)) -> Result<f32, Error> {
+        let (of_a, of_b) = (self.parts[a.0].get()?, self.parts[b.0].get()?);
+        if !(of_a.has_row(a.1) && of_b.has_row(b.1)) {
+            return Ok(0.0);
         }
-        let dot = i8::dot(a.0.row(a.1), b.0.row(b.1)).unwrap_or_default();
-        dot as f32 * a.0.factors[a.1] * b.0.factors[b.1]
+        let dot = i8::dot(of_a.row(a.1), of_b.row(b.1)).unwrap_or_default();
+        Ok(dot as f32 * of_a.factors[a.1] * of_b.factors[b.1])
     }
 }
 

@@ -101,6 +101,21 @@ impl Metrics {
         }
         about(&mut text, "quarry_streams_open", "gauge", "Streams of events that are open.");
         let _ = writeln!(text, "quarry_streams_open {n_streams}");
+        if let Some(pool) = &trees.pool {
+            let counts = pool.counts();
+            let mut number = |name: &str, kind: &str, help: &str, value: u64| {
+                about(&mut text, name, kind, help);
+                let _ = writeln!(text, "{name} {value}");
+            };
+            let open = "Segments of indexes (postings or vectors of a part) that are open.";
+            number("quarry_segments_open", "gauge", open, counts.open as u64);
+            number("quarry_segments_open_bytes", "gauge", "Size of their files.", counts.bytes);
+            let most = "Size above which those that were not used for the longest time are closed.";
+            number("quarry_segments_open_bytes_limit", "gauge", most, counts.max_bytes);
+            number("quarry_segments_opened_total", "counter", "Segments that were opened.", counts.opened);
+            let closed = "Segments that were closed in favor of others.";
+            number("quarry_segments_closed_total", "counter", closed, counts.closed);
+        }
         let current = trees.current();
         about(&mut text, "quarry_index_ready", "gauge", "Whether there is an index to search.");
         let _ = writeln!(text, "quarry_index_ready {}", u8::from(current.is_some()));

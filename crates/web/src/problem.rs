@@ -80,6 +80,7 @@ impl From<quarry_index::Error> for Problem {
                 Self::bad_request(error.to_string())
             }
             Error::NoUnit { .. } => Self::not_found(error.to_string()),
+            Error::Replaced(_) => Self::busy("an index has just been replaced; ask again in a moment"),
             _ => Self::internal(&error),
         }
     }

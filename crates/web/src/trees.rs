@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use quarry_answer::{SharedTree, Tree};
 use quarry_embed::Embedder;
-use quarry_index::{RankingWeights, Status};
+use quarry_index::{RankingWeights, SegmentPool, Status};
 use tokio::sync::watch;
 
 use crate::pages::CodeLink;
@@ -54,6 +54,8 @@ pub struct Trees {
     /// The model that queries are embedded with.
     pub(crate) model: Arc<dyn Embedder>,
     changed: watch::Sender<()>,
+    /// What keeps parts of the indexes open, if that is limited.
+    pub(crate) pool: Option<Arc<SegmentPool>>,
 }
 
 /// The index that is searched.
@@ -77,7 +79,13 @@ impl Trees {
         model: Arc<dyn Embedder>,
     ) -> Self {
         let (current, progress, changed) = (RwLock::default(), Mutex::default(), watch::Sender::default());
-        Self { names: apart(names), defaults, links, status, current, progress, model, changed }
+        Self { names: apart(names), defaults, links, status, current, progress, model, changed, pool: None }
+    }
+
+    /// Measures this pool too, which the indexes are opened with.
+    #[must_use]
+    pub fn with_pool(self, pool: Arc<SegmentPool>) -> Self {
+        Self { pool: Some(pool), ..self }
     }
 
     /// Searches `tree` from now on.

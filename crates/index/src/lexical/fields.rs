@@ -6,6 +6,7 @@ use tantivy::{DocSet, Term};
 
 use super::{Bm25f, LexicalIndex, N_FIELDS, Part, norms};
 use crate::Error;
+use crate::segments::Segment;
 
 impl LexicalIndex {
     /// The contribution of each field to the score of a text, in the order of [`FIELDS`](super::FIELDS): the score of
@@ -24,6 +25,7 @@ impl LexicalIndex {
         let Bm25f { weights, k1, b } = parameters;
         let mut scores = [0.0; N_FIELDS];
         let Some((part, document)) = self.part_of(text) else { return Ok(scores) };
+        let part = part.get()?;
         for (term, idf) in terms.iter().zip(idf) {
             let mut frequencies = [0.0; N_FIELDS];
             for (field, reader) in part.fields.iter().enumerate() {
@@ -45,7 +47,7 @@ impl LexicalIndex {
     }
 
     /// The part that contains a text, and the text's number in it.
-    fn part_of(&self, text: usize) -> Option<(&Part, u32)> {
+    fn part_of(&self, text: usize) -> Option<(&Segment<Part>, u32)> {
         self.parts.iter().zip(&self.numbering.parts).find_map(|(part, units)| {
             let document = (0..units.len()).find(|&document| units.unit(document) == Some(text))?;
             Some((part, u32::try_from(document).ok()?))

@@ -7,7 +7,7 @@ use tantivy::query::FuzzyTermQuery;
 use tantivy::schema::{Field, IndexRecordOption};
 use tantivy::{InvertedIndexReader, TERMINATED, Term};
 
-use super::{LexicalIndex, Part};
+use super::LexicalIndex;
 use crate::Error;
 use crate::table::PartUnits;
 
@@ -23,6 +23,7 @@ impl LexicalIndex {
     pub(crate) fn definitions(&self, folded: &str) -> Result<Vec<usize>, Error> {
         let mut texts = Vec::new();
         for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            let part = part.get()?;
             let term = Term::from_field_text(part.symbols.field, folded);
             let postings = part.symbols.postings.read_postings(&term, IndexRecordOption::Basic);
             let postings = postings.map_err(tantivy::TantivyError::from)?;
@@ -42,6 +43,7 @@ impl LexicalIndex {
             return Ok(found);
         }
         for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            let part = part.get()?;
             let symbols = &part.symbols;
             let automaton =
                 FuzzyTermQuery::new(Term::from_field_text(symbols.field, folded), 1, true).automaton()?;
@@ -66,7 +68,7 @@ impl LexicalIndex {
     pub(crate) fn texts_with(&self, term: &str) -> Result<Vec<usize>, Error> {
         let mut texts = Vec::new();
         for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
-            for reader in &part.fields {
+            for reader in &part.get()?.fields {
                 let term = Term::from_field_text(reader.field, term);
                 let postings = reader.postings.read_postings(&term, IndexRecordOption::Basic);
                 let postings = postings.map_err(tantivy::TantivyError::from)?;
@@ -83,9 +85,9 @@ impl LexicalIndex {
     /// # Errors
     /// When the dictionaries cannot be read.
     pub(crate) fn has_term(&self, term: &str) -> Result<bool, Error> {
-        for Part { fields, .. } in &self.parts {
+        for part in &self.parts {
             // Most words occur in a body.
-            for reader in fields.iter().rev() {
+            for reader in part.get()?.fields.iter().rev() {
                 let information = reader.postings.get_term_info(&Term::from_field_text(reader.field, term));
                 if information.map_err(tantivy::TantivyError::from)?.is_some() {
                     return Ok(true);

@@ -81,7 +81,8 @@ fn the_directory_and_memory_agree() {
         n_units: 3,
         parts: vec![PartUnits::Each(vec![2, PartUnits::GONE]), PartUnits::Run(0..2)],
     };
-    let on_disk = LexicalIndex::open(parts.to_vec(), &Arc::new(numbering), &sizes).unwrap();
+    let parts = parts.into_iter().map(|part| Part::stored(part, 2).unwrap().into()).collect();
+    let on_disk = LexicalIndex::of(parts, &Arc::new(numbering), &sizes);
     let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
     assert_eq!(on_disk.len(), 3);
     let scores =
@@ -103,9 +104,5 @@ fn a_text_scores_the_same_in_every_window() {
 #[test]
 fn an_empty_directory_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
-    let none = Arc::new(Numbering { n_units: 0, parts: vec![PartUnits::Run(0..0)] });
-    assert!(
-        LexicalIndex::open(vec![Directory::open(directory.path()).unwrap()], &none, &FieldSizes::default())
-            .is_err()
-    );
+    assert!(Part::stored(Directory::open(directory.path()).unwrap(), 0).is_err());
 }

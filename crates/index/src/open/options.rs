@@ -1,10 +1,11 @@
 //! Options for opening an index, and the events while it is opened.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use quarry_walk::{WalkChoice, WalkOptions};
 
-use crate::RebuildReason;
+use crate::{RebuildReason, SegmentPool};
 
 /// Which index to open, when to build it and which files it covers.
 #[derive(Debug, Clone)]
@@ -30,6 +31,9 @@ pub struct OpenOptions {
     pub remember: bool,
     /// The user's own directories.
     pub user: UserDirectories,
+    /// Opens postings and vectors when they are needed, and closes those of other indexes for them. By default they are
+    /// open as long as the index, which no later generation affects then.
+    pub pool: Option<Arc<SegmentPool>>,
 }
 
 /// Directories that only the user can write to; by default those of the operating system.
@@ -67,6 +71,7 @@ impl Default for OpenOptions {
             model: None,
             remember: false,
             user: UserDirectories::default(),
+            pool: None,
         }
     }
 }

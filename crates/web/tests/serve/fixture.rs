@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quarry_answer::{SharedTree, Tree};
 use quarry_embed::StaticModel;
-use quarry_index::{Index, OpenOptions, RankingWeights};
+use quarry_index::{Index, OpenOptions, RankingWeights, SegmentPool};
 use quarry_server::Workspace;
 use quarry_web::{CodeLink, Defaults, Server, Stop, Trees};
 use tempfile::TempDir;
@@ -54,6 +54,8 @@ pub struct Start<'a> {
     /// Without an index yet.
     pub is_building: bool,
     pub links: Vec<CodeLink>,
+    /// The bytes of the indexes that may be open at a time.
+    pub max_open: Option<u64>,
 }
 
 /// An answer.
@@ -84,10 +86,6 @@ pub fn write(directory: &Path, files: &[(&str, &str)]) {
     }
 }
 
-fn options(index: &Path) -> OpenOptions {
-    OpenOptions { directory: Some(index.to_owned()), ..OpenOptions::default() }
-}
-
 /// Indexes trees of files and serves them under the names of `trees`.
 pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let directories: Vec<TempDir> = trees.iter().map(|_| tempfile::tempdir().unwrap()).collect();
@@ -96,8 +94,13 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
         fs::create_dir_all(path).unwrap();
         write(path, files);
     }
-    let all: Vec<OpenOptions> =
-        directories.iter().map(|directory| options(&directory.path().join("index"))).collect();
+    let pool = start.max_open.map(|max_open| Arc::new(SegmentPool::new(max_open, || ())));
+    let options = |directory: &TempDir| OpenOptions {
+        pool: pool.clone(),
+        directory: Some(directory.path().join("index")),
+        ..OpenOptions::default()
+    };
+    let all: Vec<OpenOptions> = directories.iter().map(options).collect();
     let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(PathBuf::as_path).zip(&all).collect();
     let opened = Index::open_or_build_all(&asked, Some(Arc::new(StaticModel::builtin())), &|_| {}).unwrap();
     let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
@@ -112,7 +115,11 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let (of_status, all) = (paths.clone(), all);
     let status = move |number: usize| Index::status(&of_status[number], &all[number]);
     let model = Arc::new(StaticModel::builtin());
-    let trees = Arc::new(Trees::new(&names, defaults, start.links, Box::new(status), model));
+    let trees = Trees::new(&names, defaults, start.links, Box::new(status), model);
+    let trees = Arc::new(match pool {
+        Some(pool) => trees.with_pool(pool),
+        None => trees,
+    });
     let shared = tree.shared();
     if !start.is_building {
         trees.show(&tree);

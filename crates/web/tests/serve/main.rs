@@ -7,3 +7,4 @@ mod fixture;
 mod limits;
 mod pages;
 mod safety;
+mod trees;

@@ -127,10 +127,8 @@ fn trees_are_found_though_few_may_be_open_and_another_process_replaces_an_index(
     let fixture = Fixture::new();
     let trees = ["shop", "lib", "bank"];
     for tree in trees {
-        fixture.write(
-            &format!("tree/{tree}/{tree}.py"),
-            &format!("def sell_to_{tree}(cup):\n    return cup\n"),
-        );
+        fixture
+            .write(&format!("tree/{tree}/{tree}.py"), &format!("def sell_to_{tree}(cup):\n    return cup\n"));
     }
     let options = ["serve", "--listen", "127.0.0.1:0", "--max-open", "1"];
     let server = Running::start(&fixture, &[&options[..], &trees[..]].concat(), 1);

@@ -45,7 +45,8 @@ pub(crate) fn build(
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<InMemory, Error> {
     let files: Vec<&ListedFile> = tree.listing.files.iter().collect();
-    let keep = |_, NewPart { records, texts, skipped }| Ok((records, Part::in_memory(texts)?.into(), skipped));
+    let keep =
+        |_, NewPart { records, texts, skipped }| Ok((records, Part::in_memory(texts)?.into(), skipped));
     let made = make_parts((tree.base, tree.walk), &batches(&files, tree.walk), 0, &keep, events)?;
     let (mut records, mut parts, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     for (of_part, part, not_read) in made {

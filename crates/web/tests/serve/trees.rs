@@ -12,7 +12,9 @@ fn serve(max_open: Option<u64>) -> Served {
     let verbs = ["polish", "borrow", "measure", "repair"];
     let text = |tree: usize| {
         let (verb, noun) = (verbs[tree / nouns.len()], nouns[tree % nouns.len()]);
-        format!("def {verb}_{noun}(thing):\n    return thing.{verb}(1)\n\n\ndef common_sum(a, b):\n    return a + b + {tree}\n")
+        format!(
+            "def {verb}_{noun}(thing):\n    return thing.{verb}(1)\n\n\ndef common_sum(a, b):\n    return a + b + {tree}\n"
+        )
     };
     let texts: Vec<String> = (0..N_TREES).map(text).collect();
     let names: Vec<String> = (0..N_TREES).map(|tree| format!("tree-{tree}")).collect();
@@ -28,7 +30,9 @@ fn found(served: &Served, path: &str) -> Vec<(String, f64)> {
     assert_eq!(reply.status, 200, "{path}: {}", reply.body);
     let answer = reply.json();
     let results = answer["results"].as_array().unwrap().iter();
-    results.map(|result| (result["name"].as_str().unwrap().to_owned(), result["score"].as_f64().unwrap())).collect()
+    results
+        .map(|result| (result["name"].as_str().unwrap().to_owned(), result["score"].as_f64().unwrap()))
+        .collect()
 }
 
 fn metric(served: &Served, name: &str) -> u64 {

@@ -12,7 +12,13 @@ pub(crate) struct Problem {
     pub detail: String,
     /// Seconds after which to ask again.
     pub retry_after: Option<u32>,
+    /// Whether an index was replaced that was searched, so that the same is answered once the next one is open.
+    pub is_replaced: bool,
 }
+
+/// Marks an answer that says nothing but that an index was replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replaced;
 
 /// A problem as programs read it.
 #[derive(Serialize, JsonSchema)]
@@ -29,7 +35,7 @@ pub(crate) struct ProblemView<'a> {
 
 impl Problem {
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), retry_after: None }
+        Self { status, detail: detail.into(), retry_after: None, is_replaced: false }
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
@@ -61,6 +67,13 @@ impl Problem {
         self.status.canonical_reason().unwrap_or("Error")
     }
 
+    /// Tells the server what it may do about it.
+    pub fn mark(&self, response: &mut Response) {
+        if self.is_replaced {
+            response.extensions_mut().insert(Replaced);
+        }
+    }
+
     /// As programs read it.
     pub fn view(&self) -> ProblemView<'_> {
         ProblemView {
@@ -80,7 +93,10 @@ impl From<quarry_index::Error> for Problem {
                 Self::bad_request(error.to_string())
             }
             Error::NoUnit { .. } => Self::not_found(error.to_string()),
-            Error::Replaced(_) => Self::busy("an index has just been replaced; ask again in a moment"),
+            Error::Replaced(_) => {
+                let detail = "an index has just been replaced; ask again in a moment";
+                Self { is_replaced: true, ..Self::busy(detail) }
+            }
             _ => Self::internal(&error),
         }
     }
@@ -94,6 +110,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        self.mark(&mut response);
         response
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -18,7 +19,7 @@ use crate::access::{self, ASSETS, Access};
 use crate::events::Streams;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
-use crate::problem::Problem;
+use crate::problem::{Problem, Replaced};
 use crate::trees::Trees;
 use crate::{api, openapi, pages};
 
@@ -26,6 +27,9 @@ use crate::{api, openapi, pages};
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// The longest that a request may take, with reading it.
 const MAX_TIME: Duration = Duration::from_secs(30);
+
+/// The longest that a request waits for the next index.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Calls of agents at a time.
 const MAX_CALLS: usize = 16;
@@ -95,6 +99,7 @@ pub(crate) fn router(app: App) -> Router {
             let detail = "this takes another method; the header Allow names it";
             access::problem_for(&headers, Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
         })
+        .layer(from_fn_with_state(Arc::clone(&app.trees), once_more))
         .with_state(app.clone());
     guarded(routes, app.access, app.metrics)
 }
@@ -142,6 +147,26 @@ fn agents(app: &App) -> Router<App> {
         router = router.route_service(&format!("/mcp/{}", pages::path_text(name)), service);
     }
     if app.workspaces.is_empty() { router } else { router.route_layer(from_fn(limit)) }
+}
+
+/// Answers again what met an index that had been replaced, when the next one is open.
+async fn once_more(State(trees): State<Arc<Trees>>, request: Request, next: Next) -> Response {
+    if request.method() != Method::GET {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let mut request = Request::from_parts(head.clone(), body);
+    let deadline = tokio::time::Instant::now() + MAX_WAIT;
+    loop {
+        let searched = trees.generation();
+        let response = next.clone().run(request).await;
+        let is_replaced = response.extensions().get::<Replaced>().is_some();
+        let wait = trees.opened_after(searched);
+        if !is_replaced || tokio::time::timeout_at(deadline, wait).await.is_err() {
+            return response;
+        }
+        request = Request::from_parts(head.clone(), Body::empty());
+    }
 }
 
 /// Tells browsers what they must not do with an answer.

@@ -118,6 +118,18 @@ impl Trees {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How often an index was opened.
+    pub(crate) fn generation(&self) -> u64 {
+        self.current().map_or(0, |current| current.generation)
+    }
+
+    /// Waits until an index was opened after that one.
+    pub(crate) async fn opened_after(&self, generation: u64) {
+        let mut changes = self.changes();
+        // It fails when nobody can open one any longer, which ends the wait as well.
+        while self.generation() == generation && changes.changed().await.is_ok() {}
+    }
+
     /// The index, or that it is being built.
     pub(crate) fn ready(&self) -> Result<Current, Problem> {
         self.current().ok_or_else(|| {

@@ -111,6 +111,7 @@ impl IntoResponse for ProblemPage {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             headers.insert("refresh", HeaderValue::from(seconds));
         }
+        problem.mark(&mut response);
         response
     }
 }

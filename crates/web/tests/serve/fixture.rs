@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quarry_answer::{SharedTree, Tree};
 use quarry_embed::StaticModel;
-use quarry_index::{Index, OpenOptions, RankingWeights, SegmentPool};
+use quarry_index::{Index, OpenOptions, RankingWeights, SegmentPool, Update};
 use quarry_server::Workspace;
 use quarry_web::{CodeLink, Defaults, Server, Stop, Trees};
 use tempfile::TempDir;
@@ -86,6 +86,13 @@ pub fn write(directory: &Path, files: &[(&str, &str)]) {
     }
 }
 
+fn open(paths: &[PathBuf], options: &[OpenOptions]) -> Tree {
+    let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(PathBuf::as_path).zip(options).collect();
+    let opened = Index::open_or_build_all(&asked, Some(Arc::new(StaticModel::builtin())), &|_| {}).unwrap();
+    let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
+    Tree::new(paths, index).unwrap()
+}
+
 /// Indexes trees of files and serves them under the names of `trees`.
 pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let directories: Vec<TempDir> = trees.iter().map(|_| tempfile::tempdir().unwrap()).collect();
@@ -101,10 +108,7 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
         ..OpenOptions::default()
     };
     let all: Vec<OpenOptions> = directories.iter().map(options).collect();
-    let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(PathBuf::as_path).zip(&all).collect();
-    let opened = Index::open_or_build_all(&asked, Some(Arc::new(StaticModel::builtin())), &|_| {}).unwrap();
-    let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
-    let tree = Tree::new(&paths, index).unwrap();
+    let tree = open(&paths, &all);
     let names: Vec<String> = trees.iter().map(|(name, _)| (*name).to_owned()).collect();
     let ranking = RankingWeights::default();
     let defaults = Defaults { limit: 10, threshold: 0.3, ranking, lines: 3, context: 0 };
@@ -182,6 +186,19 @@ impl Served {
 
     pub fn get(&self, path: &str) -> Reply {
         self.request("GET", path, &["Accept: text/html"], "")
+    }
+
+    /// Indexes all trees anew, as another process does; the server knows nothing of it.
+    pub fn replace(&self) -> Tree {
+        let paths: Vec<PathBuf> =
+            self.directories.iter().map(|directory| directory.path().join("tree")).collect();
+        let options = |directory: &TempDir| OpenOptions {
+            directory: Some(directory.path().join("index")),
+            update: Update::Anew,
+            ..OpenOptions::default()
+        };
+        let all: Vec<OpenOptions> = self.directories.iter().map(options).collect();
+        open(&paths, &all)
     }
 
     /// Ends the building of the index.

@@ -1,6 +1,7 @@
 //! More trees than may be open at a time.
 
 use std::thread;
+use std::time::Duration;
 
 use crate::fixture::{Served, Start, serve_all};
 
@@ -81,4 +82,24 @@ fn segments_stay_open_within_the_limit() {
     assert_eq!(metric(&served, "quarry_segments_opened_total"), opened);
     // The postings and the vectors of each.
     assert_eq!(metric(&served, "quarry_segments_open"), 2 * N_TREES as u64);
+}
+
+#[test]
+fn requests_wait_for_the_index_that_replaces_theirs() {
+    let served = serve(Some(1));
+    let path = "/api/v1/search?q=polish_kettle";
+    let expected = found(&served, path);
+    let next = served.replace();
+    thread::scope(|scope| {
+        let waiting = [path, "/?q=polish_kettle", "/api/v1/search/stream?q=polish_kettle"]
+            .map(|path| scope.spawn(|| served.get(path)));
+        thread::sleep(Duration::from_millis(500));
+        assert!(waiting.iter().all(|request| !request.is_finished()));
+        served.trees.show(&next);
+        for request in waiting {
+            let reply = request.join().unwrap();
+            assert!(reply.status == 200 && reply.body.contains("polish_kettle"), "{reply:?}");
+        }
+    });
+    assert_eq!(found(&served, path), expected);
 }

@@ -5,7 +5,7 @@ use quarry_source::languages;
 use quarry_text::nearest;
 use quarry_walk::{Listing, WalkOptions};
 use tantivy::TantivyError;
-use tantivy::directory::error::OpenWriteError;
+use tantivy::directory::error::{OpenReadError, OpenWriteError};
 
 use crate::RebuildReason;
 
@@ -201,7 +201,9 @@ impl Error {
 fn lexical_kind(error: &TantivyError) -> Option<io::ErrorKind> {
     match error {
         TantivyError::IoError(error) => Some(error.kind()),
-        TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. }) => Some(io_error.kind()),
+        TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. })
+        | TantivyError::OpenReadError(OpenReadError::IoError { io_error, .. }) => Some(io_error.kind()),
+        TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_)) => Some(io::ErrorKind::NotFound),
         _ => None,
     }
 }

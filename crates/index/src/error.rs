@@ -5,7 +5,7 @@ use quarry_source::languages;
 use quarry_text::nearest;
 use quarry_walk::{Listing, WalkOptions};
 use tantivy::TantivyError;
-use tantivy::directory::error::{OpenReadError, OpenWriteError};
+use tantivy::directory::error::OpenWriteError;
 
 use crate::RebuildReason;
 
@@ -104,9 +104,15 @@ pub enum Error {
         /// Why an index would have to be built.
         reason: RebuildReason,
     },
-    /// What was to be opened on demand belongs to a generation of the index that is gone.
-    #[error("{}: the index was replaced while it was searched; open it again", .0.display())]
-    Replaced(PathBuf),
+    /// What was to be opened on demand cannot be: usually it belongs to a generation of the index that is gone or being
+    /// removed.
+    #[error("{}: the index was replaced while it was searched, or is damaged; open it again", path.display())]
+    Replaced {
+        /// The index directory.
+        path: PathBuf,
+        /// Why it cannot be opened.
+        source: Box<Error>,
+    },
     /// A table would need more than 2³² entries or bytes.
     #[error("the tree is too large for one index; index a directory in it")]
     TooLarge,
@@ -201,9 +207,7 @@ impl Error {
 fn lexical_kind(error: &TantivyError) -> Option<io::ErrorKind> {
     match error {
         TantivyError::IoError(error) => Some(error.kind()),
-        TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. })
-        | TantivyError::OpenReadError(OpenReadError::IoError { io_error, .. }) => Some(io_error.kind()),
-        TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_)) => Some(io::ErrorKind::NotFound),
+        TantivyError::OpenWriteError(OpenWriteError::IoError { io_error, .. }) => Some(io_error.kind()),
         _ => None,
     }
 }

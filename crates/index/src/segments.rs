@@ -91,12 +91,11 @@ impl SegmentSource<'_> {
         let (location, of_pool) = (location.clone(), Arc::clone(pool));
         let reopen = move || {
             let directory = location.open().map_err(|source| Error::io("open", &location.path(), source));
-            directory.and_then(|directory| open(&directory)).map_err(|error| {
-                if !error.is_not_found() {
-                    return error;
-                }
+            // Files that are being removed one by one fail in many ways. Whoever opens the index again finds out whether
+            // it is damaged instead.
+            directory.and_then(|directory| open(&directory)).map_err(|source| {
                 (of_pool.replaced)();
-                Error::Replaced(location.path())
+                Error::Replaced { path: location.path(), source: Box::new(source) }
             })
         };
         Ok(Segment::on_demand(pool, bytes, reopen))
@@ -147,7 +146,7 @@ pub struct SegmentCounts {
 
 impl SegmentPool {
     /// Keeps segments of this size together open, and always the last one that was used. Calls `replaced` when one cannot
-    /// be opened because its index has a later generation: time to open that.
+    /// be opened, usually because its index has a later generation: time to open that.
     #[must_use]
     pub fn new(max_bytes: u64, replaced: impl Fn() + Send + Sync + 'static) -> Self {
         Self { max_bytes, replaced: Box::new(replaced), state: Mutex::default() }

@@ -87,13 +87,16 @@ impl Problem {
 
 impl From<quarry_index::Error> for Problem {
     fn from(error: quarry_index::Error) -> Self {
+        use std::error::Error as _;
+
         use quarry_index::Error;
         match &error {
             Error::EmptyQuery | Error::UnknownLanguage { .. } | Error::Glob { .. } => {
                 Self::bad_request(error.to_string())
             }
             Error::NoUnit { .. } => Self::not_found(error.to_string()),
-            Error::Replaced(_) => {
+            Error::Replaced { .. } => {
+                tracing::info!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default());
                 let detail = "an index has just been replaced; ask again in a moment";
                 Self { is_replaced: true, ..Self::busy(detail) }
             }

@@ -3,6 +3,7 @@
 
 mod bert;
 mod gemma3;
+mod jina_bert;
 mod modernbert;
 mod mpnet;
 mod nomic_bert;
@@ -110,6 +111,8 @@ pub struct Classifier {
 #[derive(Deserialize)]
 pub(super) struct ModelType {
     pub model_type: String,
+    /// Distinguishes models that all call themselves BERT.
+    position_embedding_type: Option<String>,
 }
 
 /// Reads the `config.json` at `path`, whose content is `bytes`.
@@ -117,8 +120,9 @@ pub(super) struct ModelType {
 /// # Errors
 /// When it cannot be parsed or asks for something unsupported.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
-    let ModelType { model_type } = super::config::parse(path, bytes)?;
+    let ModelType { model_type, position_embedding_type } = super::config::parse(path, bytes)?;
     match model_type.as_str() {
+        "bert" if position_embedding_type.as_deref() == Some("alibi") => jina_bert::read(path, bytes),
         "bert" | "roberta" | "xlm-roberta" | "camembert" => bert::read(path, bytes),
         "modernbert" => modernbert::read(path, bytes),
         "mpnet" => mpnet::read(path, bytes),

@@ -53,6 +53,8 @@ pub enum Biases {
         /// The distance from which on all share a bucket.
         max_distance: usize,
     },
+    /// Less than 0 in proportion to the distance, each head by a factor of its own (Press et al., 2022).
+    Slopes,
 }
 
 /// Biases of every distance within a text: for each head, those of the distances from `1 - n` to `n - 1`.
@@ -101,9 +103,23 @@ impl Biases {
                     .flat_map(|head| buckets.iter().map(move |bucket| table[bucket * n_heads + head]))
                     .collect()
             }
+            Biases::Slopes => slopes(n_heads)
+                .into_iter()
+                .flat_map(|slope| {
+                    distances.clone().map(move |distance| -slope * distance.unsigned_abs() as f32)
+                })
+                .collect(),
         };
         DistanceBiases { values, n }
     }
+}
+
+/// The factors of [`Biases::Slopes`]: 2^(-8 / n), its square and so on for n heads if n is a power of 2; else those of the
+/// next lower power, and every other one of the next higher power.
+fn slopes(n_heads: usize) -> Vec<f32> {
+    let powers = |n: usize| (1..=n).map(move |head| (-8.0 * head as f64 / n as f64).exp2() as f32);
+    let lower = if n_heads.is_power_of_two() { n_heads } else { n_heads.next_power_of_two() / 2 };
+    powers(lower).chain(powers(2 * lower).step_by(2)).take(n_heads).collect()
 }
 
 /// Bucket of a token that is `distance` tokens after the one that attends to it.
@@ -223,5 +239,20 @@ impl Attention {
                 multiply(Output::Replace, head_context, n_heads * width, weights, value, sizes);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_of_heads() {
+        assert_eq!(slopes(8)[..3], [0.5, 0.25, 0.125]);
+        assert_eq!(slopes(4), [0.25, 0.0625, 0.015_625, 0.003_906_25]);
+        // 12 heads: those of 8, and the first, third, fifth and seventh of 16.
+        let twelve = slopes(12);
+        assert_eq!(twelve.len(), 12);
+        assert_eq!((twelve[7], twelve[9]), (0.003_906_25, 0.5f32.powf(1.5)));
     }
 }

@@ -94,7 +94,7 @@ impl Directory {
         let config_path = transformer.join("config.json");
         let config = reader.bytes(&config_path)?.ok_or_else(|| missing(&config_path))?;
         let architecture = architecture::read(&config_path, &config)?;
-        let architecture::ModelType { model_type } = parse(&config_path, &config)?;
+        let architecture::ModelType { model_type, .. } = parse(&config_path, &config)?;
         let shape = architecture.shape();
         let projects =
             modules.is_none() && !options.replaces_head() && architecture.projection_width().is_some();

@@ -53,6 +53,8 @@ pub struct Norms {
     pub input: Option<Norm>,
     /// Of what it adds.
     pub output: Option<Norm>,
+    /// Of the sum of its input and its output, which is then added once more.
+    pub sum_before: Option<Norm>,
     /// Of the sum.
     pub sum: Option<Norm>,
 }
@@ -210,14 +212,19 @@ impl Norms {
 
     /// Adds the map of `values` to the vectors of tokens; `added` is scratch space.
     fn add(&self, map: &Linear, values: &[f32], states: &mut [f32], added: &mut Vec<f32>) {
-        match &self.output {
-            None => map.add(values, states),
-            Some(norm) => {
-                added.resize(states.len(), 0.0);
-                map.replace(values, added);
+        if self.output.is_none() && self.sum_before.is_none() {
+            map.add(values, states);
+        } else {
+            added.resize(states.len(), 0.0);
+            map.replace(values, added);
+            if let Some(norm) = &self.output {
                 norm.apply(added);
-                states.iter_mut().zip(&*added).for_each(|(state, added)| *state += added);
             }
+            if let Some(norm) = &self.sum_before {
+                added.iter_mut().zip(&*states).for_each(|(added, state)| *added += state);
+                norm.apply(added);
+            }
+            states.iter_mut().zip(&*added).for_each(|(state, added)| *state += added);
         }
         if let Some(norm) = &self.sum {
             norm.apply(states);
@@ -344,6 +351,12 @@ impl Norm {
     /// The same with another scale.
     pub fn with_scale(mut self, change: impl Fn(f32) -> f32) -> Norm {
         self.scale.iter_mut().for_each(|scale| *scale = change(*scale));
+        self
+    }
+
+    /// The same with a result that is multiplied by a number.
+    pub fn times(mut self, factor: f32) -> Norm {
+        self.scale.iter_mut().chain(self.shift.iter_mut().flatten()).for_each(|value| *value *= factor);
         self
     }
 

@@ -1,14 +1,17 @@
 """Makes the tiny models with random weights in fixtures/ of newer architectures, and what the original library computes.
 
-Hidden states and logits come from the PyTorch models of transformers 5.23 (torch 2.15); pooling and what follows it is
-computed here, by the formulas of sentence-transformers. Run as `python make_tiny_modern_encoders.py`.
+Hidden states and logits come from the PyTorch models of transformers 5.23 (torch 2.15), except for JinaBERT, which the
+library does not have: its forward pass is written here, as the model is published. Pooling and what follows it is computed
+here, by the formulas of sentence-transformers. Run as `python make_tiny_modern_encoders.py`.
 """
 
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     BertConfig, BertForSequenceClassification, Gemma3TextConfig, Gemma3TextModel, ModernBertConfig,
@@ -251,7 +254,6 @@ def make_gemma3():
         directory, ["Pooling", "Dense", "Dense", "Normalize"], {"pooling_mode_mean_tokens": True}, prompts,
     )
     dense = [torch.randn(20, 16) * 0.4, torch.randn(16, 20) * 0.4]
-    from safetensors.torch import save_file
     for index, weight in enumerate(dense, 2):
         write(directory, f"{index}_Dense/config.json", {
             "in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False,
@@ -259,6 +261,90 @@ def make_gemma3():
         })
         save_file({"linear.weight": weight}, directory / f"{index}_Dense/model.safetensors")
     return model, tokenizer, prompts, lambda rows: rows @ dense[0].T @ dense[1].T
+
+
+class JinaBert(torch.nn.Module):
+    """JinaBERT as published, of which that for code normalizes queries and keys, and adds its input twice."""
+
+    def __init__(self, n_tokens, for_code):
+        super().__init__()
+        self.for_code, self.config = for_code, BertConfig(
+            **SIZES, vocab_size=n_tokens, max_position_embeddings=MAX_TOKENS, pad_token_id=0,
+            position_embedding_type="alibi", feed_forward_type="geglu", architectures=["JinaBertModel"],
+        )
+        random = torch.Generator().manual_seed(13)
+        self.tensors, hidden, inner = {}, SIZES["hidden_size"], SIZES["intermediate_size"]
+
+        def add(name, *shape, bias=True, shift=0.0):
+            self.tensors[f"{name}.weight"] = torch.randn(shape, generator=random) * 0.4 + shift
+            if bias:
+                self.tensors[f"{name}.bias"] = torch.randn(shape[0], generator=random) * 0.4
+
+        add("embeddings.word_embeddings", n_tokens, hidden, bias=False)
+        add("embeddings.token_type_embeddings", 2, hidden, bias=False)
+        add("embeddings.LayerNorm", hidden, shift=1.0)
+        for index in range(SIZES["num_hidden_layers"]):
+            at = f"encoder.layer.{index}."
+            for name in ["self.query", "self.key", "self.value", "output.dense"]:
+                add(f"{at}attention.{name}", hidden, hidden)
+            norms = ["attention.self.layer_norm_q", "attention.self.layer_norm_k", "layer_norm_1", "layer_norm_2"]
+            for name in ["attention.output.LayerNorm", *(norms if for_code else ["mlp.layernorm"])]:
+                add(at + name, hidden, shift=1.0)
+            add(at + ("mlp.up_gated_layer" if for_code else "mlp.gated_layers"), 2 * inner, hidden, bias=False)
+            add(at + ("mlp.down_layer" if for_code else "mlp.wo"), hidden, inner)
+
+    def save_pretrained(self, directory):
+        directory.mkdir()
+        save_file(self.tensors, directory / "model.safetensors", metadata={"format": "pt"})
+        write(directory, "config.json", self.config.to_dict())
+
+    def forward(self, ids, attention_mask=None):
+        mask = torch.ones_like(ids) if attention_mask is None else attention_mask
+        norm = lambda name, x: torch.nn.functional.layer_norm(
+            x, x.shape[-1:], self.tensors[f"{name}.weight"], self.tensors[f"{name}.bias"], self.config.layer_norm_eps)
+        linear = lambda name, x: torch.nn.functional.linear(
+            x, self.tensors[f"{name}.weight"], self.tensors.get(f"{name}.bias"))
+        heads = lambda x: x.unflatten(-1, (SIZES["num_attention_heads"], -1)).transpose(1, 2)
+        slopes = torch.tensor([2 ** (-8 * head / SIZES["num_attention_heads"]) for head in range(1, 5)])
+        positions = torch.arange(ids.shape[1])
+        bias = -slopes[:, None, None] * (positions[None] - positions[:, None]).abs()
+        bias = bias[None].masked_fill(mask[:, None, None] == 0, float("-inf"))
+        x = self.tensors["embeddings.word_embeddings.weight"][ids]
+        x = norm("embeddings.LayerNorm", x + self.tensors["embeddings.token_type_embeddings.weight"][0])
+        for index in range(SIZES["num_hidden_layers"]):
+            at = f"encoder.layer.{index}."
+            q, k, v = [linear(f"{at}attention.self.{name}", x) for name in ["query", "key", "value"]]
+            if self.for_code:
+                q, k = norm(f"{at}attention.self.layer_norm_q", q), norm(f"{at}attention.self.layer_norm_k", k)
+            scores = heads(q) @ heads(k).transpose(2, 3) / heads(q).shape[-1] ** 0.5 + bias
+            context = (scores.softmax(-1) @ heads(v)).transpose(1, 2).flatten(2)
+            attended = norm(f"{at}attention.output.LayerNorm", x + linear(f"{at}attention.output.dense", context))
+            if self.for_code:
+                x = norm(f"{at}layer_norm_1", x + attended)
+                plain, gated = linear(f"{at}mlp.up_gated_layer", x).chunk(2, -1)
+                output = linear(f"{at}mlp.down_layer", plain * torch.nn.functional.gelu(gated))
+                x = norm(f"{at}layer_norm_2", x + output)
+            else:
+                x = attended
+                gated, plain = linear(f"{at}mlp.gated_layers", x).chunk(2, -1)
+                x = norm(f"{at}mlp.layernorm", x + linear(f"{at}mlp.wo", plain * torch.nn.functional.gelu(gated)))
+        return SimpleNamespace(last_hidden_state=x)
+
+
+def make_jina(name, for_code):
+    tokenizer = word_piece()
+    model = JinaBert(tokenizer.get_vocab_size(), for_code)
+    directory = save(name, model, tokenizer)
+    modules(directory, ["Pooling"], {"pooling_mode_mean_tokens": True})
+    return model, tokenizer, {}
+
+
+def make_jina_bert():
+    return make_jina("tiny-jina-bert", False)
+
+
+def make_jina_code():
+    return make_jina("tiny-jina-code", True)
 
 
 def make_cross_encoders():
@@ -283,7 +369,7 @@ def make_cross_encoders():
 
 def main():
     expected = {"texts": TEXTS, "pairs": PAIRS}
-    for make in [make_modern_bert, make_nomic_bert, make_qwen3, make_gemma3]:
+    for make in [make_modern_bert, make_nomic_bert, make_qwen3, make_gemma3, make_jina_bert, make_jina_code]:
         model, tokenizer, prompts, *head = make()
         states, ids = hidden_states(model, tokenizer, TEXTS)
         cases = {"ids": ids} | {pooling: rounded(pooled(states, pooling)) for pooling in POOLINGS}

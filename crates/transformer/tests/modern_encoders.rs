@@ -13,7 +13,8 @@ use quarry_transformer::CrossEncoder;
 use serde_json::{Value, json};
 use tokenizers::{Tokenizer, TruncationParams};
 
-const ALL: [&str; 4] = ["tiny-modernbert", "tiny-nomic-bert", "tiny-qwen3", "tiny-gemma3"];
+const ALL: [&str; 6] =
+    ["tiny-modernbert", "tiny-nomic-bert", "tiny-qwen3", "tiny-gemma3", "tiny-jina-bert", "tiny-jina-code"];
 
 const CROSS_ENCODERS: [&str; 3] = ["tiny-cross-bert", "tiny-cross-roberta", "tiny-cross-modernbert"];
 
@@ -197,6 +198,7 @@ fn what_does_not_fit_is_named() {
     );
     check("tiny-gemma3", "query_pre_attn_scalar", json!(-4), &["query_pre_attn_scalar", "above 0"]);
     check("tiny-gemma3", "sliding_window", json!(0), &["sliding_window is 0"]);
+    check("tiny-jina-bert", "feed_forward_type", json!("original"), &["\"original\"", "expected \"geglu\""]);
     for name in ALL {
         check_error(
             &Copy::of(name).cut("model.safetensors"),

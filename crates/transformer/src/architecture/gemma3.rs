@@ -151,11 +151,12 @@ impl Architecture for Gemma3 {
             let of_heads = |name: &str| Norm::of_heads(weights, &at(name), shape);
             let score_factor = 1.0 / self.score_divisor.sqrt();
             let head_norms = [
-                of_heads("self_attn.q_norm")?.with_scale(|scale| (1.0 + scale) * score_factor),
+                of_heads("self_attn.q_norm")?.with_scale(|scale| 1.0 + scale).times(score_factor),
                 of_heads("self_attn.k_norm")?.with_scale(|scale| 1.0 + scale),
             ];
             let around = |input: &str, output: &str| -> Result<Norms, EmbedError> {
-                Ok(Norms { input: Some(norm(&at(input))?), output: Some(norm(&at(output))?), sum: None })
+                let (input, output) = (Some(norm(&at(input))?), Some(norm(&at(output))?));
+                Ok(Norms { input, output, ..Norms::default() })
             };
             Ok(Layer {
                 attention: attention(weights, shape, index, head_norms, *position)?,

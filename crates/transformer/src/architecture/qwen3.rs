@@ -105,8 +105,7 @@ impl Architecture for Qwen3 {
         let layer = |index: usize| {
             let at = |name: &str| format!("layers.{index}.{name}");
             let head_norms = [
-                Norm::of_heads(weights, &at("self_attn.q_norm"), shape)?
-                    .with_scale(|scale| scale * shape.score_factor()),
+                Norm::of_heads(weights, &at("self_attn.q_norm"), shape)?.times(shape.score_factor()),
                 Norm::of_heads(weights, &at("self_attn.k_norm"), shape)?,
             ];
             Ok(Layer {

@@ -111,7 +111,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     let all = config.rotary.rotary(path, "full_attention", config.global_rope_theta, 160_000.0)?;
     let near = config.rotary.rotary(path, "sliding_attention", config.local_rope_theta, 10_000.0)?;
     // Older configurations have the pattern alone.
-    let is_near = |index: usize| index % config.global_attn_every_n_layers != 0;
+    let is_near = |index: usize| !index.is_multiple_of(config.global_attn_every_n_layers);
     let is_near = near_layers(path, config.layer_types.as_deref(), config.num_hidden_layers, is_near)?;
     let near = (near, Reach::within(config.local_attention / 2));
     let pooling = match config.classifier_pooling.as_deref() {

@@ -15,8 +15,8 @@ use quarry_embed::EmbedError;
 pub enum Precision {
     /// As they are.
     Same,
-    /// Matrices in 8 bits, with a factor for each row that maps its largest value to ±127. They are floats again once
-    /// they are loaded: the file is smaller, and computing costs the same.
+    /// Matrices in 8 bits, with a factor for each row that maps its largest value to ±127. The maps of the
+    /// encoder are computed in 8 bits as well.
     Int8,
 }
 
@@ -167,7 +167,7 @@ fn quantize(values: &[f32], n_columns: usize) -> (Vec<u8>, Vec<f32>) {
         .map(|row| {
             let largest = row.iter().fold(0f32, |largest, x| largest.max(x.abs()));
             let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
-            bytes.extend(row.iter().map(|x| ((x / scale).round() + ZERO) as u8));
+            bytes.extend(row.iter().map(|x| ((x / scale).round() + f32::from(ZERO)) as u8));
             scale
         })
         .collect();
@@ -190,7 +190,7 @@ mod tests {
         let (bytes, scales) = quantize(&values, 3);
         for (at, value) in values.iter().enumerate() {
             let scale = scales[at / 3];
-            let restored = (f32::from(bytes[at]) - ZERO) * scale;
+            let restored = (f32::from(bytes[at]) - f32::from(ZERO)) * scale;
             assert!((restored - value).abs() <= scale / 2.0 + 1e-6, "{value} {restored}");
         }
         assert_eq!((bytes[0], bytes[3], bytes[4], bytes[6]), (255, 255, 1, 128));

@@ -11,7 +11,8 @@ use super::attention::{Attention, Biases, Rotations};
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
-use super::weights::Weights;
+use super::rounded::{Packed, Rounded};
+use super::weights::{Stored, Weights};
 use quarry_embed::EmbedError;
 
 /// Weights of an encoder, and what its architecture does with them.
@@ -79,8 +80,17 @@ pub struct Positions {
 
 /// x ↦ x · weight + bias, with weight of shape inputs × outputs.
 pub struct Linear {
-    weight: Vec<f32>,
+    weight: Matrix,
     bias: Vec<f32>,
+}
+
+/// The weight of a [`Linear`], as its file has it.
+enum Matrix {
+    Float(Vec<f32>),
+    /// The transpose, in 8 bits.
+    Rounded(Rounded),
+    /// The same, ready for products.
+    Packed(Packed),
 }
 
 /// Normalizes every row.
@@ -110,6 +120,26 @@ impl Encoder {
     /// Number of token ids.
     pub fn n_tokens(&self) -> usize {
         self.shape.n_tokens
+    }
+
+    /// The encoder with all maps ready for products.
+    #[must_use]
+    pub fn packed(mut self) -> Encoder {
+        let packed = |layer: Layer| Layer {
+            attention: Attention {
+                query_key_value: layer.attention.query_key_value.packed(),
+                output: layer.attention.output.packed(),
+                ..layer.attention
+            },
+            feed_forward: FeedForward {
+                inner: layer.feed_forward.inner.packed(),
+                gate: layer.feed_forward.gate.map(Linear::packed),
+                output: layer.feed_forward.output.packed(),
+            },
+            ..layer
+        };
+        self.layers = self.layers.into_iter().map(packed).collect();
+        self
     }
 
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
@@ -252,8 +282,11 @@ impl Linear {
         n_inputs: usize,
         n_outputs: usize,
     ) -> Result<Linear, EmbedError> {
-        let weight = weights.get(&format!("{name}.weight"), &[n_outputs, n_inputs])?;
-        Ok(Linear { weight: transpose(&weight, n_inputs), bias: vec![0.0; n_outputs] })
+        let weight = match weights.matrix(&format!("{name}.weight"), [n_outputs, n_inputs])? {
+            Stored::Float(weight) => Matrix::Float(transpose(&weight, n_inputs)),
+            Stored::Rounded(weight) => Matrix::Rounded(weight),
+        };
+        Ok(Linear { weight, bias: vec![0.0; n_outputs] })
     }
 
     /// Reads maps whose matrices are stacked in the rows of `NAME.weight`, without biases.
@@ -264,23 +297,40 @@ impl Linear {
         n_outputs: [usize; N],
     ) -> Result<[Linear; N], EmbedError> {
         let n_rows: usize = n_outputs.iter().sum();
-        let weight = weights.get(&format!("{name}.weight"), &[n_rows, n_inputs])?;
-        let mut rest = weight.as_slice();
+        let weight = weights.matrix(&format!("{name}.weight"), [n_rows, n_inputs])?;
+        let mut start = 0;
         Ok(n_outputs.map(|n_outputs| {
-            let (rows, after) = rest.split_at(n_outputs * n_inputs);
-            rest = after;
-            Linear { weight: transpose(rows, n_inputs), bias: vec![0.0; n_outputs] }
+            let rows = start..start + n_outputs;
+            start = rows.end;
+            let values = rows.start * n_inputs..rows.end * n_inputs;
+            let weight = match &weight {
+                Stored::Float(weight) => Matrix::Float(transpose(&weight[values], n_inputs)),
+                Stored::Rounded(weight) => Matrix::Rounded(Rounded {
+                    values: weight.values[values].to_vec(),
+                    factors: weight.factors[rows].to_vec(),
+                }),
+            };
+            Linear { weight, bias: vec![0.0; n_outputs] }
         }))
     }
 
     /// Multiplies the map by a number.
     pub fn scale(&mut self, factor: f32) {
-        self.weight.iter_mut().chain(&mut self.bias).for_each(|value| *value *= factor);
+        let weight = match &mut self.weight {
+            Matrix::Float(values) => values,
+            Matrix::Rounded(rounded) => &mut rounded.factors,
+            Matrix::Packed(packed) => &mut packed.factors,
+        };
+        weight.iter_mut().chain(&mut self.bias).for_each(|value| *value *= factor);
     }
 
     /// Number of columns that it takes.
     pub fn n_inputs(&self) -> usize {
-        self.weight.len() / self.bias.len()
+        match &self.weight {
+            Matrix::Float(values) => values.len() / self.bias.len(),
+            Matrix::Rounded(rounded) => rounded.n_inputs(),
+            Matrix::Packed(packed) => packed.n_inputs(),
+        }
     }
 
     /// Number of columns that it gives.
@@ -288,16 +338,38 @@ impl Linear {
         self.bias.len()
     }
 
-    /// One map that concatenates the outputs of `parts`, which share their inputs.
-    pub fn side_by_side(parts: &[Linear]) -> Linear {
-        let n_inputs = parts[0].weight.len() / parts[0].bias.len();
-        let weight = (0..n_inputs)
-            .flat_map(|row| {
-                parts.iter().flat_map(move |part| &part.weight[row * part.bias.len()..][..part.bias.len()])
-            })
-            .copied()
-            .collect();
-        Linear { weight, bias: parts.iter().flat_map(|part| &part.bias).copied().collect() }
+    /// One map that concatenates the outputs of `parts`, which share their inputs, and are all in 8 bits or none is.
+    pub fn side_by_side(parts: impl IntoIterator<Item = Linear>) -> Linear {
+        let mut bias = Vec::new();
+        let mut all = Rounded { values: Vec::new(), factors: Vec::new() };
+        let mut floats: Vec<(Vec<f32>, usize)> = Vec::new();
+        for Linear { weight, bias: own } in parts {
+            bias.extend_from_slice(&own);
+            match weight {
+                Matrix::Float(values) => floats.push((values, own.len())),
+                Matrix::Rounded(rounded) => {
+                    all.values.extend(rounded.values);
+                    all.factors.extend(rounded.factors);
+                }
+                Matrix::Packed(_) => unreachable!("maps are packed last"),
+            }
+        }
+        let Some((first, width)) = floats.first() else {
+            return Linear { weight: Matrix::Rounded(all), bias };
+        };
+        let n_inputs = first.len() / width;
+        let row =
+            |row: usize| floats.iter().flat_map(move |(values, width)| &values[row * width..][..*width]);
+        let weight = (0..n_inputs).flat_map(row).copied().collect();
+        Linear { weight: Matrix::Float(weight), bias }
+    }
+
+    /// The map, ready for products.
+    pub fn packed(self) -> Linear {
+        match self.weight {
+            Matrix::Rounded(rounded) => Linear { weight: Matrix::Packed(rounded.pack()), bias: self.bias },
+            _ => self,
+        }
     }
 
     /// Maps every row of `input` to a row of `output`.
@@ -315,10 +387,15 @@ impl Linear {
     /// The map without its bias.
     fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
         let n_outputs = self.bias.len();
-        let n_inputs = self.weight.len() / n_outputs;
+        let weight = match &self.weight {
+            Matrix::Float(weight) => weight,
+            Matrix::Packed(packed) => return packed.multiply(mode, input, output),
+            Matrix::Rounded(_) => unreachable!("maps are packed before they are used"),
+        };
+        let n_inputs = weight.len() / n_outputs;
         let n_rows = input.len() / n_inputs;
         let input = Strided { values: input, row_stride: n_inputs, column_stride: 1 };
-        let weight = Strided { values: &self.weight, row_stride: n_outputs, column_stride: 1 };
+        let weight = Strided { values: weight, row_stride: n_outputs, column_stride: 1 };
         multiply(mode, output, n_outputs, input, weight, [n_rows, n_outputs, n_inputs]);
     }
 }

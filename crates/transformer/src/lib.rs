@@ -16,6 +16,7 @@ mod numeric;
 mod options;
 mod pooling;
 mod precomputed;
+mod rounded;
 mod tokenizer;
 mod tokens;
 pub mod trainable;
@@ -77,7 +78,7 @@ impl TransformerModel {
         }
         let directory = Directory::read(&base, &options, &mut hash)?;
         let mut weights = Weights::open(&directory.weights, &mut hash)?;
-        let encoder = directory.architecture.encoder(&mut weights)?;
+        let encoder = directory.architecture.encoder(&mut weights)?.packed();
         let mut head = directory.head;
         let hidden = encoder.shape.hidden;
         if options.pooler {

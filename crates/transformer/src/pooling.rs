@@ -50,12 +50,12 @@ pub enum DenseFunction {
 impl Dense {
     /// A linear map without a function.
     pub fn linear(linear: Linear) -> Dense {
-        Dense { linear, function: DenseFunction::Identity }
+        Dense::new(linear, DenseFunction::Identity)
     }
 
     /// A linear map and a function.
     pub fn new(linear: Linear, function: DenseFunction) -> Dense {
-        Dense { linear, function }
+        Dense { linear: linear.packed(), function }
     }
 
     /// Columns of the result.

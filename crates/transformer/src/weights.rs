@@ -7,6 +7,7 @@ use candle_core::{DType, Device, Tensor, pickle::PthTensors};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::guarded;
+use super::rounded::Rounded;
 use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
@@ -29,7 +30,15 @@ pub const DAMAGED: &str =
 pub const SCALE: &str = ".scale";
 
 /// The byte of 0 in a matrix of 8 bits.
-pub const ZERO: f32 = 128.0;
+pub const ZERO: u8 = 128;
+
+/// A matrix as its file has it.
+pub enum Stored {
+    /// 32-bit floats.
+    Float(Vec<f32>),
+    /// Whole numbers.
+    Rounded(Rounded),
+}
 
 impl Weights {
     /// Opens `model.safetensors` of a directory, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
@@ -86,43 +95,68 @@ impl Weights {
     /// # Errors
     /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
+        let name = self.find(name, shape)?;
+        let tensor = self.load(&name)?;
+        match tensor.dtype() {
+            DType::U8 => Ok(self.rounded(&name, shape, &tensor)?.restored()),
+            _ => self.floats(&name, tensor),
+        }
+    }
+
+    /// A matrix in row-major order, in 8 bits if the file has it so.
+    ///
+    /// # Errors
+    /// Like [`get`](Self::get).
+    pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
+        let name = self.find(name, &shape)?;
+        let tensor = self.load(&name)?;
+        Ok(match tensor.dtype() {
+            DType::U8 => Stored::Rounded(self.rounded(&name, &shape, &tensor)?),
+            _ => Stored::Float(self.floats(&name, tensor)?),
+        })
+    }
+
+    /// The name by which the file has a tensor.
+    fn find(&self, name: &str, shape: &[usize]) -> Result<String, EmbedError> {
         let name = format!("{}{name}", self.prefix);
         // Old checkpoints, converted from TensorFlow, name the scale and shift of a normalization gamma and beta.
         let old_name =
             name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
-        let (name, found) = [name.as_str(), old_name.as_str()]
-            .into_iter()
-            .find_map(|name| Some((name, self.shape(name)?)))
-            .ok_or_else(|| {
-                let problem = format!(
-                    "holds no tensor {name}, which config.json asks for; expected the weights of the model that \
-                     config.json describes"
-                );
-                EmbedError::model(&self.path, problem)
-            })?;
-        if found != shape {
+        let Some((found, found_shape)) =
+            [&name, &old_name].into_iter().find_map(|name| Some((name, self.shape(name)?)))
+        else {
             let problem = format!(
-                "holds {name} with shape {found:?}, expected {shape:?} from config.json; use the two files of one \
-                 model"
+                "holds no tensor {name}, which config.json asks for; expected the weights of the model that \
+                 config.json describes"
+            );
+            return Err(EmbedError::model(&self.path, problem));
+        };
+        if found_shape != shape {
+            let problem = format!(
+                "holds {found} with shape {found_shape:?}, expected {shape:?} from config.json; use the two files of \
+                 one model"
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        let values = match &self.source {
+        Ok(found.clone())
+    }
+
+    fn load(&self, name: &str) -> Result<Tensor, EmbedError> {
+        match &self.source {
             Source::Safetensors(source) => {
                 let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
-                let tensor = guarded(&self.path, &problem, || source.load(name, &Device::Cpu))?;
-                let is_rounded = tensor.dtype() == DType::U8;
-                let values = guarded(&self.path, &problem, || floats(tensor))?;
-                if is_rounded { self.restored(name, shape, values) } else { Ok(values) }
+                guarded(&self.path, &problem, || source.load(name, &Device::Cpu))
             }
             Source::Pickle(source) => guarded(&self.path, DAMAGED, || {
-                floats(
-                    source
-                        .get(name)?
-                        .ok_or_else(|| candle_core::Error::CannotFindTensor { path: name.into() })?,
-                )
+                source.get(name)?.ok_or_else(|| candle_core::Error::CannotFindTensor { path: name.into() })
             }),
-        }?;
+        }
+    }
+
+    /// The values of a tensor, all of them finite.
+    fn floats(&self, name: &str, tensor: Tensor) -> Result<Vec<f32>, EmbedError> {
+        let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
+        let values = guarded(&self.path, &problem, || floats(tensor))?;
         if !values.iter().all(|value| value.is_finite()) {
             let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
             return Err(EmbedError::model(&self.path, problem));
@@ -130,11 +164,11 @@ impl Weights {
         Ok(values)
     }
 
-    /// The values of a matrix of 8 bits, by the factors of its rows.
-    fn restored(&self, name: &str, shape: &[usize], mut values: Vec<f32>) -> Result<Vec<f32>, EmbedError> {
+    /// A matrix of 8 bits, with the factors of its rows.
+    fn rounded(&self, name: &str, shape: &[usize], tensor: &Tensor) -> Result<Rounded, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
-        let (&[n_rows, n_columns], Source::Safetensors(source)) = (shape, &self.source) else {
+        let &[n_rows, _] = shape else {
             let problem =
                 format!("holds {name} in 8 bits, which only matrices have; save it as 32-bit floats");
             return Err(EmbedError::model(&self.path, problem));
@@ -146,12 +180,18 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        let problem = format!("holds {of_scales} in a form that cannot be read; quantize the model again");
-        let scales = guarded(&self.path, &problem, || floats(source.load(&of_scales, &Device::Cpu)?))?;
-        for (row, scale) in values.chunks_exact_mut(n_columns.max(1)).zip(scales) {
-            row.iter_mut().for_each(|value| *value = (*value - ZERO) * scale);
+        let problem = format!("holds {name} in a form that cannot be read; quantize the model again");
+        let bytes = guarded(&self.path, &problem, || tensor.flatten_all()?.to_vec1::<u8>())?;
+        if bytes.contains(&0) {
+            let problem = format!(
+                "holds the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
+            );
+            return Err(EmbedError::model(&self.path, problem));
         }
-        Ok(values)
+        let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
+        // 128 less, which leaves the bits but the first.
+        let values = bytes.into_iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
+        Ok(Rounded { values, factors })
     }
 
     /// Shape of a tensor, if the file has it.

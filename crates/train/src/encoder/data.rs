@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::rewrite::Rewrite;
-use super::settings::{Kind, Objective, OtherPositives, Settings};
+use super::settings::{Batches, Kind, Objective, OtherPositives, Settings};
 use crate::TrainError;
 
 /// A training pair. A line of `quarry data pairs` is one, with fields that are not read here.
@@ -38,6 +38,10 @@ impl Row {
         self.label != Some(0)
     }
 }
+
+/// Successive examples of a repository that stay together in [`Batches::Repository`]: rows come in the order of the
+/// files, and the functions around one are the hardest to tell from it.
+const NEIGHBORS: usize = 4;
 
 /// Hash of a text whatever its white space.
 pub fn key(text: &str) -> u64 {
@@ -79,6 +83,8 @@ pub struct Example {
     pub label: bool,
     /// Hash of the query.
     pub query_key: u64,
+    /// Hash of the repository's name.
+    pub repository: u64,
 }
 
 /// All pairs of one side of a split.
@@ -211,6 +217,7 @@ impl Examples {
                     rewritten,
                     label: *label,
                     query_key: key(query),
+                    repository: xxh3_64(row.repository.as_bytes()),
                 })
             })
             .collect::<Result<_, TrainError>>()?;
@@ -236,10 +243,35 @@ impl Examples {
     /// The batches of an epoch, as numbers of examples. A last batch of one example is left out where a loss compares
     /// examples.
     pub fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
+        let mut random = fastrand::Rng::with_seed(mix(settings.seed, epoch as u64));
         let mut order: Vec<u32> = (0..self.list.len() as u32).collect();
-        fastrand::Rng::with_seed(mix(settings.seed, epoch as u64)).shuffle(&mut order);
+        let mut batches: Vec<Vec<u32>> = Vec::new();
+        match settings.batches {
+            Batches::Random => random.shuffle(&mut order),
+            Batches::Repository => {
+                order.sort_by_key(|at| self.list[*at as usize].repository);
+                let mut rest = Vec::new();
+                let of_repository =
+                    |a: &u32, b: &u32| self.list[*a as usize].repository == self.list[*b as usize].repository;
+                for examples in order.chunk_by(of_repository) {
+                    let mut runs: Vec<&[u32]> = examples.chunks(NEIGHBORS).collect();
+                    random.shuffle(&mut runs);
+                    let mixed = runs.concat();
+                    let (whole, left) = mixed.split_at(mixed.len() - mixed.len() % settings.batch);
+                    batches.extend(whole.chunks(settings.batch).map(<[u32]>::to_vec));
+                    rest.push(left.to_vec());
+                }
+                random.shuffle(&mut rest);
+                order = rest.concat();
+            }
+        }
         let least = if settings.objective.kind() == Kind::Classifier { 1 } else { 2 };
-        order.chunks(settings.batch).filter(|batch| batch.len() >= least).map(<[u32]>::to_vec).collect()
+        batches
+            .extend(order.chunks(settings.batch).filter(|batch| batch.len() >= least).map(<[u32]>::to_vec));
+        if settings.batches == Batches::Repository {
+            random.shuffle(&mut batches);
+        }
+        batches
     }
 
     /// The codes of a batch: that of each example, then its hard negatives.

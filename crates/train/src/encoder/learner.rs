@@ -355,6 +355,7 @@ mod tests {
 
     use super::super::data::{Reader, Row};
     use super::super::head::new_matcher;
+    use super::super::settings::Batches;
     use super::*;
 
     fn rows() -> Vec<Row> {
@@ -406,6 +407,32 @@ mod tests {
                 assert!((a - b).abs() < 1e-4 + 1e-3 * a.abs(), "{objective:?}: {a}, {b}");
             }
         }
+    }
+
+    #[test]
+    fn batches_are_of_one_repository_as_far_as_they_go() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-bert");
+        let model = Trainable::read(path.as_ref()).unwrap();
+        let settings = Settings { batches: Batches::Repository, batch: 4, ..Settings::default() };
+        let rows: Vec<Row> = (0..30)
+            .map(|at| Row {
+                query: format!("query {at}"),
+                code: format!("code {at}"),
+                repository: format!("owner/{}", at % 3),
+                ..Row::default()
+            })
+            .collect();
+        let data = Examples::new(&rows, &Reader::new(&model, &settings).unwrap(), &settings).unwrap();
+        let plan = data.plan(&settings, 0);
+        let mut seen = plan.concat();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..30).collect::<Vec<u32>>());
+        // Ten of each: two whole batches, and six examples are left over.
+        let of_one = |batch: &&Vec<u32>| batch.len() == 4 && batch.iter().all(|at| at % 3 == batch[0] % 3);
+        assert!(plan.iter().filter(of_one).count() >= 6);
+        assert!(plan.iter().any(|batch| batch.iter().any(|at| at % 3 != batch[0] % 3)));
+        assert_eq!(plan, data.plan(&settings, 0));
+        assert_ne!(plan, data.plan(&settings, 1));
     }
 
     #[test]

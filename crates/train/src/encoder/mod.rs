@@ -34,7 +34,7 @@ pub use data::{Row, split};
 pub use optimizer::{AdamW, Decay};
 pub use output::{MATCHER_FILE, Provenance};
 pub use rewrite::Rewrite;
-pub use settings::{Form, Kind, Objective, OtherPositives, Select, Settings};
+pub use settings::{Batches, Form, Kind, Objective, OtherPositives, Select, Settings};
 
 /// Queries or codes that a teacher embeds at once.
 const TEACHER_BATCH: usize = 64;

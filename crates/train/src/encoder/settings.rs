@@ -84,6 +84,17 @@ pub enum OtherPositives {
     Positive,
 }
 
+/// Which pairs make a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Batches {
+    /// Any.
+    #[default]
+    Random,
+    /// Pairs of one repository, as far as it has enough for whole batches: its codes are harder to tell apart.
+    Repository,
+}
+
 /// The number by which checkpoints are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -148,6 +159,8 @@ pub struct Settings {
     pub max_code_tokens: usize,
     /// Pairs whose codes are each other's negatives.
     pub batch: usize,
+    /// Which pairs make a batch.
+    pub batches: Batches,
     /// Texts that go through the encoder at once, 0 for all of the batch. Less needs less memory and more time; the
     /// loss is the same, but for dropout (Gao et al., 2021).
     pub chunk: usize,
@@ -201,6 +214,7 @@ impl Default for Settings {
             max_query_tokens: 64,
             max_code_tokens: 256,
             batch: 32,
+            batches: Batches::Random,
             chunk: 0,
             accumulate: 1,
             epochs: 1,

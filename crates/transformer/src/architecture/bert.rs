@@ -225,7 +225,7 @@ pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<
             query.scale(shape.score_factor());
             Ok(Layer {
                 attention: Attention {
-                    query_key_value: Linear::side_by_side(&[query, square(names.key)?, square(names.value)?]),
+                    query_key_value: Linear::side_by_side([query, square(names.key)?, square(names.value)?]),
                     output: square(names.output)?,
                     head_norms: None,
                     rotary: None,

@@ -175,7 +175,7 @@ impl Architecture for ModernBert {
             let [inner, gate] = Linear::stacked(weights, &at("mlp.Wi"), hidden, [intermediate; 2])?;
             Ok(Layer {
                 attention: Attention {
-                    query_key_value: Linear::side_by_side(&parts),
+                    query_key_value: Linear::side_by_side(parts),
                     output: Linear::without_bias(weights, &at("attn.Wo"), hidden, hidden)?,
                     head_norms: None,
                     rotary: Some(rotary),

@@ -158,7 +158,7 @@ impl Architecture for NomicBert {
             parts[0].scale(self.shape.score_factor());
             Ok(Layer {
                 attention: Attention {
-                    query_key_value: Linear::side_by_side(&parts),
+                    query_key_value: Linear::side_by_side(parts),
                     output: linear("attn.out_proj", hidden, hidden)?,
                     head_norms: None,
                     rotary: Some(self.rotary),

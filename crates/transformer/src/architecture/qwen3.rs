@@ -141,7 +141,7 @@ pub(super) fn attention(
     let input = |name: &str, n_outputs| Linear::without_bias(weights, &at(name), shape.hidden, n_outputs);
     let parts = [input("q", of_queries)?, input("k", of_keys)?, input("v", of_keys)?];
     Ok(Attention {
-        query_key_value: Linear::side_by_side(&parts),
+        query_key_value: Linear::side_by_side(parts),
         output: Linear::without_bias(weights, &at("o"), of_queries, shape.hidden)?,
         head_norms: Some(head_norms),
         rotary: Some(rotary),

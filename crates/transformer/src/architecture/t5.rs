@@ -124,7 +124,7 @@ impl Architecture for T5 {
             };
             Ok(Layer {
                 attention: Attention {
-                    query_key_value: Linear::side_by_side(&[input("q")?, input("k")?, input("v")?]),
+                    query_key_value: Linear::side_by_side([input("q")?, input("k")?, input("v")?]),
                     output: Linear::without_bias(weights, &attention("SelfAttention.o"), inner, hidden)?,
                     head_norms: None,
                     rotary: None,

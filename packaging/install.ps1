@@ -20,6 +20,7 @@ try {
     Expand-Archive $archive -DestinationPath $scratch
     New-Item -ItemType Directory -Force -Path $directory | Out-Null
     Copy-Item (Join-Path $scratch "$name\quarry.exe") $directory -Force
+    Copy-Item (Join-Path $scratch "$name\models") $directory -Recurse -Force
     Write-Output "installed $(Join-Path $directory 'quarry.exe'); add $directory to PATH to call it as quarry"
 } finally {
     Remove-Item -Recurse -Force $scratch

@@ -24,6 +24,9 @@ main() {
     # A new file, so that a quarry that runs keeps its own.
     cp "$scratch/${archive%.tar.gz}/quarry" "$directory/.quarry.new"
     mv "$directory/.quarry.new" "$directory/quarry"
+    models=$directory/../share/quarry/models
+    mkdir -p "$models"
+    cp -R "$scratch/${archive%.tar.gz}/models/." "$models"
     echo "installed $directory/quarry"
     case :$PATH: in
     *":$directory:"*) ;;

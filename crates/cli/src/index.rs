@@ -19,6 +19,7 @@ use quarry_text::counted;
 use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
 
+use crate::model::Quality;
 use crate::progress::progress_bar;
 use crate::settings::Settings;
 use crate::tuned::Tuned;
@@ -56,6 +57,9 @@ struct OpenArgs {
     /// in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
+    /// How much time a search may take for better results [default: fast]
+    #[arg(long, value_name = "NAME")]
+    quality: Option<Quality>,
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
     /// with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
@@ -396,15 +400,23 @@ impl OpenArgs {
 
     /// The model that the command line, else the index of a path, else a settings file names.
     fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
+        let quality = self.quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
+        Ok(ModelChoice { quality, ..self.first_model(path, settings)? })
+    }
+
+    /// The model that finds results, whatever orders them again.
+    fn first_model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
         if let Some(path) = &self.model {
             let path = model::named(path).map(Path::to_owned);
-            return Ok(ModelChoice { path, source: ModelSource::Named });
+            return Ok(ModelChoice { path, ..ModelChoice::default() });
         }
         let untuned = ModelChoice::untuned(path, &self.options(settings), settings)?;
         match Tuned::nearest(path) {
-            Some(tuned) if untuned.name().is_ok_and(|name| name == tuned.in_place_of) => {
-                Ok(ModelChoice { path: tuned.path(), source: ModelSource::Tuned(tuned.tree) })
-            }
+            Some(tuned) if untuned.name().is_ok_and(|name| name == tuned.in_place_of) => Ok(ModelChoice {
+                path: tuned.path(),
+                source: ModelSource::Tuned(tuned.tree),
+                ..ModelChoice::default()
+            }),
             _ => Ok(untuned),
         }
     }
@@ -416,6 +428,8 @@ pub struct ModelChoice {
     /// Its path; none for the built-in one.
     pub path: Option<PathBuf>,
     source: ModelSource,
+    /// What orders its first results again.
+    quality: Quality,
 }
 
 /// What names a model.
@@ -436,9 +450,9 @@ impl ModelChoice {
         let remembered = Index::remembered(path, options)?;
         if let Some(name) = remembered.and_then(|remembered| remembered.model) {
             let path = model::named(name.as_ref()).map(Path::to_owned);
-            return Ok(Self { path, source: ModelSource::Remembered });
+            return Ok(Self { path, source: ModelSource::Remembered, ..Self::default() });
         }
-        Ok(Self { path: settings.get(|layer| layer.model.clone()), source: ModelSource::Named })
+        Ok(Self { path: settings.get(|layer| layer.model.clone()), ..Self::default() })
     }
 
     /// What the model is called wherever it is named from.
@@ -449,7 +463,7 @@ impl ModelChoice {
     /// The model, for a search of `searched`.
     fn load(&self, searched: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
         let loaded = model::load(self.path.as_deref());
-        match &self.source {
+        let first = match &self.source {
             ModelSource::Named => Ok(loaded?),
             ModelSource::Remembered => loaded.with_context(|| {
                 format!(
@@ -465,7 +479,8 @@ impl ModelChoice {
                     tree.display()
                 )
             }),
-        }
+        }?;
+        Ok(self.quality.of(first)?)
     }
 }
 

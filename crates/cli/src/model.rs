@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use quarry_embed::{EmbedError, Embedder, StaticModel};
+use clap::ValueEnum;
+use quarry_embed::{EmbedError, Embedder, StaticModel, WithReranker};
+use serde::{Deserialize, Serialize};
 
 /// Name of the file that holds a static model in the directory that `quarry train static` writes.
 pub const STATIC_MODEL_FILE: &str = "model.bin";
@@ -47,6 +49,67 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
 
 /// What stands for the model in the program where a model is named; a directory of that name is `./builtin`.
 pub const BUILTIN: &str = "builtin";
+
+/// How much time a search may take for better results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quality {
+    /// The static model alone: milliseconds
+    #[default]
+    Fast,
+    /// A small transformer also orders the first results for questions about behavior: some tenths of a second
+    Balanced,
+}
+
+impl Quality {
+    /// A model with what this quality adds to it.
+    ///
+    /// # Errors
+    /// When the model that reranks is not here, or is broken.
+    pub fn of(self, first: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        match self {
+            Self::Fast => Ok(first),
+            Self::Balanced => {
+                let reranker = load_transformer(&balanced_directory()?)?;
+                Ok(Arc::new(WithReranker { first, reranker }))
+            }
+        }
+    }
+}
+
+/// Name of the directory of the transformer of [`Quality::Balanced`], and of that quality where methods are measured.
+pub const BALANCED: &str = "balanced";
+
+/// The directories of models that come with the program: beside it in an archive, `share/quarry/models` of an
+/// installation, `models` of the repository that it was built in.
+pub fn beside_the_program() -> Vec<PathBuf> {
+    let program = std::env::current_exe().and_then(|program| program.canonicalize()).ok();
+    let Some(directory) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
+    let installed = directory.parent().map(|prefix| prefix.join("share/quarry/models"));
+    let built = directory.ancestors().take(3).find(|directory| directory.ends_with("target"));
+    let repository = built.and_then(Path::parent).map(|root| root.join("models"));
+    [Some(directory.join("models")), installed, repository].into_iter().flatten().collect()
+}
+
+/// The directory of the transformer of [`Quality::Balanced`].
+///
+/// # Errors
+/// When it is not here; says where to copy it.
+pub fn balanced_directory() -> Result<PathBuf, EmbedError> {
+    let pulled = quarry_files::cache_directory().map(|cache| cache.join("models"));
+    let places = beside_the_program().into_iter().chain(pulled.clone());
+    let mut found = places.map(|place| place.join(BALANCED));
+    found.find(|directory| directory.join("config.json").is_file()).ok_or_else(|| {
+        let place = pulled.unwrap_or_else(|| "models".into());
+        EmbedError::model(
+            Path::new(BALANCED),
+            format!(
+                "the model of this quality is not here; copy the directory models/balanced of Quarry's repository or release to {}",
+                place.display()
+            ),
+        )
+    })
+}
 
 /// The path for [`load`] of a model that was named.
 pub fn named(path: &Path) -> Option<&Path> {

@@ -33,8 +33,7 @@ enum Command {
     Pull(PullArgs),
     /// Write a transformer's weights as safetensors
     Convert(convert::ConvertArgs),
-    /// Write a transformer's weights in 8 bits, and measure what that loses. The file is smaller; computing with it costs the
-    /// same, for it is in 32 bits again once it is loaded
+    /// Write a transformer's weights in 8 bits, in which it is computed too, and measure what that loses
     Quantize(convert::QuantizeArgs),
 }
 

@@ -21,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
 use crate::byte_size;
+use crate::model::Quality;
 
 /// Name of the settings file in a tree.
 const TREE_FILE: &str = ".quarry.toml";
@@ -56,6 +57,8 @@ pub struct Layer {
     /// Embedding model; in a file, relative to its directory. The one that `quarry index --model DIR` named comes
     /// first.
     pub model: Option<PathBuf>,
+    /// How much time a search may take for better results.
+    pub quality: Option<Quality>,
     /// Larger files are not indexed.
     #[serde(deserialize_with = "byte_size::deserialize")]
     pub max_bytes: Option<u64>,
@@ -80,6 +83,7 @@ impl Layer {
             lines: Some(DEFAULT_LINES),
             context: Some(0),
             model: None,
+            quality: Some(Quality::default()),
             max_bytes: Some(WalkOptions::default().max_bytes),
             globs: Some(Vec::new()),
             generated: Some(true),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use fixture::{Fixture, check_error, stderr, stdout};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn tiny_bert() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert")
@@ -148,7 +148,10 @@ fn models_are_listed_with_where_they_are() {
     }
     fixture.write("cache/quarry/models/broken/model.bin", "no model");
     let list = fixture.json(&["model", "list", "--json"]);
-    let models: Vec<_> = list["models"].as_array().unwrap().iter().collect();
+    let is_elsewhere = |model: &&Value| model["place"] != "beside";
+    let models: Vec<_> = list["models"].as_array().unwrap().iter().filter(is_elsewhere).collect();
+    let beside = list["models"].as_array().unwrap().iter().find(|model| !is_elsewhere(model)).unwrap();
+    assert_eq!((&beside["name"], &beside["architecture"]), (&json!("balanced"), &json!("bert")));
     let field = |name: &str| models.iter().map(|model| model[name].clone()).collect::<Vec<_>>();
     assert_eq!(field("name"), [json!("builtin"), json!("broken"), json!("owner/tiny")]);
     assert_eq!(field("place"), [json!("built-in"), json!("pulled"), json!("pulled")]);
@@ -195,4 +198,45 @@ fn weights_are_written_in_other_forms() {
         &fixture.run(&["model", "quantize", "builtin.bin", "--texts", "texts.txt", "--out", "../new"]),
         "builtin.bin",
     );
+}
+
+#[test]
+fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
+    let fixture = Fixture::new();
+    fixture.write(
+        "tree/wait.py",
+        "def delay(n):\n    \"\"\"Sleep longer after each failed attempt.\"\"\"\n    time.sleep(2 ** n)\n",
+    );
+    fixture.write(
+        "tree/other.py",
+        "def attempt(job):\n    \"\"\"Run a job that may have failed.\"\"\"\n    job()\n",
+    );
+    let search =
+        ["search", "wait a little more whenever a request did not work", "--json", "--threshold", "0"];
+    let found = fixture.json(&[&search[..], &["--quality", "balanced"]].concat());
+    let first = &found["results"][0];
+    assert_eq!(first["path"], "wait.py", "{found}");
+    assert!(first["parts"]["reranker"].as_f64().unwrap() > 0.1, "{first}");
+    assert_eq!(fixture.json(&search)["results"][0]["parts"]["reranker"], 0.0);
+    fixture.write("tree/.quarry.toml", "quality = \"balanced\"\n");
+    assert!(fixture.json(&search)["results"][0]["parts"]["reranker"].as_f64().unwrap() > 0.1);
+    fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
+
+    // A program elsewhere finds none beside itself, and takes one from the cache.
+    let program = fixture.path("alone/bin/quarry");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_quarry"), &program).unwrap();
+    let alone = || {
+        fixture.command_of(&program, &[&search[..], &["--quality", "balanced"]].concat()).output().unwrap()
+    };
+    check_error(
+        &alone(),
+        "balanced: the model of this quality is not here; copy the directory models/balanced of Quarry's",
+    );
+    let place = fixture.path("cache/quarry/models/balanced");
+    fs::create_dir_all(place.join("1_Pooling")).unwrap();
+    for name in FILES {
+        fs::copy(tiny_bert().join(name), place.join(name)).unwrap();
+    }
+    assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
 }

@@ -2,6 +2,7 @@
 
 mod cache;
 mod many;
+mod reranker;
 pub mod static_model;
 mod token_match;
 pub mod vocabulary;
@@ -13,6 +14,7 @@ use std::path::Path;
 pub use cache::CachedEmbedder;
 pub use cache::kept::KeptVectors;
 pub use many::{Side, embed_many};
+pub use reranker::WithReranker;
 pub use static_model::StaticModel;
 pub use token_match::QueryTokens;
 
@@ -74,6 +76,10 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// When the model cannot run on its input.
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError>;
+    /// A slower model that orders the first results of a search again ([`WithReranker`]).
+    fn reranker(&self) -> Option<&dyn Embedder> {
+        None
+    }
 }
 
 /// Maximum bytes of a file of a model or of vectors.

@@ -91,16 +91,26 @@ impl Index {
         let of_query = self.query_features(candidates, signals, &query, &path_matches);
         let of_units: HashMap<usize, &UnitFeatures> =
             candidates.iter().map(|candidate| (candidate.unit, &candidate.features)).collect();
+        let is_reranked = candidates.iter().any(|candidate| candidate.parts.reranker != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
             let words = self.explain_words(signals, ranking, hit)?;
-            let rules = explain_rules(words, ranking, is_symbol, hit);
-            if is_symbol || ranking.function_share == 0.0 {
-                return Ok(rules);
+            let mut score = explain_rules(words, ranking, is_symbol, hit);
+            if !is_symbol && ranking.function_share > 0.0 {
+                score = explain_mixture(score, best, &of_query, of_unit, &hit.parts);
             }
-            let mixture = explain_mixture(rules, best, &of_query, of_unit, &hit.parts);
+            if is_reranked {
+                let factor = Explanation {
+                    parts: vec![Explanation::leaf("cosine", hit.parts.reranker)],
+                    ..Explanation::leaf("reranker", hit.parts.reranker_factor)
+                };
+                score = Explanation::product(
+                    "score",
+                    [Explanation { name: "before reranking", ..score }, factor],
+                );
+            }
             // Exactly the score of the ranking, without rounding differences.
-            Ok(Explanation { value: hit.score, ..mixture })
+            Ok(Explanation { value: hit.score, ..score })
         };
         hits.iter().map(explain).collect()
     }
@@ -235,7 +245,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use quarry_embed::{Embedder, StaticModel};
+    use quarry_embed::{Embedder, StaticModel, WithReranker};
 
     use super::*;
     use crate::{Filter, OpenOptions, SearchRequest};
@@ -262,7 +272,9 @@ mod tests {
             fs::write(directory.path().join(format!("socket_{n}.py")), text).unwrap();
         };
         (0..5).for_each(write);
-        let models: [Option<Arc<dyn Embedder>>; 2] = [None, Some(Arc::new(StaticModel::builtin()))];
+        let builtin = || Arc::new(StaticModel::builtin()) as Arc<dyn Embedder>;
+        let reranked = Arc::new(WithReranker { first: builtin(), reranker: builtin() });
+        let models: [Option<Arc<dyn Embedder>>; 3] = [None, Some(builtin()), Some(reranked)];
         for (n, model) in models.into_iter().enumerate() {
             let index = open(directory.path(), model);
             for query in ["open a socket to a host", "open_3", "where open_2 opens a path"] {
@@ -275,11 +287,15 @@ mod tests {
                 assert!(hits.len() > 4 && explanations.len() == hits.len());
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
-                    let rules = match explanation.parts.as_slice() {
+                    let before = match explanation.parts.as_slice() {
+                        [before, factor] if factor.name == "reranker" => before,
+                        _ => explanation,
+                    };
+                    let rules = match before.parts.as_slice() {
                         [file, function] if function.name == "as a function" => {
                             &file.parts[1].parts[0].parts[1].parts[0]
                         }
-                        _ => explanation,
+                        _ => before,
                     };
                     check_combines(rules, hit.parts.rules);
                     let words = &rules.parts[0].parts[0].parts[0].parts[0];

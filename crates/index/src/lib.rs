@@ -26,6 +26,7 @@ mod open;
 mod rankings;
 mod rebuild_reason;
 mod records;
+mod rerank;
 mod respelling;
 mod roots;
 pub mod rules;

@@ -88,6 +88,11 @@ pub struct RankingWeights {
     /// How strongly a query that reads like a question about behavior is treated as one, from 0 (never: only the
     /// rules are used) to 1 (with the probability of [`file_probability`](crate::intent::Model::file_probability)).
     pub function_share: f32,
+    /// How much the cosine of a re-ranker counts, in natural logarithms of a score, for queries that want a function;
+    /// ignored without one.
+    pub rerank_function: f32,
+    /// The same for queries that want a file.
+    pub rerank_file: f32,
 }
 
 impl Default for RankingWeights {
@@ -107,6 +112,8 @@ impl Default for RankingWeights {
             repetition: 0.65,
             duplicate: 0.0,
             function_share: 1.0,
+            rerank_function: 15.0,
+            rerank_file: 0.0,
         }
     }
 }
@@ -189,6 +196,10 @@ pub struct ScoreParts {
     pub function_share: f32,
     /// Factor for that share, for generated code and the like and for near-duplicates.
     pub function_factor: f32,
+    /// Cosine of the unit by the re-ranker, -1 to 1; 0 without one, or if it was not read.
+    pub reranker: f32,
+    /// Factor for that cosine; 1 without a re-ranker.
+    pub reranker_factor: f32,
 }
 
 /// Units ranked by a search, with their signals.
@@ -331,6 +342,10 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
         }
+        let reranker = self.dense.as_ref().and_then(|dense| dense.embedder.reranker());
+        if let Some(reranker) = reranker.filter(|_| !is_symbol) {
+            self.rerank(&mut candidates, request.query, reranker, ranking)?;
+        }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
         Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
@@ -381,6 +396,7 @@ impl Index {
                     ranking,
                 ),
                 repetition: 1.0,
+                reranker_factor: 1.0,
                 ..ScoreParts::default()
             }
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::Document;
-use quarry_embed::{CachedEmbedder, EmbedError, Embedder};
+use quarry_embed::{CachedEmbedder, EmbedError, Embedder, WithReranker};
 use quarry_eval::EvalError;
 use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
 use quarry_eval::plan::Input;
@@ -171,10 +171,17 @@ impl Models {
                 return Ok(Arc::new(RemoteModel::new(client, prefixes)?));
             }
         };
+        if path == Some(Path::new(model::BALANCED)) {
+            // Whose vectors are kept, so not by way of `Quality`.
+            let reranker = self.cached(model::load(Some(&model::balanced_directory()?))?)?;
+            return Ok(Arc::new(WithReranker { first: model::load(None)?, reranker }));
+        }
         let embedder = model::load(path)?;
-        let Some(directory) = self.cache.as_deref().filter(|_| !model::is_static(path)) else {
-            return Ok(embedder);
-        };
+        if model::is_static(path) { Ok(embedder) } else { self.cached(embedder) }
+    }
+
+    fn cached(&self, embedder: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let Some(directory) = self.cache.as_deref() else { return Ok(embedder) };
         match CachedEmbedder::new(embedder.clone(), directory) {
             Ok(cached) => Ok(Arc::new(cached)),
             Err(error) if self.cache_is_named => Err(error),

@@ -9,7 +9,7 @@ use quarry_eval::repo_search::Indexes;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
-use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS};
+use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS, RERANKING};
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
 use quarry_metrics::significance::mean;
@@ -45,6 +45,9 @@ pub struct TuneArgs {
     /// Only choose the weights and the threshold of the confidence
     #[arg(long, conflicts_with_all = ["ablation", "intent"])]
     confidence: bool,
+    /// Only choose how much a re-ranker counts, as that of --model balanced; cross-validate it by repository
+    #[arg(long, conflicts_with_all = ["ablation", "intent", "confidence"])]
+    reranking: bool,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -60,7 +63,10 @@ struct TuningReport {
     cross_validation: Option<CrossValidation>,
     /// NDCG@10 by table, each repository searched with weights chosen on the others.
     cross_validated: Vec<TableMean>,
-    confidence: Confidence,
+    /// Names of the tuned parameters.
+    parameters: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<Confidence>,
 }
 
 /// How well confidence predicts whether a query has an answer.
@@ -128,11 +134,14 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     // Each table counts the same, however many repositories it has.
     let weights: Vec<f64> =
         tables.iter().flat_map(|table| table.iter().map(|_| 1.0 / table.len() as f64)).collect();
-    let ablation = tuning::ablation(&indexes, &weights)?;
+    let parameters = if args.reranking { &RERANKING[..] } else { &PARAMETERS[..] };
+    let ablation = if args.reranking { Vec::new() } else { tuning::ablation(&indexes, &weights)? };
     let cross_validation = if args.ablation {
         None
     } else {
-        Some(tuning::cross_validate(&indexes, &weights, |name| output::note(&format!("left out {name}")))?)
+        Some(tuning::cross_validate(&indexes, parameters, &weights, |name| {
+            output::note(&format!("left out {name}"))
+        })?)
     };
     let by_table = |values: &[f64]| {
         let mut rest = values;
@@ -152,7 +161,8 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         ablation,
         cross_validated: if folds.is_empty() { Vec::new() } else { by_table(&folds) },
         cross_validation,
-        confidence: confidence()?,
+        parameters: parameters.iter().map(|parameter| parameter.name).collect(),
+        confidence: if args.reranking { None } else { Some(confidence()?) },
     };
     args.layout.print(&report, || sections(&report))
 }
@@ -223,11 +233,12 @@ fn sections(report: &TuningReport) -> Sections {
             "{}, {queries} with an answer; NDCG@10 is the mean over repositories\n\n",
             report.method
         ))
-        .table(means)
-        .text("\n")
-        .table(ablation);
+        .table(means);
+    if !report.ablation.is_empty() {
+        sections = sections.text("\n").table(ablation);
+    }
     if let Some(found) = &report.cross_validation {
-        let parameters = PARAMETERS.iter().map(|parameter| parameter.name);
+        let parameters = report.parameters.iter().copied();
         let mut folds = Table::new(["left out", "chosen", "default"].into_iter().chain(parameters));
         let numbers = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>();
         for fold in &found.folds {
@@ -238,7 +249,10 @@ fn sections(report: &TuningReport) -> Sections {
         folds.push(all.into_iter().chain(numbers(&found.chosen)));
         sections = sections.titled("Cross-validation", folds);
     }
-    confidence_sections(sections.text("\n"), &report.confidence)
+    match &report.confidence {
+        Some(confidence) => confidence_sections(sections.text("\n"), confidence),
+        None => sections,
+    }
 }
 
 /// Adds the tables of confidence.

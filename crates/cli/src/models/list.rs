@@ -54,7 +54,7 @@ struct ModelView {
 enum Place {
     /// In the program.
     BuiltIn,
-    /// In the directory `models` beside the program.
+    /// Beside the program ([`model::beside_the_program`]).
     Beside,
     /// In the user's cache.
     Pulled,
@@ -89,10 +89,9 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
         path: model::BUILTIN.into(),
         problem: None,
     }];
-    let beside = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.join("models")));
-    let pulled = quarry_files::cache_directory().map(|cache| cache.join("models"));
-    for (place, directory) in [(Place::Beside, beside), (Place::Pulled, pulled)] {
-        let Some(directory) = directory else { continue };
+    let beside = model::beside_the_program().into_iter().map(|directory| (Place::Beside, directory));
+    let pulled = quarry_files::cache_directory().map(|cache| (Place::Pulled, cache.join("models")));
+    for (place, directory) in beside.chain(pulled) {
         for path in model_directories(&directory, MAX_DEPTH) {
             let name = path.strip_prefix(&directory).unwrap_or(&path).display().to_string();
             models.push(view(name, place, &path));

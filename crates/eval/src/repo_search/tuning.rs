@@ -58,6 +58,12 @@ pub const PARAMETERS: [Parameter; 14] = [
     parameter!(function_share, 0.0, [0.0, 0.5, 1.0]),
 ];
 
+/// The weights of a re-ranker, which are tuned with all others as they are.
+pub const RERANKING: [Parameter; 2] = [
+    parameter!(rerank_function, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0]),
+    parameter!(rerank_file, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0]),
+];
+
 /// Rounds through all parameters; another one changes next to nothing.
 const ROUNDS: usize = 2;
 
@@ -72,7 +78,7 @@ pub struct Fold {
     pub ndcg: f64,
     /// NDCG@10 with the default ranking.
     pub default_ndcg: f64,
-    /// Chosen values, in the order of [`PARAMETERS`].
+    /// Chosen values, in the order of the parameters.
     pub chosen: Vec<f32>,
     /// NDCG@10 of each query with the ranking tuned on the others.
     #[serde(skip)]
@@ -88,27 +94,27 @@ pub struct Ablated {
     pub ndcg: f64,
 }
 
-/// Values by parameter as bits, for use as a key.
-type Choice = [u32; PARAMETERS.len()];
-
 /// Per-query values by repository, cached for each choice of values.
 struct Memory<'a> {
     indexes: &'a Indexes<'a>,
+    parameters: &'a [Parameter],
     /// Weight of each repository in the mean.
     weights: &'a [f64],
-    known: HashMap<Choice, Vec<Vec<f64>>>,
+    /// By the values of the parameters as bits.
+    known: HashMap<Vec<u32>, Vec<Vec<f64>>>,
 }
 
 impl Memory<'_> {
     fn strata(&mut self, ranking: &RankingWeights) -> Result<&[Vec<f64>], EvalError> {
-        let choice = PARAMETERS.map(|parameter| (parameter.get)(ranking).to_bits());
+        let choice: Vec<u32> =
+            self.parameters.iter().map(|parameter| (parameter.get)(ranking).to_bits()).collect();
         if !self.known.contains_key(&choice) {
             // Times are not measured here, so repositories can be searched in parallel.
             let values = |entry: &Entry| {
                 entry.scores(ranking).map(|scores| scores.queries.iter().map(|query| query.ndcg).collect())
             };
             let strata = self.indexes.entries.par_iter().map(values).collect::<Result<_, EvalError>>()?;
-            self.known.insert(choice, strata);
+            self.known.insert(choice.clone(), strata);
         }
         Ok(&self.known[&choice])
     }
@@ -126,10 +132,10 @@ impl Memory<'_> {
     /// everything switched off, so that earlier choices have no influence. The first of ties.
     fn choose(&mut self, left_out: Option<usize>) -> Result<RankingWeights, EvalError> {
         let mut ranking = RankingWeights::default();
-        PARAMETERS.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
+        self.parameters.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
         let mut best = self.mean_without(&ranking, left_out)?;
         for _ in 0..ROUNDS {
-            for parameter in &PARAMETERS {
+            for parameter in self.parameters {
                 let mut tried = ranking.clone();
                 for &value in parameter.values {
                     (parameter.set)(&mut tried, value);
@@ -149,25 +155,26 @@ impl Memory<'_> {
 pub struct CrossValidation {
     /// One entry per repository.
     pub folds: Vec<Fold>,
-    /// Values tuned on all repositories, in the order of [`PARAMETERS`].
+    /// Values tuned on all repositories, in the order of the parameters.
     pub chosen: Vec<f32>,
     /// NDCG@10 with these values on the queries on which they were tuned: an optimistic estimate.
     pub chosen_ndcg: f64,
 }
 
-/// Tunes a ranking for each repository on all others, by the weighted mean of NDCG@10 over repositories. `on_fold` is
+/// Tunes parameters of a ranking for each repository on all others, by the weighted mean of NDCG@10 over repositories. `on_fold` is
 /// called with the name of each repository that is done.
 ///
 /// # Errors
 /// When a search fails.
 pub fn cross_validate(
     indexes: &Indexes,
+    parameters: &[Parameter],
     weights: &[f64],
     mut on_fold: impl FnMut(&str),
 ) -> Result<CrossValidation, EvalError> {
-    let mut memory = Memory { indexes, weights, known: HashMap::new() };
+    let mut memory = Memory { indexes, parameters, weights, known: HashMap::new() };
     let chosen_of =
-        |ranking: &RankingWeights| PARAMETERS.iter().map(|parameter| (parameter.get)(ranking)).collect();
+        |ranking: &RankingWeights| parameters.iter().map(|parameter| (parameter.get)(ranking)).collect();
     let default = memory.strata(&indexes.ranking)?.to_vec();
     let mut folds = Vec::new();
     for (number, entry) in indexes.entries.iter().enumerate() {
@@ -194,7 +201,7 @@ pub fn cross_validate(
 /// # Errors
 /// When a search fails.
 pub fn ablation(indexes: &Indexes, weights: &[f64]) -> Result<Vec<Ablated>, EvalError> {
-    let mut memory = Memory { indexes, weights, known: HashMap::new() };
+    let mut memory = Memory { indexes, parameters: &PARAMETERS, weights, known: HashMap::new() };
     PARAMETERS
         .iter()
         .map(|parameter| {

@@ -1,0 +1,35 @@
+//! A fast model with a slower one for the first results.
+
+use std::sync::Arc;
+
+use crate::{EmbedError, Embedder, Vectors};
+
+/// An embedder that is in all respects the first of two, and brings the second as a re-ranker.
+pub struct WithReranker {
+    /// Finds results; indexes hold its vectors.
+    pub first: Arc<dyn Embedder>,
+    /// Orders the first ones again.
+    pub reranker: Arc<dyn Embedder>,
+}
+
+impl Embedder for WithReranker {
+    fn id(&self) -> &str {
+        self.first.id()
+    }
+
+    fn dimension(&self) -> usize {
+        self.first.dimension()
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.first.embed_queries(texts)
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.first.embed_documents(texts)
+    }
+
+    fn reranker(&self) -> Option<&dyn Embedder> {
+        Some(&*self.reranker)
+    }
+}

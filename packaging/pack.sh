@@ -8,7 +8,8 @@ name=quarry-$target
 rm -rf "${out:?}/$name"
 mkdir -p "$out/$name"
 cp "$program" "$root/README.md" "$root/CHANGELOG.md" "$root/LICENSE-APACHE" "$root/LICENSE-MIT" "$out/$name/"
-cp -R "$root/models" "$out/$name/models"
+mkdir "$out/$name/models"
+cp -R "$root/crates/embed/models/balanced" "$out/$name/models/"
 cd "$out"
 case $target in
 *windows*)

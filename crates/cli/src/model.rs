@@ -81,13 +81,13 @@ impl Quality {
 pub const BALANCED: &str = "balanced";
 
 /// The directories of models that come with the program: beside it in an archive, `share/quarry/models` of an
-/// installation, `models` of the repository that it was built in.
+/// installation, that of the repository that it was built in.
 pub fn beside_the_program() -> Vec<PathBuf> {
     let program = std::env::current_exe().and_then(|program| program.canonicalize()).ok();
     let Some(directory) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
     let installed = directory.parent().map(|prefix| prefix.join("share/quarry/models"));
     let built = directory.ancestors().take(3).find(|directory| directory.ends_with("target"));
-    let repository = built.and_then(Path::parent).map(|root| root.join("models"));
+    let repository = built.and_then(Path::parent).map(|root| root.join("crates/embed/models"));
     [Some(directory.join("models")), installed, repository].into_iter().flatten().collect()
 }
 
@@ -104,7 +104,8 @@ pub fn balanced_directory() -> Result<PathBuf, EmbedError> {
         EmbedError::model(
             Path::new(BALANCED),
             format!(
-                "the model of this quality is not here; copy the directory models/balanced of Quarry's repository or release to {}",
+                "the model of this quality is not here; copy the directory models/balanced of a release, or crates/embed/models/balanced of \
+                 the repository, to {}",
                 place.display()
             ),
         )

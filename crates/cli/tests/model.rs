@@ -231,7 +231,7 @@ fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
     };
     check_error(
         &alone(),
-        "balanced: the model of this quality is not here; copy the directory models/balanced of Quarry's",
+        "balanced: the model of this quality is not here; copy the directory models/balanced of a release",
     );
     let place = fixture.path("cache/quarry/models/balanced");
     fs::create_dir_all(place.join("1_Pooling")).unwrap();

@@ -101,7 +101,7 @@ impl JinaBert {
         };
         Ok(Layer {
             attention: Attention {
-                query_key_value: Linear::side_by_side(&[query, key, value]),
+                query_key_value: Linear::side_by_side([query, key, value]),
                 output: square("attention.output.dense")?,
                 head_norms,
                 rotary: None,

@@ -22,7 +22,7 @@ use serde::Serialize;
 use crate::model::Quality;
 use crate::progress::progress_bar;
 use crate::settings::Settings;
-use crate::tuned::Tuned;
+use crate::tuned::{self, Tuned};
 use crate::{byte_size, model, output};
 
 /// A tree, where its index is and what that is made with.
@@ -139,7 +139,30 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     } else {
         output::note(&summary.sentence());
     }
+    if let Some(name) = &options.model {
+        forget_tuned(&source.path, name)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has searches of `path` use the model that it was just indexed with, whose place another one took by `quarry tune`: what
+/// is named later counts.
+fn forget_tuned(path: &Path, name: &str) -> anyhow::Result<()> {
+    let Some(tuned) = Tuned::nearest(path).filter(|tuned| tuned.in_place_of == name) else { return Ok(()) };
+    let (shown, tree) = (path.display(), tuned.tree.display());
+    if path.canonicalize().is_ok_and(|path| path == tuned.tree) {
+        tuned::undo(&tuned.tree)?;
+        output::note(&format!(
+            "{shown}: searches use the model {name}; the one that `quarry tune` made is removed, and `quarry tune {shown}` \
+             makes it again"
+        ));
+    } else {
+        output::note(&format!(
+            "{shown}: searches use the model that `quarry tune` made for {tree}; `quarry index --model {name} {tree}` does \
+             without it"
+        ));
+    }
+    Ok(())
 }
 
 impl<'a> Summary<'a> {

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 /// Name of the file that holds a static model in the directory that `quarry train static` writes.
 pub const STATIC_MODEL_FILE: &str = "model.bin";
 
-/// The model in the program, or the one at `path`: a static model's file or directory, or a transformer's directory.
+/// The model in the program, or the one at `path`: a static model's file or directory, or the directory of a
+/// transformer or of token vectors as model2vec has them.
 ///
 /// # Errors
 /// When there is no model at `path`, or a broken one.
@@ -35,7 +36,7 @@ pub fn load_static(path: Option<&Path>) -> Result<Option<StaticModel>, EmbedErro
 
 #[cfg(feature = "transformers")]
 fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
-    Ok(Arc::new(quarry_transformer::TransformerModel::load(path)?))
+    quarry_transformer::load(path)
 }
 
 #[cfg(not(feature = "transformers"))]
@@ -153,7 +154,7 @@ pub fn is_static(path: Option<&Path>) -> bool {
 }
 
 /// The file of the static model at `path`, unless that is a transformer's directory.
-fn static_file(path: &Path) -> Option<PathBuf> {
+pub fn static_file(path: &Path) -> Option<PathBuf> {
     let inside = path.join(STATIC_MODEL_FILE);
     if path.is_file() { Some(path.to_owned()) } else { inside.is_file().then_some(inside) }
 }

@@ -31,7 +31,8 @@ enum Command {
     Info(InfoArgs),
     /// Download a model from a hub, verified; what is there already is not asked for again
     Pull(PullArgs),
-    /// Write a transformer's weights as safetensors
+    /// Write a transformer's weights as safetensors, a model of model2vec as a static model, or a static model as one of
+    /// model2vec
     Convert(convert::ConvertArgs),
     /// Write a transformer's weights in 8 bits, in which it is computed too, and measure what that loses
     Quantize(convert::QuantizeArgs),
@@ -81,6 +82,13 @@ fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = path.filter(|path| !model::is_static(Some(*path))) {
         let (directory, _) = quarry_transformer::split_options(path);
         match quarry_transformer::trainable::Trainable::read(path) {
+            _ if quarry_transformer::TokenVectors::is_at(path) => {
+                lines.push("kind: token vectors, as model2vec has them".to_owned());
+                lines.push(
+                    "can be trained: no: `quarry model convert` makes a static model of it, which can"
+                        .to_owned(),
+                );
+            }
             Ok(model) => {
                 let n: usize = model.tensors.iter().map(|tensor| tensor.values.len()).sum();
                 let shape = &model.shape;

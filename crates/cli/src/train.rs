@@ -22,7 +22,6 @@ use quarry_source::{functions, language_called};
 use quarry_text::counted;
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{Pair, Teacher, read_pairs};
-use quarry_transformer::TransformerModel;
 use serde::de::DeserializeOwned;
 
 use crate::output;
@@ -176,14 +175,14 @@ fn is_training_pair(line: &str) -> bool {
 
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
     let pairs = training_pairs(&args.pairs)?;
-    let model = TransformerModel::load(&args.model)?;
+    let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&Pair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
     let words = choose(&all, size).texts;
     let questions = pairs.iter().map(|pair| pair.query.as_str()).filter(|query| !query.is_empty());
     let texts: Vec<&str> = questions.chain(words.iter().map(String::as_str)).collect();
     let bar = progress_bar("{bar:30} {pos}/{len} texts {elapsed}/{duration}");
-    Teacher::write(&args.out, &model, &texts, |n_done, n_texts| {
+    Teacher::write(&args.out, &*model, &texts, |n_done, n_texts| {
         bar.set_length(n_texts as u64);
         bar.set_position(n_done as u64);
     })?;

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -83,14 +84,31 @@ pub fn all() -> Vec<Tuned> {
     all
 }
 
+/// Has searches of a tree, by its canonical path, use the model that they used before anything was tuned. Returns whether
+/// something was.
+///
+/// # Errors
+/// When the record cannot be removed.
+pub fn undo(tree: &Path) -> anyhow::Result<bool> {
+    let Some(directory) = directory_of(tree) else { return Ok(false) };
+    let record = directory.join(RECORD);
+    match std::fs::remove_file(&record) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{}: cannot be removed", record.display()));
+        }
+    }
+    _ = std::fs::remove_dir_all(&directory);
+    Ok(true)
+}
+
 #[cfg(feature = "train")]
-pub use writing::{keep, undo};
+pub use writing::keep;
 
 #[cfg(feature = "train")]
 mod writing {
     use std::fs;
-    use std::io;
-    use std::path::Path;
 
     use anyhow::Context;
     use quarry_files::create_private_directory;
@@ -114,24 +132,5 @@ mod writing {
             _ = fs::remove_file(directory.join(before.file));
         }
         Ok(())
-    }
-
-    /// Has searches of a tree, by its canonical path, use the model that they used before anything was tuned. Returns whether
-    /// something was.
-    ///
-    /// # Errors
-    /// When the record cannot be removed.
-    pub fn undo(tree: &Path) -> anyhow::Result<bool> {
-        let Some(directory) = directory_of(tree) else { return Ok(false) };
-        let record = directory.join(RECORD);
-        match fs::remove_file(&record) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => {
-                return Err(error).with_context(|| format!("{}: cannot be removed", record.display()));
-            }
-        }
-        _ = fs::remove_dir_all(&directory);
-        Ok(true)
     }
 }

@@ -240,3 +240,46 @@ fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
     }
     assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
 }
+
+#[test]
+fn models_of_model2vec_are_used_described_and_converted_both_ways() {
+    let fixture = Fixture::new();
+    let model = tiny_bert().with_file_name("tiny-model2vec").display().to_string();
+    let found = |model: &str| {
+        let answer = ["search", "open a socket", "--model", model, "--threshold", "0", "--json"];
+        fixture.json(&answer)["results"].clone()
+    };
+    assert_eq!(found(&model)[0]["name"], "connect");
+    let info = stdout(&fixture.run(&["model", "info", &model]));
+    assert!(info.contains("columns: 12") && info.contains("token vectors"), "{info}");
+    let benchmark = ["corpus.jsonl", "queries.jsonl"].map(|name| format!("tree/data/{name}"));
+    fixture.write(
+        &benchmark[0],
+        "{\"_id\": \"a\", \"text\": \"open the file\"}\n{\"_id\": \"b\", \"text\": \"sort\"}\n",
+    );
+    fixture.write(&benchmark[1], "{\"_id\": \"q\", \"text\": \"sort values\"}\n");
+    fixture.write("tree/data/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\tb\t1\n");
+    let measured = |model: &str| {
+        fixture.json(&["eval", "data", "--method", model, "--metrics", "mrr", "--json"])["metrics"]["mrr"]
+            .clone()
+    };
+    assert_eq!(measured(&model), json!(1.0));
+
+    let converted = fixture.run(&["model", "convert", &model, "--out", "../static"]);
+    assert_eq!(converted.status.code(), Some(0), "{}", stderr(&converted));
+    assert!(stderr(&converted).contains("a static model of 3"), "{}", stderr(&converted));
+    assert_eq!(measured("../static"), json!(1.0));
+    let back = fixture.run(&["model", "convert", "../static", "--out", "../back"]);
+    assert_eq!(back.status.code(), Some(0), "{}", stderr(&back));
+    assert!(stderr(&back).contains("pairs of words"), "{}", stderr(&back));
+    assert_eq!(measured("../back"), json!(1.0));
+    assert!(stdout(&fixture.run(&["model", "info", "../back"])).contains("token vectors"));
+
+    fs::remove_file(fixture.path("static/vocabulary.txt")).unwrap();
+    check_error(
+        &fixture.run(&["model", "convert", "../static", "--out", "../no"]),
+        "vocabulary.txt: cannot be read",
+    );
+    check_error(&fixture.run(&["model", "convert", "builtin", "--out", "../no"]), "has no vocabulary");
+    assert!(!fixture.path("no").exists());
+}

@@ -81,6 +81,10 @@ fn every_recipe_runs_as_written() {
             assert!(card.contains(part), "{name}: {part} in {card}");
         }
         assert!(directory.path().join(&name).join("model.safetensors").exists());
+        let page = fs::read_to_string(directory.path().join(&name).join("report.html")).unwrap();
+        let measured = usize::from(!card.contains("| 1 | 1 |") || !errors.contains("nothing measured"));
+        assert_eq!(page.matches("<polyline").count(), 1 + measured, "{name}");
+        assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
         n_recipes += 1;
     }
     assert_eq!(n_recipes, 16);

@@ -175,9 +175,22 @@ fn a_tuned_model_takes_the_place_of_the_one_that_it_was_made_from_only() {
     let indexed = fixture.run(&["index", "--model", other.to_str().unwrap()]);
     assert_eq!(indexed.status.code(), Some(0), "{}", stderr(&indexed));
     assert_eq!(model(&fixture)["value"], json!(other.canonicalize().unwrap()));
-    // One that is lost is named, with what to do.
-    assert_eq!(fixture.run(&["index", "--model", "builtin"]).status.code(), Some(0));
+    // And so is the one whose place it took.
+    let named_again = fixture.run(&["index", "--model", "builtin", "--json"]);
+    assert_eq!(named_again.status.code(), Some(0), "{}", stderr(&named_again));
+    assert!(
+        stderr(&named_again).contains("the one that `quarry tune` made is removed"),
+        "{}",
+        stderr(&named_again)
+    );
+    assert_eq!(model(&fixture)["value"], json!("builtin"));
+    assert!(files(&fixture.path("state/quarry/tuned")).is_empty());
+    let named = ["search", "whisper to the lantern", "--model", "builtin", "--threshold", "0", "--json"];
+    assert_eq!(found(&fixture), fixture.json(&named)["results"]);
+    // A tree that was indexed with it before can be tuned all the same.
+    assert_eq!(fixture.run(&TUNE).status.code(), Some(0));
     assert_eq!(model(&fixture)["value"], kept);
+    // One that is lost is named, with what to do.
     std::fs::remove_file(kept.as_str().unwrap()).unwrap();
     check_error(&fixture.run(&["search", "whisper"]), "quarry tune --undo");
     assert_eq!(fixture.run(&["tune", "--undo"]).status.code(), Some(0));

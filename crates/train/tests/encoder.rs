@@ -12,7 +12,7 @@ use quarry_train::encoder::{
     MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings, split, train,
 };
 use quarry_transformer::TransformerModel;
-use quarry_transformer::trainable::Trainable;
+use quarry_transformer::trainable::{NamedTensor, Trainable};
 use tempfile::TempDir;
 
 const WORDS: [&str; 8] = ["sort", "list", "value", "open", "file", "read", "every", "line"];
@@ -125,7 +125,9 @@ fn a_run_that_was_killed_ends_with_the_same_weights() {
     ] {
         let select = if objective == Objective::CrossEntropy { Select::Accuracy } else { Select::Mrr };
         let rewrite = if objective == Objective::CoclrPaper { Rewrite::Switch } else { Rewrite::None };
-        let settings = Settings { objective, select, rewrite, accumulate: 2, batch: 4, ..settings() };
+        let average_decay = if objective == Objective::InfoNce { 0.5 } else { 0.0 };
+        let settings =
+            Settings { objective, select, rewrite, average_decay, accumulate: 2, batch: 4, ..settings() };
         let base = base(name, "");
         let (_kept, whole) = out();
         let uncut = run(&base, &settings, &whole, |_| {}).unwrap();
@@ -197,6 +199,40 @@ fn every_objective_trains_and_its_model_loads() {
             }
         }
     }
+}
+
+#[test]
+fn mpnet_and_t5_are_trained_and_their_models_give_what_was_measured() {
+    for (name, options) in [("tiny-mpnet", ":mean"), ("tiny-t5", ""), ("tiny-codet5p", ":mean")] {
+        for objective in [Objective::InfoNce, Objective::Coclr] {
+            let settings = Settings { objective, epochs: 2, ..settings() };
+            let (_kept, out) = out();
+            let path = base(name, options);
+            let outcome = run(&path, &settings, &out, |_| {}).unwrap();
+            assert!(outcome.kept.is_some_and(|kept| kept.loss.is_finite()));
+            let before = Trainable::read(&path).unwrap();
+            let after = Trainable::read(&out).unwrap();
+            let moved = |tensors: fn(&str) -> bool| {
+                let pairs = before.tensors.iter().zip(&after.tensors).filter(|(a, _)| tensors(&a.name));
+                pairs.filter(|(a, b)| a.name == b.name && a.values != b.values).count()
+            };
+            assert!(moved(|name| name.contains("relative_attention_bias")) == 1, "{name}");
+            assert!(moved(|_| true) > before.tensors.len() / 2, "{name}");
+            let model = TransformerModel::load(&out).unwrap();
+            assert_eq!(model.dimension(), 16);
+            assert_ne!(
+                model.embed_queries(&["sort the list"]).unwrap(),
+                TransformerModel::load(&path).unwrap().embed_queries(&["sort the list"]).unwrap()
+            );
+        }
+        let settings =
+            Settings { objective: Objective::CrossEntropy, select: Select::Accuracy, ..settings() };
+        let (_kept, out) = out();
+        let error = run(&base(name, options), &settings, &out, |_| {}).unwrap_err().to_string();
+        assert!(error.contains("cross-entropy needs a BERT or RoBERTa model"), "{error}");
+    }
+    let error = Trainable::read(&base("tiny-codet5p", "")).err().unwrap().to_string();
+    assert!(error.contains("a projection"), "{error}");
 }
 
 #[test]
@@ -281,12 +317,35 @@ fn settings_that_do_not_fit_are_refused_by_name() {
         (Settings { rewrite: Rewrite::Copy, ..settings() }, "rewrite"),
         (Settings { max_code_tokens: 2, ..settings() }, "at least"),
         (Settings { matryoshka: vec![17], ..settings() }, "matryoshka"),
+        (Settings { average_decay: 1.0, ..settings() }, "average_decay"),
     ];
     for (settings, part) in cases {
         check_error(&settings, &out, &[part]);
     }
     let error = Trainable::read(&base("tiny-mpnet", "")).err().unwrap().to_string();
     assert!(error.contains("cannot be trained"), "{error}");
+}
+
+#[test]
+fn an_average_of_the_weights_is_what_is_written() {
+    let written = |average_decay: f64| {
+        let (_kept, out) = out();
+        let settings = Settings { average_decay, select: Select::Last, ..settings() };
+        let outcome = run(&base("tiny-bert", ""), &settings, &out, |_| {}).unwrap();
+        (outcome.losses, Trainable::read(&out).unwrap().tensors)
+    };
+    let (of_begin, averaged, last) =
+        (Trainable::read(&base("tiny-bert", "")).unwrap().tensors, written(0.9), written(0.0));
+    assert_eq!(averaged.0, last.0, "training itself is the same");
+    let distance = |a: &[NamedTensor], b: &[NamedTensor]| -> f32 {
+        let of = |tensors: &[NamedTensor]| -> Vec<f32> {
+            tensors.iter().flat_map(|tensor| tensor.values.clone()).collect()
+        };
+        of(a).iter().zip(of(b)).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt()
+    };
+    // It lies on the way.
+    assert!(distance(&averaged.1, &last.1) > 0.0);
+    assert!(distance(&averaged.1, &of_begin) < distance(&last.1, &of_begin));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn slopes(n_heads: usize) -> Vec<f32> {
 }
 
 /// Bucket of a token that is `distance` tokens after the one that attends to it.
-fn bucket(distance: isize, n_buckets: usize, max_distance: usize) -> usize {
+pub fn bucket(distance: isize, n_buckets: usize, max_distance: usize) -> usize {
     let half = n_buckets / 2;
     let direction = if distance > 0 { half } else { 0 };
     let distance = distance.unsigned_abs();

@@ -17,6 +17,7 @@ mod options;
 mod pooling;
 mod precomputed;
 mod rounded;
+mod token_vectors;
 mod tokenizer;
 mod tokens;
 pub mod trainable;
@@ -24,10 +25,12 @@ mod weights;
 
 pub use cross_encoder::CrossEncoder;
 pub use precomputed::read_vectors;
+pub use token_vectors::{TokenVectors, write_token_vectors};
 pub use tokens::TokenCutter;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config::{Directory, guarded};
 use quarry_embed::{EmbedError, Embedder, Vectors};
@@ -182,6 +185,17 @@ impl Embedder for TransformerModel {
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
         self.embed(&self.document_prompt, texts)
     }
+}
+
+/// Loads the model of a directory: of token vectors as model2vec has them, else a transformer.
+///
+/// # Errors
+/// As [`TokenVectors::load`] and [`TransformerModel::load`].
+pub fn load(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
+    if TokenVectors::is_at(path) {
+        return Ok(Arc::new(TokenVectors::load(path)?));
+    }
+    Ok(Arc::new(TransformerModel::load(path)?))
 }
 
 /// Splits texts into batches of about [`BATCH_TOKENS`] tokens, fewer if that would leave a thread without work.

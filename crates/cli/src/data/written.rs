@@ -10,7 +10,7 @@ use quarry_factory::{
     CallRow, FULL_UNDERSTANDING, QualityRow, Understanding, UnderstandingRow, WrittenReport,
 };
 use quarry_metrics::table::{Sections, Table};
-use quarry_text::counted;
+use quarry_text::{counted, plural};
 use serde_json::{Value, json};
 
 use crate::eval::arguments::LayoutArgs;
@@ -144,7 +144,12 @@ fn picture(understanding: &Understanding) -> String {
     let share = |grade: f64| grade / f64::from(FULL_UNDERSTANDING);
     let bars: Vec<Bar> = (understanding.rows.iter())
         .map(|UnderstandingRow { calls: (fewest, most), functions, score, interval, .. }| Bar {
-            label: format!("{} calls ({})", range(*fewest, *most), counted(*functions as usize, "function")),
+            label: format!(
+                "{} {} ({})",
+                range(*fewest, *most),
+                plural(*most, "call"),
+                counted(*functions as usize, "function")
+            ),
             value: share(*score),
             interval: Some((share(interval.low), share(interval.high))),
         })

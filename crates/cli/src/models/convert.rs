@@ -6,9 +6,12 @@ use anyhow::{Context, bail};
 use clap::Args;
 use indicatif::HumanBytes;
 use quarry_corpus::formats::write::Staged;
+use quarry_embed::StaticModel;
+use quarry_embed::static_model::write_model;
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use quarry_transformer::convert::{Precision, Rewritten, rewrite};
+use quarry_transformer::{TokenVectors, write_token_vectors};
 use serde::Serialize;
 
 use crate::eval::arguments::LayoutArgs;
@@ -20,10 +23,11 @@ const BATCH: usize = 64;
 /// Arguments of `quarry model convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run
+    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a model
+    /// that model2vec wrote; or of a static model with its vocabulary.txt
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// New directory, with the weights as model.safetensors
+    /// New directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -49,6 +53,17 @@ pub struct QuantizeArgs {
 /// # Errors
 /// When the model cannot be read, or the directory is not new or cannot be written.
 pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    if model::named(&args.model).is_none() {
+        bail!(
+            "the built-in model has no vocabulary beside it, without which it cannot be converted; name another one"
+        );
+    }
+    if let Some(file) = model::static_file(&args.model) {
+        return to_token_vectors(&file, &args.out);
+    }
+    if TokenVectors::is_at(&args.model) {
+        return to_static(&args.model, &args.out);
+    }
     let rewritten = written(&args.model, &args.out, Precision::Same)?;
     output::note(&format!(
         "{}: {}, {} in {}",
@@ -56,6 +71,58 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
         counted(rewritten.tensors, "tensor"),
         HumanBytes(rewritten.bytes_after),
         counted(rewritten.files, "file"),
+    ));
+    Ok(())
+}
+
+/// Writes a model of model2vec as a static model.
+fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
+    let loaded = TokenVectors::load(source)?;
+    let (weights, words) = loaded.to_static();
+    if words.is_empty() {
+        bail!("{}: no token is a word or a part of one; there is nothing to convert", source.display());
+    }
+    let staged = Staged::new(target)?;
+    let bytes = write_model(&weights);
+    let vocabulary = words.join("\n") + "\n";
+    for (name, content) in [(VOCABULARY, vocabulary.as_bytes()), (model::STATIC_MODEL_FILE, &bytes)] {
+        let path = staged.path().join(name);
+        std::fs::write(&path, content).with_context(|| format!("{}: cannot be written", path.display()))?;
+    }
+    staged.publish()?;
+    output::note(&format!(
+        "{}: a static model of {} of {} tokens, those that are words or parts of words; texts are split into words by \
+         other rules, and vectors are rounded to 8 bits: measure it before you use it",
+        target.display(),
+        words.len(),
+        loaded.n_tokens()
+    ));
+    Ok(())
+}
+
+/// Name of the file with a static model's tokens, as `quarry train static` writes it beside the model.
+const VOCABULARY: &str = "vocabulary.txt";
+
+/// Writes a static model as model2vec has it.
+fn to_token_vectors(source: &Path, target: &Path) -> anyhow::Result<()> {
+    let weights = StaticModel::load(source)?.weights();
+    let path = source.with_file_name(VOCABULARY);
+    let vocabulary = std::fs::read_to_string(&path).with_context(|| {
+        format!(
+            "{}: cannot be read; the file of a static model has hashes of its tokens, and `quarry train static` and \
+             `quarry model convert` write the tokens beside it",
+            path.display()
+        )
+    })?;
+    let words: Vec<&str> = vocabulary.lines().collect();
+    let staged = Staged::new(target)?;
+    let n_written = write_token_vectors(&weights, &words, staged.path())?;
+    staged.publish()?;
+    output::note(&format!(
+        "{}: a model for model2vec of {n_written} of {} tokens; pairs of words, weights of positions and vectors that only \
+         queries have are lost: measure it before you use it",
+        target.display(),
+        words.len()
     ));
     Ok(())
 }
@@ -108,9 +175,9 @@ pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
 
 /// Writes a model into a new directory, all of it or nothing.
 fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<Rewritten> {
-    if model::is_static(Some(source)) {
+    if model::is_static(Some(source)) || TokenVectors::is_at(source) {
         bail!(
-            "{}: is a static model, whose vectors are in 8 bits; expected the directory of a transformer",
+            "{}: is a static model, which has no matrices to round; expected the directory of a transformer",
             source.display()
         );
     }

@@ -7,6 +7,7 @@ use clap::Args;
 use indicatif::HumanBytes;
 use quarry_embed::{Embedder, StaticModel};
 use quarry_metrics::table::{Layout, Table};
+use quarry_transformer::TokenVectors;
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -168,6 +169,11 @@ fn describe(view: &mut ModelView, weights: Option<&Path>) -> anyhow::Result<()> 
     let mut hash = Xxh3::new();
     std::io::copy(&mut fs::File::open(weights)?, &mut Hashing(&mut hash))?;
     view.checksum = format!("{:016x}", hash.digest());
+    if TokenVectors::is_at(&view.path) {
+        view.architecture = Some("model2vec".to_owned());
+        view.columns = Some(TokenVectors::load(&view.path)?.dimension() as u64);
+        return Ok(());
+    }
     let config: serde_json::Value = serde_json::from_slice(&fs::read(view.path.join("config.json"))?)?;
     view.architecture = config["model_type"].as_str().map(str::to_owned);
     view.columns = ["hidden_size", "d_model", "dim"].iter().find_map(|key| config[*key].as_u64());

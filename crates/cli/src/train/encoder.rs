@@ -10,21 +10,22 @@ use clap::Args;
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::Embedder;
+use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::encoder::{
-    Evaluation, Form, Outcome, Progress, Provenance, Row, Run, Select, Settings, split, train,
+    Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings, split, train,
 };
-use quarry_transformer::TransformerModel;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::leakage::EvaluationData;
 use super::{progress_bar, read_settings, say};
+use crate::new_file;
 
 /// Arguments of `quarry train encoder`.
 #[derive(Debug, Clone, Args)]
 pub struct EncoderArgs {
-    /// Directory of the BERT or RoBERTa model to begin with, as sentence-transformers or transformers writes it
+    /// Directory of the BERT, RoBERTa, MPNet or T5 model to begin with, as sentence-transformers or transformers writes it
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// File of pairs: as `quarry data pairs` or `quarry data build` writes it, or of another format with pairs
@@ -81,7 +82,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     let settings = settings(args)?;
     settings.check()?;
     let model = Trainable::read(&with_options(&args.model, &settings.options))?;
-    let teacher = args.teacher.as_deref().map(TransformerModel::load).transpose()?;
+    let teacher = args.teacher.as_deref().map(quarry_transformer::load).transpose()?;
     let (mut rows, mut marked) = (Vec::new(), Vec::new());
     for path in &args.pairs {
         read_rows(path, &settings, &mut rows, &mut marked)?;
@@ -114,8 +115,9 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;
+    let page = args.out.join(PAGE);
     let mut mean_loss = None;
-    let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
+    let teacher: Option<&dyn Embedder> = teacher.as_deref();
     let run = Run {
         model: &model,
         rows: &rows,
@@ -146,16 +148,87 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
             bar.set_position(step);
             bar.set_message(format!("{mean:.3}"));
         }
-        Progress::Evaluated(evaluation) => say(&bar, &line(&evaluation, settings.select)),
+        Progress::Evaluated(so_far) => {
+            if let Some(evaluation) = so_far.evaluations.last() {
+                say(&bar, &line(evaluation, settings.select));
+            }
+            // The page is for people who wait; the run does not end because it cannot be written.
+            if let Err(error) =
+                new_file::write_text(&page, &training_page_of(&so_far, &settings, &provenance))
+            {
+                say(&bar, &format!("warning: {error:#}"));
+            }
+        }
     })?;
     bar.finish_and_clear();
     let kept = outcome.kept.as_ref().map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
-    say(&bar, &format!("{}: the model{kept}, and its card in README.md", args.out.display()));
+    say(
+        &bar,
+        &format!("{}: the model{kept}, its card in README.md, and curves in {PAGE}", args.out.display()),
+    );
     Ok(outcome)
 }
 
+/// Name of the page with the curves of a run, in its directory.
+pub const PAGE: &str = "report.html";
+
+/// The page of a run, which may not have ended.
+fn training_page_of(outcome: &Outcome, settings: &Settings, provenance: &Provenance) -> String {
+    let mut facts = vec![
+        ("model".to_owned(), provenance.base.clone()),
+        ("command".to_owned(), provenance.command.clone()),
+        ("evaluation data".to_owned(), provenance.leakage.clone()),
+    ];
+    if let Some(kept) = &outcome.kept {
+        facts.push(("weights".to_owned(), format!("those after epoch {}", kept.epoch)));
+    }
+    facts.extend(facts_of(settings));
+    let run = training_run("run", &outcome.losses, &outcome.evaluations);
+    training_page(&format!("Training of {}", provenance.base), measure(settings.select), &[run], &facts)
+}
+
+/// Settings by name, those of an optimizer and the like with a dot.
+pub fn facts_of(settings: &Settings) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
+    let Ok(serde_json::Value::Object(all)) = serde_json::to_value(settings) else { return facts };
+    for (name, value) in all {
+        match value {
+            serde_json::Value::Object(inner) => {
+                facts.extend(
+                    inner.into_iter().map(|(key, value)| (format!("{name}.{key}"), value.to_string())),
+                );
+            }
+            serde_json::Value::String(text) => facts.push((name, text)),
+            value => facts.push((name, value.to_string())),
+        }
+    }
+    facts
+}
+
+/// What a page draws of a run.
+pub fn training_run(name: &str, losses: &[LossPoint], evaluations: &[Evaluation]) -> TrainingRun {
+    TrainingRun {
+        name: name.to_owned(),
+        losses: losses.iter().map(|point| (point.step, f64::from(point.loss))).collect(),
+        epochs: evaluations
+            .iter()
+            .map(|evaluation| TrainedEpoch {
+                number: evaluation.epoch,
+                step: evaluation.step,
+                loss: f64::from(evaluation.loss),
+                value: evaluation.value,
+            })
+            .collect(),
+    }
+}
+
+/// What a selection measures.
+fn measure(select: Select) -> &'static str {
+    if select == Select::Accuracy { "accuracy" } else { "MRR" }
+}
+
 fn line(evaluation: &Evaluation, select: Select) -> String {
-    let name = if select == Select::Accuracy { "accuracy" } else { "MRR" };
+    let name = measure(select);
     let value = match evaluation.value {
         Some(value) => format!("held-out {name} {value:.4}"),
         None => "nothing measured".to_owned(),

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::write::NewDirectories;
-use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
+use quarry_eval::report::training::{TrainingRun, training_page};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
-use quarry_train::encoder::{Evaluation, Select};
+use quarry_train::encoder::{Evaluation, LossPoint, Outcome, Select, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::encoder::{EncoderArgs, settings, train_encoder};
+use super::encoder::{EncoderArgs, PAGE, facts_of, settings, train_encoder, training_run};
 use crate::eval::arguments::LayoutArgs;
 use crate::{new_file, output};
 
@@ -41,6 +41,9 @@ pub struct SweepArgs {
 struct RunResult {
     /// Settings of the grid, and the seed.
     settings: Vec<String>,
+    /// Over the whole run; results of older versions have none.
+    #[serde(default)]
+    losses: Vec<LossPoint>,
     /// After each epoch.
     evaluations: Vec<Evaluation>,
     /// Of the weights that were kept.
@@ -102,8 +105,8 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         }
         results.push(of_seeds);
     }
-    let report = args.encoder.out.join("report.html");
-    new_file::write_text(&report, &page(args, measure, &runs, &results))?;
+    let report = args.encoder.out.join(PAGE);
+    new_file::write_text(&report, &page(args, &base, measure, &runs, &results))?;
     let report = SweepReport { measure, combinations: summary(&combinations, &runs, &results)?, report };
     args.layout.print(&report, || sections(&report, args.seeds))?;
     Ok(ExitCode::SUCCESS)
@@ -171,7 +174,8 @@ fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Re
         });
     }
     let outcome = train_encoder(run)?;
-    let result = RunResult { settings: names, evaluations: outcome.evaluations, kept: outcome.kept };
+    let Outcome { losses, evaluations, kept } = outcome;
+    let result = RunResult { settings: names, losses, evaluations, kept };
     new_file::write_json(&path, &result)?;
     Ok(result)
 }
@@ -232,23 +236,22 @@ fn key(setting: &str) -> &str {
     setting.split('=').next().unwrap_or(setting)
 }
 
-/// The curves of all runs as a page.
-fn page(args: &SweepArgs, measure: &str, runs: &[Vec<EncoderArgs>], results: &[Vec<RunResult>]) -> String {
-    let name = |run: &EncoderArgs| relative(&run.out, &args.encoder.out);
-    let of = |(run, result): (&EncoderArgs, &RunResult)| TrainingRun {
-        name: name(run),
-        epochs: result
-            .evaluations
-            .iter()
-            .map(|evaluation| TrainedEpoch {
-                number: evaluation.epoch,
-                loss: f64::from(evaluation.loss),
-                value: evaluation.value,
-            })
-            .collect(),
+/// The curves of all runs as a page, with the settings that they share.
+fn page(
+    args: &SweepArgs,
+    base: &Settings,
+    measure: &str,
+    runs: &[Vec<EncoderArgs>],
+    results: &[Vec<RunResult>],
+) -> String {
+    let of = |(run, result): (&EncoderArgs, &RunResult)| {
+        training_run(&relative(&run.out, &args.encoder.out), &result.losses, &result.evaluations)
     };
     let curves: Vec<TrainingRun> = runs.iter().flatten().zip(results.iter().flatten()).map(of).collect();
-    training_page(&format!("Sweep of {}", args.encoder.model.display()), measure, &curves)
+    let varied: Vec<&str> = args.grid.iter().map(|axis| key(axis)).chain(["seed"]).collect();
+    let mut facts = facts_of(base);
+    facts.retain(|(name, _)| !varied.contains(&name.as_str()));
+    training_page(&format!("Sweep of {}", args.encoder.model.display()), measure, &curves, &facts)
 }
 
 fn relative(path: &Path, base: &Path) -> String {
@@ -295,10 +298,13 @@ mod tests {
         let evaluation = Evaluation { epoch: 1, step: 3, loss: 0.5, value: Some(0.25) };
         let result = RunResult {
             settings: vec!["seed=1".into()],
+            losses: vec![LossPoint { step: 3, loss: 0.5 }],
             evaluations: vec![evaluation.clone()],
             kept: Some(evaluation),
         };
         let text = serde_json::to_string(&result).unwrap();
         assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), result);
+        let before = text.replace(r#""losses":[{"step":3,"loss":0.5}],"#, "");
+        assert!(serde_json::from_str::<RunResult>(&before).unwrap().losses.is_empty());
     }
 }

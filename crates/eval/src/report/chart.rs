@@ -23,6 +23,18 @@ pub struct Series {
     pub points: Vec<(f64, f64, usize)>,
 }
 
+/// Named points of any heights from 0, joined by a line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Name of the line.
+    pub label: String,
+    /// Position and height of each point, from left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Number of points of a line from which on they are not marked.
+const CROWDED: usize = 40;
+
 /// Number of colors of the style sheet.
 const COLORS: usize = 8;
 
@@ -132,6 +144,7 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
         from: positions().fold(f64::INFINITY, f64::min),
         to: positions().fold(f64::NEG_INFINITY, f64::max),
         whole: true,
+        top: 1.0,
     };
     html! {
         (frame.open(title, html! {
@@ -146,6 +159,47 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
             }
         }))
     }
+}
+
+/// Lines over a common horizontal axis of integers, with heights from 0 to a round number above all of them.
+#[must_use]
+pub fn lines(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> Markup {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let frame = Frame {
+        x_label,
+        y_label,
+        from: points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min),
+        to: points().map(|(x, _)| *x).fold(f64::NEG_INFINITY, f64::max),
+        whole: true,
+        top: round_above(points().map(|(_, y)| *y).fold(0.0, f64::max)),
+    };
+    html! {
+        (frame.open(title, html! {
+            @for (index, line) in lines.iter().enumerate() {
+                @let path: Vec<String> = line.points.iter().map(|(x, y)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
+                polyline class=(color(index)) points=(path.join(" ")) {}
+                @for (x, y) in line.points.iter().filter(|_| line.points.len() < CROWDED) {
+                    circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r="3.5" {
+                        title { (format!("{}: {x:.0} → {y:.4}", line.label)) }
+                    }
+                }
+            }
+        }))
+        (legend(lines.iter().map(|line| line.label.as_str())))
+    }
+}
+
+/// The least of 1, 2, 4 and 8 times a power of ten that is not below a value.
+fn round_above(value: f64) -> f64 {
+    if !(value > 0.0 && value.is_finite()) {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 4.0, 8.0, 10.0]
+        .map(|factor| factor * power)
+        .into_iter()
+        .find(|top| *top >= value)
+        .unwrap_or(value)
 }
 
 /// Like [`curves`], as a file of its own, with a line of names below.
@@ -211,7 +265,7 @@ fn legend<'a>(labels: impl Iterator<Item = &'a str>) -> Markup {
     }
 }
 
-/// Axes of a square chart, heights from 0 to 1.
+/// Axes of a square chart.
 struct Frame<'a> {
     x_label: &'a str,
     y_label: &'a str,
@@ -219,6 +273,8 @@ struct Frame<'a> {
     to: f64,
     /// Whether positions are integers.
     whole: bool,
+    /// The height at its top; that at its bottom is 0.
+    top: f64,
 }
 
 impl<'a> Frame<'a> {
@@ -229,7 +285,7 @@ impl<'a> Frame<'a> {
     const HEIGHT: f64 = Self::TOP + Self::SIZE + 42.0;
 
     fn unit(x_label: &'a str, y_label: &'a str) -> Self {
-        Self { x_label, y_label, from: 0.0, to: 1.0, whole: false }
+        Self { x_label, y_label, from: 0.0, to: 1.0, whole: false, top: 1.0 }
     }
 
     fn x(&self, value: f64) -> f64 {
@@ -239,7 +295,12 @@ impl<'a> Frame<'a> {
     }
 
     fn y(&self, value: f64) -> f64 {
-        Self::TOP + (1.0 - value.clamp(0.0, 1.0)) * Self::SIZE
+        Self::TOP + (1.0 - (value / self.top).clamp(0.0, 1.0)) * Self::SIZE
+    }
+
+    /// Decimals that tell the quarters of the height apart.
+    fn decimals(&self) -> usize {
+        (2.0 - self.top.log10().floor()).clamp(0.0, 8.0) as usize
     }
 
     fn ticks(&self) -> Vec<(f64, String)> {
@@ -261,9 +322,9 @@ impl<'a> Frame<'a> {
             svg role="img" viewBox=(format!("0 0 {:.0} {:.0}", right + 16.0, bottom + 42.0)) width=(right + 16.0) {
                 title { (title) }
                 @for tick in 0..=4 {
-                    @let value = f64::from(tick) / 4.0;
+                    @let value = f64::from(tick) / 4.0 * self.top;
                     line.grid x1=(fixed(Self::LEFT)) x2=(fixed(right)) y1=(fixed(self.y(value))) y2=(fixed(self.y(value))) {}
-                    text.axis x=(fixed(Self::LEFT - 6.0)) y=(fixed(self.y(value) + 4.0)) text-anchor="end" { (format!("{value:.2}")) }
+                    text.axis x=(fixed(Self::LEFT - 6.0)) y=(fixed(self.y(value) + 4.0)) text-anchor="end" { (format!("{value:.*}", self.decimals())) }
                 }
                 @for (at, label) in self.ticks() {
                     line.grid x1=(fixed(self.x(at))) x2=(fixed(self.x(at))) y1=(fixed(Self::TOP)) y2=(fixed(bottom)) {}
@@ -303,6 +364,26 @@ fn beginning(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_axis_of_lines_ends_at_a_round_number_above_all() {
+        for (value, expected) in
+            [(0.0, 1.0), (1.0, 1.0), (3.2, 4.0), (0.03, 0.04), (8.1, 10.0), (f64::NAN, 1.0)]
+        {
+            assert!((round_above(value) - expected).abs() < 1e-12, "{value}: {}", round_above(value));
+        }
+        let line = |n: usize, height: f64| Line {
+            label: "a <b>".into(),
+            points: (1..=n).map(|x| (x as f64, height / x as f64)).collect(),
+        };
+        let drawn = lines("loss", "step", "loss", &[line(3, 3.2)]).into_string();
+        // The first point is at 3.2 of 4: a fifth below the top.
+        assert!(drawn.contains(r#"cx="48.0" cy="68.0""#) && drawn.contains(">4.00<"), "{drawn}");
+        assert!(drawn.contains("a &lt;b&gt;: 1 → 3.2000"), "{drawn}");
+        assert!(!lines("loss", "step", "loss", &[line(100, 3.2)]).into_string().contains("<circle"));
+        assert!(lines("loss", "step", "loss", &[line(3, 0.03)]).into_string().contains(">0.0100<"));
+        assert!(!lines("loss", "step", "loss", &[]).into_string().contains("NaN"));
+    }
 
     #[test]
     fn bars_of_counts_are_in_proportion_and_names_do_not_end_the_page() {

@@ -3,7 +3,7 @@
 use maud::html;
 use quarry_metrics::table::Table;
 
-use super::chart::{Series, curves};
+use super::chart::{Line, lines};
 use super::{document, table};
 
 /// A training run.
@@ -11,6 +11,8 @@ use super::{document, table};
 pub struct TrainingRun {
     /// Its name.
     pub name: String,
+    /// The step up to which a loss is a mean, and this loss; over the whole run.
+    pub losses: Vec<(u64, f64)>,
     /// Its epochs.
     pub epochs: Vec<TrainedEpoch>,
 }
@@ -20,48 +22,48 @@ pub struct TrainingRun {
 pub struct TrainedEpoch {
     /// Counted from 1.
     pub number: usize,
+    /// Steps done after it.
+    pub step: u64,
     /// Mean loss of its steps.
     pub loss: f64,
     /// The measure on held-out pairs after it, if there is one.
     pub value: Option<f64>,
 }
 
-/// A page with the held-out measure and the loss of each run by epoch.
+/// A page with the held-out measure of each run by epoch and its loss by step, and what else there is to say about all of
+/// them: a name and a text each.
 #[must_use]
-pub fn training_page(title: &str, measure: &str, runs: &[TrainingRun]) -> String {
-    let highest = runs.iter().flat_map(|run| &run.epochs).map(|epoch| epoch.loss).fold(0.0, f64::max);
-    let series = |value: &dyn Fn(&TrainedEpoch) -> Option<f64>| -> Vec<Series> {
-        let of = |run: &TrainingRun| Series {
-            label: run.name.clone(),
-            points: run
-                .epochs
-                .iter()
-                .filter_map(|epoch| Some((epoch.number as f64, value(epoch)?, 1)))
-                .collect(),
-        };
-        runs.iter().map(of).filter(|series| !series.points.is_empty()).collect()
+pub fn training_page(title: &str, measure: &str, runs: &[TrainingRun], facts: &[(String, String)]) -> String {
+    let drawn = |points: &dyn Fn(&TrainingRun) -> Vec<(f64, f64)>| -> Vec<Line> {
+        let of = |run: &TrainingRun| Line { label: run.name.clone(), points: points(run) };
+        runs.iter().map(of).filter(|line| !line.points.is_empty()).collect()
     };
-    let measured = series(&|epoch| epoch.value);
-    // Charts are from 0 to 1.
-    let losses = series(&|epoch| (highest > 0.0).then(|| epoch.loss / highest));
-    let mut rows = Table::new(["run", "epoch", "loss", measure]).align_left([0]);
+    let measured = drawn(&|run| {
+        run.epochs.iter().filter_map(|epoch| Some((epoch.number as f64, epoch.value?))).collect()
+    });
+    let losses = drawn(&|run| run.losses.iter().map(|(step, loss)| (*step as f64, *loss)).collect());
+    let mut rows = Table::new(["run", "epoch", "step", "loss", measure]).align_left([0]);
     for run in runs {
-        for TrainedEpoch { number, loss, value } in &run.epochs {
+        for TrainedEpoch { number, step, loss, value } in &run.epochs {
             let value = value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
-            rows.push([run.name.clone(), number.to_string(), format!("{loss:.4}"), value]);
+            rows.push([run.name.clone(), number.to_string(), step.to_string(), format!("{loss:.4}"), value]);
         }
+    }
+    let mut about = Table::new(["", ""]).align_left([0, 1]);
+    for (name, text) in facts {
+        about.push([name.clone(), text.clone()]);
     }
     let main = html! {
         @if !measured.is_empty() {
-            section { h2 { "Held-out " (measure) } (curves(measure, "epoch", measure, &measured)) }
+            section { h2 { "Held-out " (measure) } (lines(measure, "epoch", measure, &measured)) }
         }
         @if !losses.is_empty() {
-            section {
-                h2 { "Loss, as a share of " (format!("{highest:.3}")) }
-                (curves("loss", "epoch", "loss", &losses))
-            }
+            section { h2 { "Loss" } (lines("loss", "step", "mean loss", &losses)) }
         }
         section { h2 { "Epochs" } (table(&rows)) }
+        @if !facts.is_empty() {
+            section { h2 { "Settings" } (table(&about)) }
+        }
     };
     document(title, &html! {}, &main)
 }
@@ -74,21 +76,24 @@ mod tests {
     fn every_run_has_its_curves_and_rows() {
         let run = |name: &str, value| TrainingRun {
             name: name.to_owned(),
+            losses: vec![(5, 2.5), (10, 1.5), (20, 1.0)],
             epochs: vec![
-                TrainedEpoch { number: 1, loss: 2.0, value: Some(value) },
-                TrainedEpoch { number: 2, loss: 1.0, value: Some(value + 0.1) },
+                TrainedEpoch { number: 1, step: 10, loss: 2.0, value: Some(value) },
+                TrainedEpoch { number: 2, step: 20, loss: 1.0, value: Some(value + 0.1) },
             ],
         };
-        let page = training_page("Sweep of <x>", "MRR", &[run("rate=1", 0.25), run("rate=2", 0.5)]);
+        let facts = [("rate".to_owned(), "2e-5 <".to_owned())];
+        let page = training_page("Sweep of <x>", "MRR", &[run("rate=1", 0.25), run("rate=2", 0.5)], &facts);
         assert!(page.contains("Sweep of &lt;x&gt;") && !page.contains("<x>"), "{page}");
         assert_eq!(page.matches("<polyline").count(), 4);
-        for text in ["rate=1", "0.3500", "2.0000", "as a share of 2.000"] {
+        for text in ["rate=1", "0.3500", "2.0000", "rate=1: 5 → 2.5000", "2e-5 &lt;"] {
             assert!(page.contains(text), "{text}");
         }
         let unmeasured = TrainingRun {
             name: "x".into(),
-            epochs: vec![TrainedEpoch { number: 1, loss: 0.5, value: None }],
+            losses: vec![(3, 0.5)],
+            epochs: vec![TrainedEpoch { number: 1, step: 3, loss: 0.5, value: None }],
         };
-        assert_eq!(training_page("x", "MRR", &[unmeasured]).matches("<polyline").count(), 1);
+        assert_eq!(training_page("x", "MRR", &[unmeasured], &[]).matches("<polyline").count(), 1);
     }
 }

@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::optimizer::Moments;
-use super::{Evaluation, Mean, Settings};
+use super::{Curve, Evaluation, Mean, Settings};
 use crate::TrainError;
 
 /// What a run holds between two steps, beside its settings and data.
@@ -20,12 +20,23 @@ pub struct State {
     pub values: Vec<Vec<f32>>,
     /// The optimizer's means.
     pub moments: Vec<Moments>,
+    /// The moving average of the values, if the settings ask for one.
+    pub average: Option<Vec<Vec<f32>>>,
     /// Losses of the epoch that is under way.
     pub losses: Mean,
+    /// Losses of the whole run.
+    pub curve: Curve,
     /// The best epoch so far and its values.
     pub best: Option<(Evaluation, Vec<Vec<f32>>)>,
     /// All evaluations.
     pub evaluations: Vec<Evaluation>,
+}
+
+impl State {
+    /// The values that are measured and kept.
+    pub fn measured(&self) -> &Vec<Vec<f32>> {
+        self.average.as_ref().unwrap_or(&self.values)
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,6 +45,7 @@ struct Head {
     identity: u64,
     step: u64,
     losses: Mean,
+    curve: Curve,
     best: Option<Evaluation>,
     evaluations: Vec<Evaluation>,
 }
@@ -91,6 +103,7 @@ impl Checkpoint {
         };
         let values = group("values")?;
         let (first, second) = (group("first")?, group("second")?);
+        let average = if self.settings.average_decay > 0.0 { Some(group("average")?) } else { None };
         let best = match head.best {
             Some(evaluation) => Some((evaluation, group("best")?)),
             None => None,
@@ -100,8 +113,10 @@ impl Checkpoint {
         Ok(Some(State {
             step: head.step,
             losses: head.losses,
+            curve: head.curve,
             values,
             moments,
+            average,
             best,
             evaluations: head.evaluations,
         }))
@@ -114,6 +129,7 @@ impl Checkpoint {
             identity: self.identity,
             step: state.step,
             losses: state.losses,
+            curve: state.curve.clone(),
             best: state.best.as_ref().map(|(evaluation, _)| evaluation.clone()),
             evaluations: state.evaluations.clone(),
         };
@@ -131,6 +147,9 @@ impl Checkpoint {
         group("values", &mut state.values.iter())?;
         group("first", &mut state.moments.iter().map(|moments| &moments.first))?;
         group("second", &mut state.moments.iter().map(|moments| &moments.second))?;
+        if let Some(average) = &state.average {
+            group("average", &mut average.iter())?;
+        }
         if let Some((_, best)) = &state.best {
             group("best", &mut best.iter())?;
         }

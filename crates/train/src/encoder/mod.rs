@@ -39,6 +39,9 @@ pub use settings::{Batches, Form, Kind, Objective, OtherPositives, Select, Setti
 /// Queries or codes that a teacher embeds at once.
 const TEACHER_BATCH: usize = 64;
 
+/// Points of the curve of a run's loss.
+pub const LOSS_POINTS: u64 = 200;
+
 /// What was measured after an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
@@ -80,13 +83,24 @@ pub enum Progress {
         /// Loss of its batches, in nats.
         loss: f32,
     },
-    /// An epoch is done and measured.
-    Evaluated(Evaluation),
+    /// An epoch is done and measured: what the run has come to so far.
+    Evaluated(Outcome),
 }
 
-/// What a run has in the end.
+/// The mean loss of some steps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LossPoint {
+    /// The last of them, counted from 1.
+    pub step: u64,
+    /// In nats.
+    pub loss: f32,
+}
+
+/// What a run has come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
+    /// The loss over the whole run, in about [`LOSS_POINTS`] points.
+    pub losses: Vec<LossPoint>,
     /// All evaluations.
     pub evaluations: Vec<Evaluation>,
     /// That of the weights that were kept.
@@ -169,9 +183,11 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         Some(state) => state,
         None => State {
             step: 0,
+            average: (settings.average_decay > 0.0).then(|| values.clone()),
             values: std::mem::take(&mut values),
             moments: lengths.iter().map(|n| Moments::new(*n)).collect(),
             losses: Mean::default(),
+            curve: Curve::default(),
             best: None,
             evaluations: Vec::new(),
         },
@@ -218,7 +234,11 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
                 settings.optimizer.update(values, gradient, moments, rate, state.step, *decays);
             }
             parameters.set(&state.values)?;
+            if let Some(average) = &mut state.average {
+                move_average(average, &state.values, settings.average_decay, state.step);
+            }
             state.losses.add(loss);
+            state.curve.add(state.step, loss, n_steps);
             report(Progress::Step { step: state.step, loss });
             let ends_epoch = state.step.is_multiple_of(steps_an_epoch);
             if settings.checkpoint_steps > 0
@@ -228,6 +248,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
                 checkpoint.write(&state)?;
             }
         }
+        parameters.set(state.measured())?;
         let value = match settings.select {
             Select::Mrr => average(&learner.reciprocal_ranks(&measured)?),
             Select::Accuracy => average(&learner.hits(&measured)?),
@@ -241,24 +262,38 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         };
         let better = state.best.as_ref().is_none_or(|(best, _)| value >= best.value);
         if better {
-            state.best = Some((evaluation.clone(), state.values.clone()));
+            state.best = Some((evaluation.clone(), state.measured().clone()));
         }
-        state.evaluations.push(evaluation.clone());
+        parameters.set(&state.values)?;
+        state.evaluations.push(evaluation);
         checkpoint.write(&state)?;
-        report(Progress::Evaluated(evaluation));
+        report(Progress::Evaluated(Outcome {
+            losses: state.curve.points.clone(),
+            evaluations: state.evaluations.clone(),
+            kept: state.best.as_ref().map(|(best, _)| best.clone()),
+        }));
     }
 
-    let State { best, evaluations, values, .. } = state;
+    let State { best, evaluations, values, average, curve, .. } = state;
     let (kept, values) = match best {
         Some((kept, values)) => (Some(kept), values),
-        None => (None, values),
+        None => (None, average.unwrap_or(values)),
     };
     parameters.set(&values)?;
     let numbers = Numbers { learned: examples.list.len(), held_out: measured.list.len() };
     let card = output::card(provenance, settings, numbers, &evaluations, kept.as_ref());
     output::write_model(directory, model, network.cosine, settings, &parameters.tensors()?, &card)?;
     checkpoint.remove()?;
-    Ok(Outcome { evaluations, kept })
+    Ok(Outcome { losses: curve.points, evaluations, kept })
+}
+
+/// Moves an average towards the values after a step. In the first steps it keeps less of what it was, so that the weights that
+/// training began with do not stay in it.
+fn move_average(average: &mut [Vec<f32>], values: &[Vec<f32>], decay: f64, step: u64) {
+    let decay = decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
+    for (average, values) in average.iter_mut().flatten().zip(values.iter().flatten()) {
+        *average = decay * *average + (1.0 - decay) * values;
+    }
 }
 
 /// The tensors that a run begins with: the model's, and those of a new head, or of the matcher beside the model.
@@ -268,6 +303,12 @@ fn start(model: &Trainable, settings: &Settings) -> Result<Vec<NamedTensor>, Tra
     let seed = mix(settings.seed, 0x6865_6164);
     match settings.objective.kind() {
         Kind::Encoder => {}
+        Kind::Classifier if model.wiring.relative.is_some() => {
+            return Err(TrainError::Settings(format!(
+                "cross-entropy needs a BERT or RoBERTa model, found {}; name one of these, or another objective",
+                model.model_type
+            )));
+        }
         Kind::Classifier => {
             tensors.extend(head::new_classifier(&model.model_type, hidden, 2, seed, &model.tensors));
         }
@@ -423,5 +464,56 @@ impl Mean {
 
     fn value(&self) -> f32 {
         (self.sum / self.n.max(1) as f64) as f32
+    }
+}
+
+/// The loss over a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+struct Curve {
+    points: Vec<LossPoint>,
+    /// Of the steps since the last point.
+    since: Mean,
+}
+
+impl Curve {
+    /// Adds the loss of a step of a run of `n_steps`.
+    fn add(&mut self, step: u64, loss: f32, n_steps: u64) {
+        self.since.add(loss);
+        if step.is_multiple_of(n_steps.div_ceil(LOSS_POINTS).max(1)) || step == n_steps {
+            self.points.push(LossPoint { step, loss: std::mem::take(&mut self.since).value() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_average_follows_the_values_and_forgets_where_it_began() {
+        let mut average = vec![vec![100.0, 0.0]];
+        for step in 1..=2000 {
+            move_average(&mut average, &[vec![1.0, step as f32]], 0.99, step);
+        }
+        assert!((average[0][0] - 1.0).abs() < 1e-3, "{average:?}");
+        // An average of the last steps with weights that fall by 0.99: 99 steps behind.
+        assert!((average[0][1] - 1901.0).abs() < 0.5, "{average:?}");
+        move_average(&mut average, &[vec![12.0, 12.0]], 0.99, 1);
+        assert!((average[0][0] - (1.0 * 2.0 + 12.0 * 9.0) / 11.0).abs() < 1e-2, "{average:?}");
+    }
+
+    #[test]
+    fn the_curve_of_a_run_has_few_points_and_leaves_no_step_out() {
+        for n_steps in [1, 3, 200, 201, 12_345] {
+            let mut curve = Curve::default();
+            (1..=n_steps).for_each(|step| curve.add(step, step as f32, n_steps));
+            assert!(curve.points.len() <= LOSS_POINTS as usize, "{n_steps}: {}", curve.points.len());
+            assert_eq!(curve.points.last().unwrap().step, n_steps);
+            let mut first = 1;
+            for point in &curve.points {
+                assert!((point.loss - (first + point.step) as f32 / 2.0).abs() < 1e-2, "{point:?}");
+                first = point.step + 1;
+            }
+        }
     }
 }

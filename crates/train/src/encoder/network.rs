@@ -1,9 +1,11 @@
-//! The forward pass of an encoder with BERT's layers, with gradients; `quarry-transformer` has the fast one without.
+//! The forward pass of an encoder with the layers of BERT, MPNet or T5, with gradients; `quarry-transformer` has the fast one without.
 
 use std::collections::HashMap;
 
 use candle_core::{Device, Result, Tensor, Var};
-use quarry_transformer::trainable::{Activation, NamedTensor, Shape, Trainable, TrainablePooling};
+use quarry_transformer::trainable::{
+    Activation, NamedTensor, Relative, Shape, Trainable, TrainablePooling, Wiring,
+};
 
 use super::objective::normalize;
 
@@ -56,7 +58,10 @@ impl Parameters {
 
     /// Whether the decay of weights applies to each: not to biases and normalizations, as is usual.
     pub fn decays(&self) -> Vec<bool> {
-        self.names.iter().map(|name| !name.ends_with(".bias") && !name.contains("LayerNorm")).collect()
+        let decays = |name: &String| {
+            !name.ends_with(".bias") && !name.contains("LayerNorm") && !name.contains("layer_norm")
+        };
+        self.names.iter().map(decays).collect()
     }
 
     /// The tensor of this name.
@@ -71,6 +76,16 @@ impl Parameters {
     pub fn linear(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
         let weight = self.get(&format!("{name}.weight"))?;
         rows.matmul(&weight.t()?)?.broadcast_add(self.get(&format!("{name}.bias"))?)
+    }
+
+    /// rows · weightᵀ.
+    fn linear_without_bias(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
+        rows.matmul(&self.get(&format!("{name}.weight"))?.t()?)
+    }
+
+    fn root_mean_square_norm(&self, name: &str, rows: &Tensor, epsilon: f64) -> Result<Tensor> {
+        let size = (rows.sqr()?.mean_keepdim(1)? + epsilon)?.sqrt()?;
+        rows.broadcast_div(&size)?.broadcast_mul(self.get(&format!("{name}.weight"))?)
     }
 
     fn layer_norm(&self, name: &str, rows: &Tensor, epsilon: f64) -> Result<Tensor> {
@@ -114,6 +129,7 @@ pub struct Network {
     /// Shape of the encoder.
     pub shape: Shape,
     padding: Option<usize>,
+    wiring: Wiring,
     /// What makes one vector of the tokens'.
     pub pooling: TrainablePooling,
     /// Whether that vector has length 1.
@@ -123,7 +139,13 @@ pub struct Network {
 impl Network {
     /// The network of a model.
     pub fn new(model: &Trainable, cosine: bool) -> Network {
-        Network { shape: model.shape.clone(), padding: model.padding, pooling: model.pooling, cosine }
+        Network {
+            shape: model.shape.clone(),
+            padding: model.padding,
+            wiring: model.wiring.clone(),
+            pooling: model.pooling,
+            cosine,
+        }
     }
 
     /// One row for each text, a list of token ids.
@@ -140,49 +162,87 @@ impl Network {
     /// The vectors of all tokens: texts × longest text × columns.
     pub fn states(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
         let Shape { hidden, n_heads, head_width, .. } = self.shape;
+        let wiring = &self.wiring;
         let epsilon = f64::from(self.shape.epsilon);
         let n = texts.iter().map(|text| text.len()).max().unwrap_or(0).max(1);
         let rows = texts.len() * n;
         let (ids, positions, mask) = self.inputs(texts, n);
         let device = &Device::Cpu;
         let ids = Tensor::from_vec(ids, rows, device)?;
-        let positions = Tensor::from_vec(positions, rows, device)?;
         let mask = Tensor::from_vec(mask, (texts.len(), 1, 1, n), device)?;
 
-        let mut states = parameters.get("embeddings.word_embeddings.weight")?.index_select(&ids, 0)?;
-        states = (states
-            + parameters.get("embeddings.position_embeddings.weight")?.index_select(&positions, 0)?)?;
-        let token_type = parameters.get("embeddings.token_type_embeddings.weight")?.narrow(0, 0, 1)?;
-        states = states.broadcast_add(&token_type)?;
-        states = dropout.apply(&parameters.layer_norm("embeddings.LayerNorm", &states, epsilon)?)?;
+        let linear = |name: &str, rows: &Tensor| {
+            if wiring.is_t5 {
+                parameters.linear_without_bias(name, rows)
+            } else {
+                parameters.linear(name, rows)
+            }
+        };
+        let norm = |name: &str, rows: &Tensor| {
+            if wiring.is_t5 {
+                parameters.root_mean_square_norm(name, rows, epsilon)
+            } else {
+                parameters.layer_norm(name, rows, epsilon)
+            }
+        };
+        // The input of half a layer, and the result of one.
+        let input = |name: &str, states: &Tensor| {
+            if wiring.is_t5 { norm(name, states) } else { Ok(states.clone()) }
+        };
+        let result = |name: &str, sum: Tensor| if wiring.is_t5 { Ok(sum) } else { norm(name, &sum) };
 
+        let mut states = parameters.get(wiring.tokens)?.index_select(&ids, 0)?;
+        if let Some(name) = wiring.positions {
+            let positions = Tensor::from_vec(positions, rows, device)?;
+            states = (states + parameters.get(name)?.index_select(&positions, 0)?)?;
+        }
+        if let Some(name) = wiring.token_types {
+            states = states.broadcast_add(&parameters.get(name)?.narrow(0, 0, 1)?)?;
+        }
+        if let Some(name) = wiring.embedding_norm {
+            states = norm(name, &states)?;
+        }
+        states = dropout.apply(&states)?;
+
+        let biases = wiring.relative.as_ref().map(|relative| biases(parameters, relative, n)).transpose()?;
         let heads = |rows: Tensor| -> Result<Tensor> {
             rows.reshape((texts.len(), n, n_heads, head_width))?.transpose(1, 2)?.contiguous()
         };
-        let scale = 1.0 / (head_width as f64).sqrt();
+        let scale: f64 = if wiring.is_t5 { 1.0 } else { 1.0 / (head_width as f64).sqrt() };
         for layer in 0..self.shape.n_layers {
-            let at = |name: &str| format!("encoder.layer.{layer}.{name}");
-            let query = heads(parameters.linear(&at("attention.self.query"), &states)?)?;
-            let key = heads(parameters.linear(&at("attention.self.key"), &states)?)?;
-            let value = heads(parameters.linear(&at("attention.self.value"), &states)?)?;
-            let scores =
-                (query.matmul(&key.transpose(2, 3)?.contiguous()?)? * scale)?.broadcast_add(&mask)?;
-            let attention = dropout.apply(&softmax(&scores)?)?;
-            let context = attention.matmul(&value)?.transpose(1, 2)?.contiguous()?.reshape((rows, hidden))?;
-            let output = parameters.linear(&at("attention.output.dense"), &context)?;
-            let sum = (dropout.apply(&output)? + states)?;
-            states = parameters.layer_norm(&at("attention.output.LayerNorm"), &sum, epsilon)?;
+            let at = |name: &str| format!("{}{layer}.{name}", wiring.layer);
+            let normed = input(&at(wiring.attention_norm), &states)?;
+            let query = heads(linear(&at(wiring.query), &normed)?)?;
+            let key = heads(linear(&at(wiring.key), &normed)?)?;
+            let value = heads(linear(&at(wiring.value), &normed)?)?;
+            let mut scores = (query.matmul(&key.transpose(2, 3)?.contiguous()?)? * scale)?;
+            if let Some(biases) = &biases {
+                scores = scores.broadcast_add(biases)?;
+            }
+            let attention = dropout.apply(&softmax(&scores.broadcast_add(&mask)?)?)?;
+            let context = attention.matmul(&value)?.transpose(1, 2)?.contiguous()?;
+            let context = context.reshape((rows, n_heads * head_width))?;
+            let output = linear(&at(wiring.attention_output), &context)?;
+            states = result(&at(wiring.attention_norm), (dropout.apply(&output)? + states)?)?;
 
-            let inner = parameters.linear(&at("intermediate.dense"), &states)?;
-            let inner = match self.shape.activation {
+            let normed = input(&at(wiring.output_norm), &states)?;
+            let inner = linear(&at(wiring.inner), &normed)?;
+            let mut inner = match self.shape.activation {
                 Activation::Gelu => inner.gelu_erf()?,
                 Activation::GeluTanh => inner.gelu()?,
                 Activation::Relu => inner.relu()?,
                 Activation::Silu => inner.silu()?,
             };
-            let output = parameters.linear(&at("output.dense"), &inner)?;
-            let sum = (dropout.apply(&output)? + states)?;
-            states = parameters.layer_norm(&at("output.LayerNorm"), &sum, epsilon)?;
+            if let Some(gate) = wiring.gate {
+                inner = (inner * linear(&at(gate), &normed)?)?;
+            }
+            // T5 drops values between the two maps as well.
+            let inner = if wiring.is_t5 { dropout.apply(&inner)? } else { inner };
+            let output = linear(&at(wiring.output), &inner)?;
+            states = result(&at(wiring.output_norm), (dropout.apply(&output)? + states)?)?;
+        }
+        if let Some(name) = wiring.last_norm {
+            states = dropout.apply(&norm(name, &states)?)?;
         }
         states.reshape((texts.len(), n, hidden))
     }
@@ -210,6 +270,17 @@ impl Network {
         }
         (ids, positions, mask)
     }
+}
+
+/// What is added to the scores of attention by the distance of two tokens: 1 × heads × n × n.
+fn biases(parameters: &Parameters, relative: &Relative, n: usize) -> Result<Tensor> {
+    let rows = 0..n as isize;
+    let buckets: Vec<u32> =
+        rows.flat_map(|from| (0..n as isize).map(move |to| relative.bucket(to - from) as u32)).collect();
+    let buckets = Tensor::from_vec(buckets, n * n, &Device::Cpu)?;
+    let biases = parameters.get(relative.name)?.index_select(&buckets, 0)?;
+    let n_heads = biases.dim(1)?;
+    biases.reshape((n, n, n_heads))?.permute((2, 0, 1))?.contiguous()?.unsqueeze(0)
 }
 
 /// Softmax over the last of four dimensions.
@@ -280,6 +351,11 @@ mod tests {
             "tiny-roberta",
             "tiny-roberta:pooler",
             "tiny-xlm-roberta:mean",
+            "tiny-mpnet:mean",
+            "tiny-mpnet:cls:dot",
+            "tiny-t5:mean",
+            "tiny-t5:mean:dot",
+            "tiny-codet5p:mean",
         ] {
             let (network, parameters, ids) = read(name);
             let found: Vec<f32> =
@@ -294,7 +370,7 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_finite_differences() {
-        for name in ["tiny-bert:pooler:dot", "tiny-roberta"] {
+        for name in ["tiny-bert:pooler:dot", "tiny-roberta", "tiny-mpnet:mean", "tiny-t5:mean"] {
             let (network, parameters, ids) = read(name);
             let loss = |parameters: &Parameters| {
                 let vectors = embed(&network, parameters, &ids);

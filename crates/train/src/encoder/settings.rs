@@ -178,6 +178,9 @@ pub struct Settings {
     pub optimizer: AdamW,
     /// Maximum length of the gradient; 0 for none.
     pub clip: f64,
+    /// Share of a moving average of the weights that each step keeps (EMA), less in the first steps: the average is what is
+    /// measured and written. 0 for the weights themselves.
+    pub average_decay: f64,
     /// Share of values that are set to 0 inside the encoder and the classifier.
     pub dropout: f32,
     /// Share of the queries that is held out, unless held-out pairs are given.
@@ -223,6 +226,7 @@ impl Default for Settings {
             decay: Decay::Linear,
             optimizer: AdamW::default(),
             clip: 1.0,
+            average_decay: 0.0,
             dropout: 0.1,
             held_out: 0.05,
             max_held_out: 1000,
@@ -266,6 +270,7 @@ impl Settings {
         let below_one = [
             ("dropout", f64::from(self.dropout)),
             ("held_out", self.held_out),
+            ("average_decay", self.average_decay),
             ("optimizer.beta1", self.optimizer.beta1),
             ("optimizer.beta2", self.optimizer.beta2),
         ];

@@ -9,7 +9,7 @@ use crate::attention::{Attention, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms, Positions};
 use crate::numeric::add_to_rows;
 use crate::pooling::{Dense, DenseFunction, Pooling, Step};
-use crate::trainable::Layout;
+use crate::trainable::{Layout, Wiring};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -115,9 +115,10 @@ impl Architecture for Bert {
 
     fn layout(&self) -> Option<Layout> {
         Some(Layout {
-            tensors: layout(&self.shape, self.n_positions, self.n_token_types),
+            tensors: layout(&self.shape, self.n_positions, self.n_token_types, &NAMES),
             prefixes: &PREFIXES,
             padding: self.padding,
+            wiring: wiring(&NAMES),
         })
     }
 
@@ -144,20 +145,13 @@ impl Architecture for Bert {
         let (first, rest) = types.split_at(hidden);
         let second_text =
             (rest.len() >= hidden).then(|| rest.iter().zip(first).map(|(b, a)| b - a).collect::<Vec<f32>>());
-        let names = Names {
-            query: "attention.self.query",
-            key: "attention.self.key",
-            value: "attention.self.value",
-            output: "attention.output.dense",
-            norm: "attention.output.LayerNorm",
-        };
         Ok(Encoder {
             tokens,
             positions: Some(Positions { table: positions, padding: self.padding }),
             second_text,
             biases: None,
             embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
-            layers: layers(weights, &self.shape, &names)?,
+            layers: layers(weights, &self.shape, &NAMES)?,
             last_norm: None,
             shape: self.shape.clone(),
         })
@@ -177,14 +171,54 @@ pub(super) fn classifier(
     Ok(Classifier { pooling: Pooling::Cls, steps })
 }
 
-/// Names and shapes of the tensors of a model with BERT's own names.
-fn layout(shape: &Shape, n_positions: usize, n_token_types: usize) -> Vec<(String, Vec<usize>)> {
+/// BERT's own.
+const NAMES: Names = Names {
+    query: "attention.self.query",
+    key: "attention.self.key",
+    value: "attention.self.value",
+    output: "attention.output.dense",
+    norm: "attention.output.LayerNorm",
+};
+
+/// What the tensors of a model with BERT's layers are.
+pub(super) fn wiring(names: &Names) -> Wiring {
+    Wiring {
+        tokens: "embeddings.word_embeddings.weight",
+        positions: Some("embeddings.position_embeddings.weight"),
+        token_types: Some("embeddings.token_type_embeddings.weight"),
+        embedding_norm: Some("embeddings.LayerNorm"),
+        relative: None,
+        layer: "encoder.layer.",
+        query: names.query,
+        key: names.key,
+        value: names.value,
+        attention_output: names.output,
+        attention_norm: names.norm,
+        inner: "intermediate.dense",
+        gate: None,
+        output: "output.dense",
+        output_norm: "output.LayerNorm",
+        last_norm: None,
+        is_t5: false,
+    }
+}
+
+/// Names and shapes of the tensors of a model with BERT's layers, whose attention has these names; without token types if
+/// there are none.
+pub(super) fn layout(
+    shape: &Shape,
+    n_positions: usize,
+    n_token_types: usize,
+    names: &Names,
+) -> Vec<(String, Vec<usize>)> {
     let Shape { hidden, intermediate, .. } = *shape;
     let mut tensors = vec![
         ("embeddings.word_embeddings.weight".to_owned(), vec![shape.n_tokens, hidden]),
         ("embeddings.position_embeddings.weight".to_owned(), vec![n_positions, hidden]),
-        ("embeddings.token_type_embeddings.weight".to_owned(), vec![n_token_types, hidden]),
     ];
+    if n_token_types > 0 {
+        tensors.push(("embeddings.token_type_embeddings.weight".to_owned(), vec![n_token_types, hidden]));
+    }
     let mut vectors = |name: String, columns: usize, rows: Option<usize>| {
         let weight = rows.map_or(vec![columns], |rows| vec![columns, rows]);
         tensors.push((format!("{name}.weight"), weight));
@@ -193,11 +227,10 @@ fn layout(shape: &Shape, n_positions: usize, n_token_types: usize) -> Vec<(Strin
     vectors("embeddings.LayerNorm".into(), hidden, None);
     for index in 0..shape.n_layers {
         let at = |name: &str| format!("encoder.layer.{index}.{name}");
-        for name in ["query", "key", "value"] {
-            vectors(at(&format!("attention.self.{name}")), hidden, Some(hidden));
+        for name in [names.query, names.key, names.value, names.output] {
+            vectors(at(name), hidden, Some(hidden));
         }
-        vectors(at("attention.output.dense"), hidden, Some(hidden));
-        vectors(at("attention.output.LayerNorm"), hidden, None);
+        vectors(at(names.norm), hidden, None);
         vectors(at("intermediate.dense"), intermediate, Some(hidden));
         vectors(at("output.dense"), hidden, Some(intermediate));
         vectors(at("output.LayerNorm"), hidden, None);

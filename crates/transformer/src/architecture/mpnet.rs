@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::bert::{Config, Names, classifier, layers};
+use super::bert::{Config, Names, classifier, layers, layout, wiring};
 use super::{Architecture, Classifier, Shape, check_sizes, parse};
 use crate::attention::Biases;
 use crate::encoder::{Encoder, Norm, Positions};
+use crate::trainable::{Layout, Relative, Wiring};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -33,6 +34,20 @@ struct MpNet {
 /// The padding token, a constant of the model.
 const PADDING: usize = 1;
 
+/// The prefixes that the names of tensors may have.
+const PREFIXES: [&str; 2] = ["mpnet.", ""];
+
+/// The biases of attention.
+const BIASES: &str = "encoder.relative_attention_bias.weight";
+
+const NAMES: Names = Names {
+    query: "attention.attn.q",
+    key: "attention.attn.k",
+    value: "attention.attn.v",
+    output: "attention.attn.o",
+    norm: "attention.LayerNorm",
+};
+
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let config: Config = parse(path, bytes)?;
     let Buckets { relative_attention_num_buckets: n_buckets } = parse(path, bytes)?;
@@ -50,16 +65,17 @@ impl Architecture for MpNet {
         classifier(weights, self.shape.hidden, n_labels)
     }
 
+    fn layout(&self) -> Option<Layout> {
+        let mut tensors = layout(&self.shape, self.n_positions, 0, &NAMES);
+        tensors.push((BIASES.to_owned(), vec![self.n_buckets, self.shape.n_heads]));
+        let relative = Relative { name: BIASES, n_buckets: self.n_buckets, max_distance: MAX_DISTANCE };
+        let wiring = Wiring { token_types: None, relative: Some(relative), ..wiring(&NAMES) };
+        Some(Layout { tensors, prefixes: &PREFIXES, padding: Some(PADDING), wiring })
+    }
+
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
         let hidden = self.shape.hidden;
-        weights.find_prefix(&["mpnet.", ""], "embeddings.word_embeddings.weight");
-        let names = Names {
-            query: "attention.attn.q",
-            key: "attention.attn.k",
-            value: "attention.attn.v",
-            output: "attention.attn.o",
-            norm: "attention.LayerNorm",
-        };
+        weights.find_prefix(&PREFIXES, "embeddings.word_embeddings.weight");
         Ok(Encoder {
             tokens: weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?,
             positions: Some(Positions {
@@ -68,13 +84,12 @@ impl Architecture for MpNet {
             }),
             second_text: None,
             biases: Some(Biases::Buckets {
-                table: weights
-                    .get("encoder.relative_attention_bias.weight", &[self.n_buckets, self.shape.n_heads])?,
+                table: weights.get(BIASES, &[self.n_buckets, self.shape.n_heads])?,
                 n_buckets: self.n_buckets,
                 max_distance: MAX_DISTANCE,
             }),
             embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
-            layers: layers(weights, &self.shape, &names)?,
+            layers: layers(weights, &self.shape, &NAMES)?,
             last_norm: None,
             shape: self.shape.clone(),
         })

@@ -8,6 +8,7 @@ use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
 use crate::attention::{Attention, Biases, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::pooling::Dense;
+use crate::trainable::{Layout, Relative, Wiring};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -99,9 +100,61 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     }))
 }
 
+/// The biases of attention, which the first layer has for all.
+const BIASES: &str = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+
 impl Architecture for T5 {
     fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
+        let width = n_heads * head_width;
+        let wiring = Wiring {
+            tokens: "shared.weight",
+            positions: None,
+            token_types: None,
+            embedding_norm: None,
+            relative: Some(Relative {
+                name: BIASES,
+                n_buckets: self.n_buckets,
+                max_distance: self.max_distance,
+            }),
+            layer: "encoder.block.",
+            query: "layer.0.SelfAttention.q",
+            key: "layer.0.SelfAttention.k",
+            value: "layer.0.SelfAttention.v",
+            attention_output: "layer.0.SelfAttention.o",
+            attention_norm: "layer.0.layer_norm",
+            inner: if self.gated { "layer.1.DenseReluDense.wi_0" } else { "layer.1.DenseReluDense.wi" },
+            gate: self.gated.then_some("layer.1.DenseReluDense.wi_1"),
+            output: "layer.1.DenseReluDense.wo",
+            output_norm: "layer.1.layer_norm",
+            last_norm: Some("encoder.final_layer_norm"),
+            is_t5: true,
+        };
+        let mut tensors = vec![
+            (wiring.tokens.to_owned(), vec![self.shape.n_tokens, hidden]),
+            (BIASES.to_owned(), vec![self.n_buckets, n_heads]),
+            ("encoder.final_layer_norm.weight".to_owned(), vec![hidden]),
+        ];
+        for index in 0..self.shape.n_layers {
+            let mut push = |name: &str, shape: &[usize]| {
+                tensors.push((format!("{}{index}.{name}.weight", wiring.layer), shape.to_vec()));
+            };
+            for name in [wiring.query, wiring.key, wiring.value] {
+                push(name, &[width, hidden]);
+            }
+            push(wiring.attention_output, &[hidden, width]);
+            push(wiring.attention_norm, &[hidden]);
+            for name in std::iter::once(wiring.inner).chain(wiring.gate) {
+                push(name, &[intermediate, hidden]);
+            }
+            push(wiring.output, &[hidden, intermediate]);
+            push(wiring.output_norm, &[hidden]);
+        }
+        Some(Layout { tensors, prefixes: &[""], padding: None, wiring })
     }
 
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
@@ -139,13 +192,12 @@ impl Architecture for T5 {
                 feed_forward_norms: Norms::before(norm(&dense("layer_norm"))?),
             })
         };
-        let biases = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
         Ok(Encoder {
             tokens: weights.get(shared, &[self.shape.n_tokens, hidden])?,
             positions: None,
             second_text: None,
             biases: Some(Biases::Buckets {
-                table: weights.get(biases, &[self.n_buckets, n_heads])?,
+                table: weights.get(BIASES, &[self.n_buckets, n_heads])?,
                 n_buckets: self.n_buckets,
                 max_distance: self.max_distance,
             }),

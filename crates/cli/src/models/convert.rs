@@ -82,7 +82,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
     if words.is_empty() {
         bail!("{}: no token is a word or a part of one; there is nothing to convert", source.display());
     }
-    let staged = Staged::new(target)?;
+    let staged = staged(target)?;
     let bytes = write_model(&weights);
     let vocabulary = words.join("\n") + "\n";
     for (name, content) in [(VOCABULARY, vocabulary.as_bytes()), (model::STATIC_MODEL_FILE, &bytes)] {
@@ -100,6 +100,14 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A new directory, which is there when all of it is written.
+fn staged(target: &Path) -> anyhow::Result<Staged> {
+    let staged = Staged::new(target)?;
+    std::fs::create_dir(staged.path())
+        .with_context(|| format!("{}: cannot be made", staged.path().display()))?;
+    Ok(staged)
+}
+
 /// Name of the file with a static model's tokens, as `quarry train static` writes it beside the model.
 const VOCABULARY: &str = "vocabulary.txt";
 
@@ -115,7 +123,7 @@ fn to_token_vectors(source: &Path, target: &Path) -> anyhow::Result<()> {
         )
     })?;
     let words: Vec<&str> = vocabulary.lines().collect();
-    let staged = Staged::new(target)?;
+    let staged = staged(target)?;
     let n_written = write_token_vectors(&weights, &words, staged.path())?;
     staged.publish()?;
     output::note(&format!(

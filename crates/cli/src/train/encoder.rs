@@ -154,7 +154,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
             }
             // The page is for people who wait; the run does not end because it cannot be written.
             if let Err(error) =
-                new_file::write_text(&page, &training_page_of(&so_far, &settings, &provenance))
+                new_file::write_text(&page, &training_page_of(&args.out, &so_far, &settings, &provenance))
             {
                 say(&bar, &format!("warning: {error:#}"));
             }
@@ -173,7 +173,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
 pub const PAGE: &str = "report.html";
 
 /// The page of a run, which may not have ended.
-fn training_page_of(outcome: &Outcome, settings: &Settings, provenance: &Provenance) -> String {
+fn training_page_of(out: &Path, outcome: &Outcome, settings: &Settings, provenance: &Provenance) -> String {
     let mut facts = vec![
         ("model".to_owned(), provenance.base.clone()),
         ("command".to_owned(), provenance.command.clone()),
@@ -183,7 +183,7 @@ fn training_page_of(outcome: &Outcome, settings: &Settings, provenance: &Provena
         facts.push(("weights".to_owned(), format!("those after epoch {}", kept.epoch)));
     }
     facts.extend(facts_of(settings));
-    let run = training_run("run", &outcome.losses, &outcome.evaluations);
+    let run = training_run(&out.display().to_string(), &outcome.losses, &outcome.evaluations);
     training_page(&format!("Training of {}", provenance.base), measure(settings.select), &[run], &facts)
 }
 

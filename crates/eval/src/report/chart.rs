@@ -300,7 +300,11 @@ impl<'a> Frame<'a> {
 
     /// Decimals that tell the quarters of the height apart.
     fn decimals(&self) -> usize {
-        (2.0 - self.top.log10().floor()).clamp(0.0, 8.0) as usize
+        let is_exact = |decimals: &usize| {
+            let shifted = self.top / 4.0 * 10f64.powi(*decimals as i32);
+            (shifted - shifted.round()).abs() < 1e-6
+        };
+        (0..8).find(is_exact).unwrap_or(2)
     }
 
     fn ticks(&self) -> Vec<(f64, String)> {
@@ -378,10 +382,10 @@ mod tests {
         };
         let drawn = lines("loss", "step", "loss", &[line(3, 3.2)]).into_string();
         // The first point is at 3.2 of 4: a fifth below the top.
-        assert!(drawn.contains(r#"cx="48.0" cy="68.0""#) && drawn.contains(">4.00<"), "{drawn}");
+        assert!(drawn.contains(r#"cx="48.0" cy="68.0""#) && drawn.contains(">4<"), "{drawn}");
         assert!(drawn.contains("a &lt;b&gt;: 1 → 3.2000"), "{drawn}");
         assert!(!lines("loss", "step", "loss", &[line(100, 3.2)]).into_string().contains("<circle"));
-        assert!(lines("loss", "step", "loss", &[line(3, 0.03)]).into_string().contains(">0.0100<"));
+        assert!(lines("loss", "step", "loss", &[line(3, 0.03)]).into_string().contains(">0.01<"));
         assert!(!lines("loss", "step", "loss", &[]).into_string().contains("NaN"));
     }
 

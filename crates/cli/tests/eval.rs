@@ -306,6 +306,24 @@ fn repositories() -> tempfile::TempDir {
 }
 
 #[test]
+fn the_weight_of_a_reranker_is_cross_validated() {
+    let directory = repositories();
+    let arguments =
+        "eval tune table.tsv --repos repos --reranking --model balanced --no-embedding-cache --json";
+    let report = json(directory.path(), arguments);
+    assert_eq!(report["parameters"], serde_json::json!(["rerank_function", "rerank_file"]));
+    assert!(report.get("confidence").is_none() && report["ablation"] == serde_json::json!([]));
+    let folds = report["cross_validation"]["folds"].as_array().unwrap();
+    assert_eq!(folds.len(), 1);
+    assert_eq!(folds[0]["off_ndcg"], report["without"][0]["ndcg"]);
+    // Both find everything, so that nothing differs.
+    assert_eq!(
+        (&report["without"][0]["ndcg"], &report["p"]),
+        (&serde_json::json!(1.0), &serde_json::json!(1.0))
+    );
+}
+
+#[test]
 fn repositories_are_searched() {
     let directory = repositories();
     let report = json(directory.path(), "eval repo-search table.tsv --repos repos --per-query values --json");

@@ -9,10 +9,10 @@ use quarry_eval::repo_search::Indexes;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
-use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, PARAMETERS, RERANKING};
+use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, Fold, PARAMETERS, RERANKING};
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
-use quarry_metrics::significance::mean;
+use quarry_metrics::significance::{Bootstrap, mean, randomization};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
@@ -63,6 +63,12 @@ struct TuningReport {
     cross_validation: Option<CrossValidation>,
     /// NDCG@10 by table, each repository searched with weights chosen on the others.
     cross_validated: Vec<TableMean>,
+    /// NDCG@10 by table without a re-ranker, and the p-value of the difference to `cross_validated`; with --reranking.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    without: Vec<TableMean>,
+    /// The p-value of the difference over the queries of all tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p: Option<f64>,
     /// Names of the tuned parameters.
     parameters: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +100,9 @@ struct TableMean {
     table: PathBuf,
     repositories: usize,
     ndcg: f64,
+    /// Of a paired randomization test over the table's queries, two-sided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p: Option<f64>,
 }
 
 /// Runs `quarry eval tune`.
@@ -148,12 +157,16 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         let part = |(table, repositories): (&PathBuf, &Vec<Repository>)| {
             let (own, others) = rest.split_at(repositories.len());
             rest = others;
-            TableMean { table: table.clone(), repositories: own.len(), ndcg: mean(&[own]) }
+            TableMean { table: table.clone(), repositories: own.len(), ndcg: mean(&[own]), p: None }
         };
         args.tables.iter().zip(&tables).map(part).collect::<Vec<_>>()
     };
     let folds: Vec<f64> =
         cross_validation.iter().flat_map(|found| &found.folds).map(|fold| fold.ndcg).collect();
+    let (without, p) = match &cross_validation {
+        Some(found) if args.reranking => without_reranking(&by_table, &found.folds),
+        _ => (Vec::new(), None),
+    };
     let report = TuningReport {
         method: method.to_string(),
         queries: scores.repositories.iter().map(|scores| scores.queries.len()).sum(),
@@ -161,10 +174,33 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         ablation,
         cross_validated: if folds.is_empty() { Vec::new() } else { by_table(&folds) },
         cross_validation,
+        without,
+        p,
         parameters: parameters.iter().map(|parameter| parameter.name).collect(),
         confidence: if args.reranking { None } else { Some(confidence()?) },
     };
     args.layout.print(&report, || sections(&report))
+}
+
+/// The means by table of what folds have without a re-ranker, each with the p-value of its difference to that with one, and
+/// the p-value over all of them.
+fn without_reranking(
+    by_table: &dyn Fn(&[f64]) -> Vec<TableMean>,
+    folds: &[Fold],
+) -> (Vec<TableMean>, Option<f64>) {
+    let p = |folds: &[Fold]| {
+        let pairs = folds.iter().flat_map(|fold| fold.per_query.iter().zip(&fold.per_query_off));
+        let differences: Vec<f64> = pairs.map(|(with, without)| with - without).collect();
+        Some(randomization(&differences, &Bootstrap::default()).p)
+    };
+    let mut tables = by_table(&folds.iter().map(|fold| fold.off_ndcg).collect::<Vec<_>>());
+    let mut rest = folds;
+    for table in &mut tables {
+        let (own, others) = rest.split_at(table.repositories);
+        rest = others;
+        table.p = p(own);
+    }
+    (tables, p(folds))
 }
 
 /// Fits the mixture of rankings and writes it.
@@ -217,11 +253,23 @@ fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Co
 
 fn sections(report: &TuningReport) -> Sections {
     let mut means = Table::new(["weights", "NDCG@10", "repositories", "table"]).align_left([3]);
-    for (name, of_tables) in [("as it is", &report.default), ("cross-validated", &report.cross_validated)] {
-        for TableMean { table, repositories, ndcg } in of_tables {
+    let weights = [
+        ("as it is", &report.default),
+        ("cross-validated", &report.cross_validated),
+        ("without re-ranking", &report.without),
+    ];
+    for (name, of_tables) in weights {
+        for TableMean { table, repositories, ndcg, .. } in of_tables {
             let table = table.display().to_string();
             means.push([name.to_owned(), format!("{ndcg:.4}"), repositories.to_string(), table]);
         }
+    }
+    let mut differences = Table::new(["p", "table"]).align_left([1]);
+    for TableMean { table, p, .. } in &report.without {
+        differences.push([p.map_or_else(String::new, |p| format!("{p:.4}")), table.display().to_string()]);
+    }
+    if let Some(p) = report.p {
+        differences.push([format!("{p:.4}"), "all".to_owned()]);
     }
     let mut ablation = Table::new(["without", "NDCG@10"]);
     for Ablated { parameter, ndcg } in &report.ablation {
@@ -234,6 +282,10 @@ fn sections(report: &TuningReport) -> Sections {
             report.method
         ))
         .table(means);
+    if report.p.is_some() {
+        sections = sections
+            .titled("Cross-validated against without re-ranking, paired randomization test", differences);
+    }
     if !report.ablation.is_empty() {
         sections = sections.text("\n").table(ablation);
     }

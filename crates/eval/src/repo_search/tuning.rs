@@ -78,11 +78,16 @@ pub struct Fold {
     pub ndcg: f64,
     /// NDCG@10 with the default ranking.
     pub default_ndcg: f64,
+    /// NDCG@10 with all parameters switched off.
+    pub off_ndcg: f64,
     /// Chosen values, in the order of the parameters.
     pub chosen: Vec<f32>,
     /// NDCG@10 of each query with the ranking tuned on the others.
     #[serde(skip)]
     pub per_query: Vec<f64>,
+    /// NDCG@10 of each query with all parameters switched off.
+    #[serde(skip)]
+    pub per_query_off: Vec<f64>,
 }
 
 /// Score of a ranking without one of its parts.
@@ -128,11 +133,17 @@ impl Memory<'_> {
         Ok(sum / kept().map(|number| weights[number]).sum::<f64>())
     }
 
+    /// The default ranking with all parameters switched off.
+    fn off(&self) -> RankingWeights {
+        let mut ranking = RankingWeights::default();
+        self.parameters.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
+        ranking
+    }
+
     /// Goes through the parameters in order and gives each the best value with all others unchanged, starting with
     /// everything switched off, so that earlier choices have no influence. The first of ties.
     fn choose(&mut self, left_out: Option<usize>) -> Result<RankingWeights, EvalError> {
-        let mut ranking = RankingWeights::default();
-        self.parameters.iter().for_each(|parameter| (parameter.set)(&mut ranking, parameter.off));
+        let mut ranking = self.off();
         let mut best = self.mean_without(&ranking, left_out)?;
         for _ in 0..ROUNDS {
             for parameter in self.parameters {
@@ -176,6 +187,7 @@ pub fn cross_validate(
     let chosen_of =
         |ranking: &RankingWeights| parameters.iter().map(|parameter| (parameter.get)(ranking)).collect();
     let default = memory.strata(&indexes.ranking)?.to_vec();
+    let off = memory.strata(&memory.off())?.to_vec();
     let mut folds = Vec::new();
     for (number, entry) in indexes.entries.iter().enumerate() {
         let ranking = memory.choose(Some(number))?;
@@ -185,8 +197,10 @@ pub fn cross_validate(
             queries: values.len(),
             ndcg: mean(&[&values]),
             default_ndcg: mean(&[&default[number]]),
+            off_ndcg: mean(&[&off[number]]),
             chosen: chosen_of(&ranking),
             per_query: values,
+            per_query_off: off[number].clone(),
         });
         on_fold(&entry.repository.name);
     }

@@ -84,7 +84,8 @@ fn walked(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut paths = Vec::new();
     for entry in walk {
         let entry = entry?;
-        if entry.file_type().is_some_and(|kind| kind.is_file()) {
+        // Git tracks links as it does files.
+        if entry.path().is_file() {
             let parts: Vec<_> =
                 entry.path().strip_prefix(root)?.iter().map(|part| part.to_string_lossy()).collect();
             paths.push(parts.join("/"));

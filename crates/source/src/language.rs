@@ -9,6 +9,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter_language::LanguageFn;
 
+use crate::flow::FlowRules;
 #[cfg(test)]
 use crate::pattern::PatternError;
 use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules};
@@ -230,6 +231,16 @@ impl Language {
         self.0.checks.get_or_init(|| {
             CheckRules::compile(&self.0.file, &grammar.into()).unwrap_or_else(|error| broken_rules(&error))
         })
+    }
+
+    /// What makes data flow in it.
+    pub(crate) fn flow_rules(self) -> Option<&'static FlowRules> {
+        self.0.file.data_flow.as_ref()
+    }
+
+    /// Node kinds of its comments.
+    pub(crate) fn comments(self) -> &'static [String] {
+        &self.0.file.comments
     }
 
     /// Whether it has rules for what functions take and give back.

@@ -32,6 +32,7 @@ mod check;
 mod comment;
 mod definition;
 mod embedded;
+mod flow;
 mod function;
 mod highlight;
 mod json;
@@ -51,6 +52,7 @@ mod size;
 mod text;
 mod unit;
 
+pub use flow::{DataFlow, FlowNode};
 pub use highlight::Highlight;
 pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
 pub use notebook::NotebookError;
@@ -105,6 +107,18 @@ pub fn function_shapes(language: Language, source: &[u8]) -> Option<Vec<Function
 /// given. `None` without a function, without a syntax tree, or where the language has no rules for it.
 pub fn hide_names(language: Language, text: &str) -> Option<String> {
     parse::hide_names(language, text, &Limits::default())
+}
+
+/// The tokens of one function and the flow of data between them, within the default [`Limits`], as GraphCodeBERT reads
+/// them. `None` where there is no syntax tree, or the language has no rules for it.
+pub fn data_flow(language: Language, text: &str) -> Option<DataFlow> {
+    parse::data_flow(language, text, &Limits::default())
+}
+
+/// The language of a text, of those with rules for [`data_flow`]: the first one whose syntax the whole text has, with a
+/// function in it.
+pub fn language_of_function(text: &str) -> Option<Language> {
+    parse::language_of_function(text, &Limits::default())
 }
 
 /// What the parts of `source` are, for coloring it, within the default [`Limits`]: ascending and disjoint byte ranges.

@@ -11,6 +11,7 @@ use crate::anonymous::find_names;
 use crate::check::find_checks;
 use crate::definition::{Structure, find_definitions};
 use crate::embedded;
+use crate::flow::{DataFlow, find_data_flow};
 use crate::function::find_functions;
 use crate::highlight::{Highlight, find_highlights};
 use crate::language::{Language, Reader};
@@ -159,6 +160,40 @@ pub(crate) fn hide_names(language: Language, text: &str, limits: &Limits) -> Opt
         }
     }
     best
+}
+
+pub(crate) fn data_flow(language: Language, text: &str, limits: &Limits) -> Option<DataFlow> {
+    let Reader::Syntax(grammar) = language.reader() else { return None };
+    let flow_rules = language.flow_rules()?;
+    let rules = language.rules(grammar);
+    let [before, after] = match &flow_rules.around {
+        [before, _] if before.is_empty() || text.contains(before) => ["", ""],
+        [before, after] => [before.as_str(), after.as_str()],
+    };
+    let source = [before, text, after].concat();
+    let tree = WORKSPACE
+        .with_borrow_mut(|workspace| {
+            parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits)
+        })
+        .ok()?;
+    Some(find_data_flow(&tree, flow_rules, language.comments(), source.as_bytes()))
+}
+
+pub(crate) fn language_of_function(text: &str, limits: &Limits) -> Option<Language> {
+    let has_function = |language: &Language| {
+        let Reader::Syntax(grammar) = language.reader() else { return false };
+        let rules = language.rules(grammar);
+        AROUND_FUNCTIONS.iter().any(|(before, after)| {
+            let source = [before, text, after].concat();
+            let parsed = WORKSPACE.with_borrow_mut(|workspace| {
+                parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits)
+            });
+            parsed.is_ok_and(|tree| {
+                !tree.root_node().has_error() && !find_functions(&tree, rules, source.as_bytes()).is_empty()
+            })
+        })
+    };
+    crate::languages().filter(|language| language.flow_rules().is_some()).find(has_function)
 }
 
 pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<Check> {

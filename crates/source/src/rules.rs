@@ -5,6 +5,7 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error as UnknownVariant;
 use tree_sitter::Query;
 
+use crate::flow::FlowRules;
 use crate::pattern::{self, Pattern, PatternError};
 
 /// The purpose of a language, so that searches can leave some out.
@@ -136,6 +137,8 @@ pub(crate) struct RuleFile {
     /// tree-sitter patterns of what functions take and give back, see [`ShapeCapture`].
     #[serde(default)]
     pub(crate) shape: String,
+    /// What makes data flow.
+    pub(crate) data_flow: Option<FlowRules>,
 }
 
 /// Extensions that two languages share; the text of a file decides between them.

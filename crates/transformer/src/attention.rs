@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::architecture::Shape;
 use super::encoder::{Linear, Norm};
+use super::graph::Graph;
 use super::numeric::{LANES, Output, Strided, multiply, rotate_rows, softmax_rows};
 
 /// Rows of scores that are computed at a time, so that a long text needs no square of its length in memory.
@@ -195,12 +196,13 @@ impl Attention {
     }
 
     /// Attention of the tokens of one text to each other, all heads: from the rows of queries, keys and values to those
-    /// of `context`. `scores` is scratch space.
+    /// of `context`. Tokens attend to what their `graph`, if any, says. `scores` is scratch space.
     pub fn attend(
         &self,
         shape: &Shape,
         query_key_value: &[f32],
         biases: Option<&DistanceBiases>,
+        graph: Option<&Graph>,
         context: &mut [f32],
         scores: &mut Vec<f32>,
     ) {
@@ -227,6 +229,11 @@ impl Attention {
                     if let Some(biases) = biases {
                         let biases = biases.of(head, position, first);
                         scores.iter_mut().zip(biases).for_each(|(score, bias)| *score += bias);
+                    }
+                    if let Some(graph) = graph {
+                        let reached = &graph.reached(position)[first..];
+                        let outside = scores.iter_mut().zip(reached).filter(|(_, reached)| !**reached);
+                        outside.for_each(|(score, _)| *score = f32::NEG_INFINITY);
                     }
                     let reached = self.reach.of(position, n);
                     scores[..reached.start - first].fill(f32::NEG_INFINITY);

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::architecture::Shape;
 use super::attention::{Attention, Biases, Rotations};
+use super::graph::Graph;
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
@@ -116,6 +117,14 @@ impl Positions {
     }
 }
 
+impl Positions {
+    /// The row of each token of a text, whichever it is, and then of each node: all nodes have the first.
+    fn rows_before_nodes(&self, graph: &Graph) -> impl Iterator<Item = usize> {
+        let first = self.padding.map_or(0, |padding| padding + 1);
+        (first..first + graph.n_tokens).chain(std::iter::repeat_n(0, graph.nodes.len()))
+    }
+}
+
 impl Encoder {
     /// Number of token ids.
     pub fn n_tokens(&self) -> usize {
@@ -145,13 +154,27 @@ impl Encoder {
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
     /// [`Encoder::n_tokens`], none longer than the model has positions.
     pub fn run(&self, texts: &[impl AsRef<[u32]>]) -> Vec<f32> {
-        self.run_pairs(texts, &[])
+        self.run_all(texts, &[], &[])
+    }
+
+    /// The same for texts of which some have nodes of variables at their ends.
+    pub fn run_graphs(&self, texts: &[impl AsRef<[u32]>], graphs: &[Option<Graph>]) -> Vec<f32> {
+        self.run_all(texts, &[], graphs)
     }
 
     /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
     pub fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
+        self.run_all(texts, seconds, &[])
+    }
+
+    fn run_all(
+        &self,
+        texts: &[impl AsRef<[u32]>],
+        seconds: &[usize],
+        graphs: &[Option<Graph>],
+    ) -> Vec<f32> {
         let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
-        let (mut states, spans) = self.embeddings(texts, seconds);
+        let (mut states, spans) = self.embeddings(texts, seconds, graphs);
         let longest = spans.iter().map(Range::len).max().unwrap_or(0);
         let biases = self.biases.as_ref().map(|biases| biases.by_distance(longest, n_heads));
         let rotations = Rotations::new(self.layers.iter().map(|layer| &layer.attention), longest, head_width);
@@ -169,10 +192,11 @@ impl Encoder {
             let input = layer.attention_norms.input(&states, &mut normed);
             layer.attention.query_key_value.replace(input, &mut query_key_value);
             layer.attention.position(&self.shape, &mut query_key_value, &spans, &rotations);
-            for span in &spans {
+            for (number, span) in spans.iter().enumerate() {
+                let graph = graphs.get(number).and_then(Option::as_ref);
                 let rows = &query_key_value[span.start * row_width..span.end * row_width];
                 let context = &mut context[span.start * context_width..span.end * context_width];
-                layer.attention.attend(&self.shape, rows, biases.as_ref(), context, &mut scores);
+                layer.attention.attend(&self.shape, rows, biases.as_ref(), graph, context, &mut scores);
             }
             layer.attention_norms.add(&layer.attention.output, &context, &mut states, &mut normed);
 
@@ -193,7 +217,12 @@ impl Encoder {
     }
 
     /// The vectors with which the first layer begins, and the rows of each text.
-    fn embeddings(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> (Vec<f32>, Vec<Range<usize>>) {
+    fn embeddings(
+        &self,
+        texts: &[impl AsRef<[u32]>],
+        seconds: &[usize],
+        graphs: &[Option<Graph>],
+    ) -> (Vec<f32>, Vec<Range<usize>>) {
         let hidden = self.shape.hidden;
         let mut states = Vec::new();
         let mut spans: Vec<Range<usize>> = Vec::new();
@@ -202,8 +231,23 @@ impl Encoder {
             for id in ids {
                 states.extend_from_slice(&self.tokens[*id as usize * hidden..][..hidden]);
             }
+            let graph = graphs.get(spans.len()).and_then(Option::as_ref);
+            if let Some(graph) = graph {
+                let (tokens, nodes) = states[start..].split_at_mut(graph.n_tokens * hidden);
+                for (node, range) in nodes.chunks_exact_mut(hidden).zip(&graph.nodes) {
+                    node.fill(0.0);
+                    for token in tokens[range.start * hidden..range.end * hidden].chunks_exact(hidden) {
+                        node.iter_mut().zip(token).for_each(|(sum, value)| *sum += value);
+                    }
+                    node.iter_mut().for_each(|sum| *sum /= range.len().max(1) as f32);
+                }
+            }
             if let Some(positions) = &self.positions {
-                for (state, row) in states[start..].chunks_exact_mut(hidden).zip(positions.rows(ids)) {
+                let rows: Vec<usize> = match graph {
+                    Some(graph) => positions.rows_before_nodes(graph).collect(),
+                    None => positions.rows(ids).collect(),
+                };
+                for (state, row) in states[start..].chunks_exact_mut(hidden).zip(rows) {
                     add_to_rows(state, &positions.table[row * hidden..][..hidden]);
                 }
             }

@@ -10,6 +10,7 @@ mod config;
 pub mod convert;
 mod cross_encoder;
 mod encoder;
+mod graph;
 mod modules;
 pub mod nearest;
 mod numeric;
@@ -39,7 +40,8 @@ use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
 use encoder::{Encoder, Linear};
-use options::Options;
+use graph::{Graph, GraphReader};
+use options::{FlowOf, Options};
 use pooling::{Dense, DenseFunction, Head, Step};
 use weights::Weights;
 
@@ -56,6 +58,8 @@ pub struct TransformerModel {
     head: Head,
     /// Tokens after the first one of every text.
     prefix: Vec<u32>,
+    /// Reads the data flow of documents.
+    graphs: Option<GraphReader>,
     query_prompt: String,
     document_prompt: String,
 }
@@ -67,7 +71,7 @@ impl TransformerModel {
     ///
     /// The path may end with options after colons: a number of columns to keep (Matryoshka), a pooling in place of
     /// the directory's modules, `pooler` for the model's own layer with a hyperbolic tangent, `unixcoder` for that
-    /// model's prefix, `cosine` or `dot`.
+    /// model's prefix, `graphcodebert` for data flow, `cosine` or `dot`.
     ///
     /// # Errors
     /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
@@ -110,6 +114,22 @@ impl TransformerModel {
         }
         let prefix =
             if options.unixcoder { encoder_prefix(&base, &directory.tokenizer)? } else { Vec::new() };
+        let graphs = match options.data_flow {
+            None => None,
+            Some(of) => {
+                let language = if let FlowOf::All(language) = of { Some(language) } else { None };
+                let is_roberta = encoder.positions.as_ref().is_some_and(|positions| positions.padding.is_some());
+                let Some(max_tokens) = encoder.shape.max_tokens.filter(|n| is_roberta && *n > 2) else {
+                    let problem = format!(
+                        "is a model of type {}, whose positions have no place for variables; use the option \
+                         `graphcodebert` with a GraphCodeBERT model",
+                        directory.model_type
+                    );
+                    return Err(EmbedError::model(&base, problem));
+                };
+                Some(GraphReader::new(&base, language, &directory.tokenizer, max_tokens)?)
+            }
+        };
         Ok(TransformerModel {
             id: format!("bert-{}x{hidden}-{:016x}", encoder.shape.n_layers, hash.digest()),
             path: path.display().to_string(),
@@ -117,25 +137,41 @@ impl TransformerModel {
             tokenizer: directory.tokenizer,
             head,
             prefix,
+            graphs,
             query_prompt: directory.query_prompt,
             document_prompt: directory.document_prompt,
         })
     }
 
-    fn embed(&self, prompt: &str, texts: &[&str]) -> Result<Vectors, EmbedError> {
+    fn embed(
+        &self,
+        prompt: &str,
+        texts: &[&str],
+        reader: Option<&GraphReader>,
+    ) -> Result<Vectors, EmbedError> {
         let n_prompt = match self.head.include_prompt {
             true => 0,
             false if prompt.is_empty() => 0,
             // What the tokenizer adds at the end is no part of the prompt.
             false => self.tokenize("", prompt)?.len().saturating_sub(1),
         };
-        let ids = texts.par_iter().map(|text| self.tokenize(prompt, text)).collect::<Result<Vec<_>, _>>()?;
+        let read = |text: &&str| match reader.map(|reader| reader.read(Path::new(&self.path), text)) {
+            Some(Ok(Some((ids, graph)))) => {
+                check_tokens(Path::new(&self.path), &ids, self.encoder.n_tokens())?;
+                Ok((ids, Some(graph)))
+            }
+            Some(Err(error)) => Err(error),
+            Some(Ok(None)) | None => Ok((self.tokenize(prompt, text)?, None)),
+        };
+        let read = texts.par_iter().map(read).collect::<Result<Vec<_>, EmbedError>>()?;
+        let (ids, graphs): (Vec<Vec<u32>>, Vec<Option<Graph>>) = read.into_iter().unzip();
         let rows: Vec<Vec<f32>> = batches(&ids, rayon::current_num_threads())
             .into_par_iter()
             .with_max_len(1)
             .map(|batch| {
-                let texts = &ids[batch];
-                self.head.apply(texts.iter().map(Vec::len), n_prompt, &self.encoder.run(texts))
+                let texts = &ids[batch.clone()];
+                let states = self.encoder.run_graphs(texts, &graphs[batch]);
+                self.head.apply(texts.iter().map(Vec::len), n_prompt, &states)
             })
             .collect();
         Ok(Vectors { dimension: self.head.dimension(), values: rows.concat() })
@@ -179,11 +215,11 @@ impl Embedder for TransformerModel {
     }
 
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed(&self.query_prompt, texts)
+        self.embed(&self.query_prompt, texts, None)
     }
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed(&self.document_prompt, texts)
+        self.embed(&self.document_prompt, texts, self.graphs.as_ref())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::modules::pooling;
 use super::pooling::{POOLINGS, Pooling};
 use quarry_embed::EmbedError;
+use quarry_source::{Language, language_named};
 
 /// What a model is to do otherwise than its directory says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,8 +18,19 @@ pub struct Options {
     pub pooler: bool,
     /// The prefix by which UniXcoder knows that it is an encoder, with the mean of all tokens.
     pub unixcoder: bool,
+    /// Data flow after the tokens of documents, as GraphCodeBERT reads it, with the layer of `pooler`.
+    pub data_flow: Option<FlowOf>,
     /// Whether vectors are compared by cosine (of length 1) or by dot product (as they are).
     pub normalize: Option<bool>,
+}
+
+/// The language of documents whose data flow is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowOf {
+    /// The language whose syntax a document has.
+    Each,
+    /// This one.
+    All(Language),
 }
 
 impl Options {
@@ -43,20 +55,26 @@ impl Options {
                     options.unixcoder = true;
                     options.pooling = Some(options.pooling.unwrap_or(Pooling::Mean));
                 }
+                "graphcodebert" => options.data_flow = Some(FlowOf::Each),
                 "cosine" => options.normalize = Some(true),
                 "dot" => options.normalize = Some(false),
-                _ => match word.parse() {
-                    Ok(n) if n > 0 => options.dimension = Some(n),
+                _ => match (word.parse(), word.strip_prefix("graphcodebert-").and_then(language_named)) {
+                    (_, Some(language)) => options.data_flow = Some(FlowOf::All(language)),
+                    (Ok(n), _) if n > 0 => options.dimension = Some(n),
                     _ => {
                         let known = POOLINGS.map(|(name, _)| name).join(", ");
                         let problem = format!(
                             "has the unknown option {word:?}; expected a number of columns, {known}, pooler, \
-                             unixcoder, cosine or dot"
+                             unixcoder, graphcodebert, graphcodebert-LANGUAGE, cosine or dot"
                         );
                         return Err(EmbedError::model(path, problem));
                     }
                 },
             }
+        }
+        if options.data_flow.is_some() && options.pooling.is_none() {
+            options.pooler = true;
+            options.pooling = Some(Pooling::Cls);
         }
         Ok((directory, options))
     }

@@ -157,6 +157,13 @@ impl Trainable {
                 "has an architecture that cannot be trained; name a BERT, RoBERTa, MPNet or T5 model".into(),
             );
         };
+        if options.data_flow.is_some() {
+            return unsupported(
+                "is asked for data flow, with which no model is trained here; leave out the option `graphcodebert`, and \
+                 train on code alone"
+                    .into(),
+            );
+        }
         if directory.head.steps.iter().any(|step| matches!(step, Step::Dense(_)))
             || !directory.head.include_prompt
             || directory.projects

@@ -1,6 +1,7 @@
 //! What the fixtures are split into, and what holds whatever the bytes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod data_flow;
 mod fixtures;
 mod highlights;
 mod invariants;

@@ -108,16 +108,18 @@ impl FlowRules {
     /// Kinds and fields that the grammar lacks.
     #[cfg(test)]
     fn unknown(&self, grammar: &tree_sitter::Language) -> Vec<String> {
-        let kinds = [&self.whole, &self.docs, &self.declarations, &self.assignments, &self.operator_assignments]
-            .into_iter()
-            .chain([&self.clauses, &self.increments, &self.branches, &self.alternatives, &self.loops])
-            .flatten()
-            .chain(self.counting.iter().flat_map(|counting| [&counting.kind, &counting.after]))
-            .chain(self.each.iter().flat_map(|each| [&each.kind, &each.both, &each.last]));
+        let kinds =
+            [&self.whole, &self.docs, &self.declarations, &self.assignments, &self.operator_assignments]
+                .into_iter()
+                .chain([&self.clauses, &self.increments, &self.branches, &self.alternatives, &self.loops])
+                .flatten()
+                .chain(self.counting.iter().flat_map(|counting| [&counting.kind, &counting.after]))
+                .chain(self.each.iter().flat_map(|each| [&each.kind, &each.both, &each.last]));
         let fields = (self.value.iter())
             .chain(self.counting.iter().filter_map(|counting| counting.again.as_ref()))
             .chain(self.each.iter().flat_map(|each| [&each.target, &each.source, &each.body]));
-        let has_kind = |kind: &str| [true, false].map(|named| grammar.id_for_node_kind(kind, named)) != [0, 0];
+        let has_kind =
+            |kind: &str| [true, false].map(|named| grammar.id_for_node_kind(kind, named)) != [0, 0];
         let kinds = kinds.filter(|kind| !kind.is_empty() && !has_kind(kind));
         let fields = fields.filter(|field| !field.is_empty() && grammar.field_id_for_name(field).is_none());
         kinds.chain(fields).cloned().collect()
@@ -421,7 +423,12 @@ impl Finder<'_> {
         Some(())
     }
 
-    fn visit_branches(&mut self, node: Node<'_>, states: &mut States, entries: &mut Vec<Entry>) -> Option<()> {
+    fn visit_branches(
+        &mut self,
+        node: Node<'_>,
+        states: &mut States,
+        entries: &mut Vec<Entry>,
+    ) -> Option<()> {
         let rules = self.rules;
         let mut current = states.clone();
         let mut ends = Vec::new();
@@ -513,7 +520,12 @@ mod tests {
         let mut n_languages = 0;
         for language in languages() {
             let Some(rules) = language.flow_rules() else { continue };
-            assert_eq!(rules.unknown(&language.grammar().unwrap()), Vec::<String>::new(), "{}", language.name());
+            assert_eq!(
+                rules.unknown(&language.grammar().unwrap()),
+                Vec::<String>::new(),
+                "{}",
+                language.name()
+            );
             n_languages += 1;
         }
         assert_eq!(n_languages, 6);

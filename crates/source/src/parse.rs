@@ -172,9 +172,7 @@ pub(crate) fn data_flow(language: Language, text: &str, limits: &Limits) -> Opti
     };
     let source = [before, text, after].concat();
     let tree = WORKSPACE
-        .with_borrow_mut(|workspace| {
-            parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits)
-        })
+        .with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits))
         .ok()?;
     Some(find_data_flow(&tree, flow_rules, language.comments(), source.as_bytes()))
 }

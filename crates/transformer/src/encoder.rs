@@ -152,13 +152,9 @@ impl Encoder {
     }
 
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
-    /// [`Encoder::n_tokens`], none longer than the model has positions.
-    pub fn run(&self, texts: &[impl AsRef<[u32]>]) -> Vec<f32> {
-        self.run_all(texts, &[], &[])
-    }
-
-    /// The same for texts of which some have nodes of variables at their ends.
-    pub fn run_graphs(&self, texts: &[impl AsRef<[u32]>], graphs: &[Option<Graph>]) -> Vec<f32> {
+    /// [`Encoder::n_tokens`], none longer than the model has positions; at the end of some, as their `graphs` say, are the
+    /// nodes of variables.
+    pub fn run(&self, texts: &[impl AsRef<[u32]>], graphs: &[Option<Graph>]) -> Vec<f32> {
         self.run_all(texts, &[], graphs)
     }
 
@@ -167,12 +163,7 @@ impl Encoder {
         self.run_all(texts, seconds, &[])
     }
 
-    fn run_all(
-        &self,
-        texts: &[impl AsRef<[u32]>],
-        seconds: &[usize],
-        graphs: &[Option<Graph>],
-    ) -> Vec<f32> {
+    fn run_all(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize], graphs: &[Option<Graph>]) -> Vec<f32> {
         let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
         let (mut states, spans) = self.embeddings(texts, seconds, graphs);
         let longest = spans.iter().map(Range::len).max().unwrap_or(0);

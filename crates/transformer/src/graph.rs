@@ -42,7 +42,11 @@ impl Graph {
 
     /// The graph of a text whose tokens `specials` attend to everything. A node has a range of tokens, empty if these were
     /// cut off, and the numbers of the nodes it comes from.
-    fn new(n_tokens: usize, specials: impl Iterator<Item = usize>, nodes: Vec<(Range<usize>, Vec<usize>)>) -> Graph {
+    fn new(
+        n_tokens: usize,
+        specials: impl Iterator<Item = usize>,
+        nodes: Vec<(Range<usize>, Vec<usize>)>,
+    ) -> Graph {
         let n = n_tokens + nodes.len();
         let mut mask = vec![false; n * n];
         for row in mask.chunks_exact_mut(n).take(n_tokens) {
@@ -109,8 +113,10 @@ impl GraphReader {
     /// # Errors
     /// When the tokenizer fails.
     pub fn read(&self, path: &Path, text: &str) -> Result<Option<(Vec<u32>, Graph)>, EmbedError> {
-        let Some(flow) =
-            self.language.or_else(|| language_of_function(text)).and_then(|language| data_flow(language, text))
+        let Some(flow) = self
+            .language
+            .or_else(|| language_of_function(text))
+            .and_then(|language| data_flow(language, text))
         else {
             return Ok(None);
         };

@@ -118,7 +118,8 @@ impl TransformerModel {
             None => None,
             Some(of) => {
                 let language = if let FlowOf::All(language) = of { Some(language) } else { None };
-                let is_roberta = encoder.positions.as_ref().is_some_and(|positions| positions.padding.is_some());
+                let is_roberta =
+                    encoder.positions.as_ref().is_some_and(|positions| positions.padding.is_some());
                 let Some(max_tokens) = encoder.shape.max_tokens.filter(|n| is_roberta && *n > 2) else {
                     let problem = format!(
                         "is a model of type {}, whose positions have no place for variables; use the option \
@@ -170,7 +171,7 @@ impl TransformerModel {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run_graphs(texts, &graphs[batch]);
+                let states = self.encoder.run(texts, &graphs[batch]);
                 self.head.apply(texts.iter().map(Vec::len), n_prompt, &states)
             })
             .collect();

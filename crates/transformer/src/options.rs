@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::modules::pooling;
 use super::pooling::{POOLINGS, Pooling};
 use quarry_embed::EmbedError;
-use quarry_source::{Language, language_named};
+use quarry_source::{Language, data_flow, language_named};
 
 /// What a model is to do otherwise than its directory says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +33,11 @@ pub enum FlowOf {
     All(Language),
 }
 
+/// The language of this name, if its data flow is known.
+fn language_of_flow(name: &str) -> Option<Language> {
+    language_named(name).filter(|language| data_flow(*language, "").is_some())
+}
+
 impl Options {
     /// Splits a path into that of a directory and the options after it. A directory whose name has a colon has none.
     ///
@@ -58,7 +63,7 @@ impl Options {
                 "graphcodebert" => options.data_flow = Some(FlowOf::Each),
                 "cosine" => options.normalize = Some(true),
                 "dot" => options.normalize = Some(false),
-                _ => match (word.parse(), word.strip_prefix("graphcodebert-").and_then(language_named)) {
+                _ => match (word.parse(), word.strip_prefix("graphcodebert-").and_then(language_of_flow)) {
                     (_, Some(language)) => options.data_flow = Some(FlowOf::All(language)),
                     (Ok(n), _) if n > 0 => options.dimension = Some(n),
                     _ => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tokenizers::models::ModelWrapper;
 use tokenizers::models::bpe::BPE;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::{BertNormalizer, Lowercase, NormalizerWrapper, Sequence};
@@ -78,6 +79,8 @@ pub fn read_tokenizer(
         return Err(EmbedError::model(directory, problem));
     };
 
+    add_text_ends(&mut tokenizer, shape.n_tokens)
+        .map_err(|error| EmbedError::model_file(&path, "cannot be given special tokens", error))?;
     if sentence_config.do_lower_case {
         let mut normalizers = vec![Lowercase.into()];
         normalizers.extend(tokenizer.get_normalizer().cloned());
@@ -113,6 +116,31 @@ pub fn read_tokenizer(
             EmbedError::model_file(&path, "cannot truncate texts at the model's limit", error)
         })?;
     Ok(tokenizer)
+}
+
+/// StarEncoder was trained on `<cls>`, a text and `<sep>`, but its tokenizer adds no special tokens, or does not even have
+/// them: programs add these four, in this order, before they use it.
+const STAR_ENCODER_TOKENS: [&str; 4] = ["<pad>", "<sep>", "<cls>", "<mask>"];
+
+/// Puts `<cls>` before and `<sep>` after a text if the tokenizer is one of byte pairs that has these, or lacks just the
+/// tokens that StarEncoder's lacks, and adds none itself.
+fn add_text_ends(tokenizer: &mut Tokenizer, n_tokens: usize) -> tokenizers::Result<()> {
+    let adds_some = tokenizer.get_post_processor().is_some_and(|processor| processor.added_tokens(false) > 0);
+    if adds_some || !matches!(tokenizer.get_model(), ModelWrapper::BPE(_)) {
+        return Ok(());
+    }
+    let is_missing = |token: &&&str| tokenizer.token_to_id(token).is_none();
+    let missing: Vec<&str> = STAR_ENCODER_TOKENS.iter().filter(is_missing).copied().collect();
+    if missing.len() == STAR_ENCODER_TOKENS.len()
+        && tokenizer.get_vocab_size(true) + missing.len() == n_tokens
+    {
+        tokenizer.add_special_tokens(missing.into_iter().map(|token| AddedToken::from(token, true)))?;
+    }
+    let end = |token: &str| Some((token.to_owned(), tokenizer.token_to_id(token)?));
+    if let (Some(last), Some(first)) = (end("<sep>"), end("<cls>")) {
+        tokenizer.with_post_processor(Some(BertProcessing::new(last, first)));
+    }
+    Ok(())
 }
 
 /// The tokenizer of a BERT model that has only a list of tokens, one per line.

@@ -62,8 +62,7 @@ fn loops_in_loops_and_long_lists_end_soon() {
     let list = format!("var a = [{}], b = [a, a, a];", "a, ".repeat(20_000));
     let pairs = format!("({0}) = ({0})", "a, ".repeat(3000));
     let start = Instant::now();
-    for (language, text) in
-        [("python", nested), ("python", brackets), ("javascript", list), ("ruby", pairs)]
+    for (language, text) in [("python", nested), ("python", brackets), ("javascript", list), ("ruby", pairs)]
     {
         assert!(!flow(language, &text).tokens.is_empty());
     }

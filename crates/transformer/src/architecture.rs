@@ -4,6 +4,7 @@
 mod bert;
 mod gemma3;
 mod jina_bert;
+mod jina_v3;
 mod modernbert;
 mod mpnet;
 mod nomic_bert;
@@ -16,6 +17,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::adapters::Adapters;
 use super::encoder::Encoder;
 use super::numeric::Activation;
 use super::pooling::{Dense, Pooling, Step};
@@ -71,6 +73,24 @@ pub trait Architecture {
     /// When a tensor is missing or has another shape than `config.json` says.
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError>;
 
+    /// The names of the tasks that it has adapters for.
+    fn tasks(&self) -> &[String] {
+        &[]
+    }
+
+    /// What a text begins with for a task.
+    fn instruction(&self, _task: &str) -> Option<&str> {
+        None
+    }
+
+    /// Reads the adapters of a task, by its number in [`Architecture::tasks`].
+    ///
+    /// # Errors
+    /// When the architecture has none, or their tensors are missing or have another shape than `config.json` says.
+    fn adapters(&self, weights: &mut Weights, _task: usize) -> Result<Adapters, EmbedError> {
+        Err(EmbedError::model(weights.path(), "has no adapters for tasks".to_owned()))
+    }
+
     /// Columns of the projection that the model itself applies to the vector of the first token, if it has one.
     fn projection_width(&self) -> Option<usize> {
         None
@@ -123,6 +143,7 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedErr
     let ModelType { model_type, position_embedding_type } = super::config::parse(path, bytes)?;
     match model_type.as_str() {
         "bert" if position_embedding_type.as_deref() == Some("alibi") => jina_bert::read(path, bytes),
+        "xlm-roberta" if position_embedding_type.as_deref() == Some("rotary") => jina_v3::read(path, bytes),
         "bert" | "roberta" | "xlm-roberta" | "camembert" => bert::read(path, bytes),
         "modernbert" => modernbert::read(path, bytes),
         "mpnet" => mpnet::read(path, bytes),

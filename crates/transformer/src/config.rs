@@ -28,6 +28,8 @@ pub struct Directory {
     pub head: Head,
     /// Whether the model's own projection comes after the pooling.
     pub projects: bool,
+    /// Numbers of the tasks of queries and documents, if the architecture has adapters.
+    pub tasks: Option<[usize; 2]>,
     /// Prefix of every query.
     pub query_prompt: String,
     /// Prefix of every document.
@@ -127,6 +129,17 @@ impl Directory {
         let prompt = |names: &[&str]| {
             names.iter().find_map(|name| prompts.prompts.get(*name).cloned().flatten()).unwrap_or_default()
         };
+        let tasks = find_tasks(&config_path, architecture.tasks(), &options.tasks)?;
+        let of_task = |task: usize, others: &[&str]| match tasks {
+            None => prompt(others),
+            Some(tasks) => {
+                let name = architecture.tasks()[tasks[task]].as_str();
+                let own = prompts.prompts.get(name).cloned().flatten();
+                own.or_else(|| architecture.instruction(name).map(str::to_owned)).unwrap_or_default()
+            }
+        };
+        let [query_prompt, document_prompt] =
+            [of_task(0, &["query"]), of_task(1, &["document", "passage", "corpus"])];
         let similarity = prompts.similarity_fn_name.as_deref().unwrap_or("cosine");
         if !["cosine", "dot", "dot_product"].contains(&similarity) {
             let problem = format!(
@@ -136,8 +149,9 @@ impl Directory {
         }
         head.normalize = options.normalize.unwrap_or(similarity == "cosine");
         Ok(Directory {
-            query_prompt: prompt(&["query"]),
-            document_prompt: prompt(&["document", "passage", "corpus"]),
+            tasks,
+            query_prompt,
+            document_prompt,
             architecture,
             model_type,
             tokenizer,
@@ -146,6 +160,29 @@ impl Directory {
             weights: transformer,
         })
     }
+}
+
+/// The numbers of the tasks of queries and documents: those asked for, else those of retrieval.
+fn find_tasks(path: &Path, known: &[String], wanted: &[String]) -> Result<Option<[usize; 2]>, EmbedError> {
+    let names = match wanted {
+        [] if known.is_empty() => return Ok(None),
+        [] => ["retrieval.query", "retrieval.passage"],
+        [both] => [both.as_str(); 2],
+        [of_queries, of_documents, ..] => [of_queries.as_str(), of_documents.as_str()],
+    };
+    let find = |name: &str| {
+        known.iter().position(|task| task == name).ok_or_else(|| {
+            let problem = match known {
+                [] => format!("has no adapters for tasks; leave out the option `{name}`"),
+                _ => format!(
+                    "has no adapters for the task {name}; name one or two of {} after the path",
+                    known.join(", ")
+                ),
+            };
+            EmbedError::model(path, problem)
+        })
+    };
+    Ok(Some([find(names[0])?, find(names[1])?]))
 }
 
 /// Reads files and hashes their content.

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::adapters::{Adapters, LowRank};
 use super::architecture::Shape;
 use super::attention::{Attention, Biases, Rotations};
 use super::graph::Graph;
@@ -153,19 +154,30 @@ impl Encoder {
 
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
     /// [`Encoder::n_tokens`], none longer than the model has positions; at the end of some, as their `graphs` say, are the
-    /// nodes of variables.
-    pub fn run(&self, texts: &[impl AsRef<[u32]>], graphs: &[Option<Graph>]) -> Vec<f32> {
-        self.run_all(texts, &[], graphs)
+    /// nodes of variables. `adapters` are those of a task.
+    pub fn run(
+        &self,
+        texts: &[impl AsRef<[u32]>],
+        graphs: &[Option<Graph>],
+        adapters: Option<&Adapters>,
+    ) -> Vec<f32> {
+        self.run_all(texts, &[], graphs, adapters)
     }
 
     /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
     pub fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
-        self.run_all(texts, seconds, &[])
+        self.run_all(texts, seconds, &[], None)
     }
 
-    fn run_all(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize], graphs: &[Option<Graph>]) -> Vec<f32> {
+    fn run_all(
+        &self,
+        texts: &[impl AsRef<[u32]>],
+        seconds: &[usize],
+        graphs: &[Option<Graph>],
+        adapters: Option<&Adapters>,
+    ) -> Vec<f32> {
         let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
-        let (mut states, spans) = self.embeddings(texts, seconds, graphs);
+        let (mut states, spans) = self.embeddings(texts, seconds, graphs, adapters);
         let longest = spans.iter().map(Range::len).max().unwrap_or(0);
         let biases = self.biases.as_ref().map(|biases| biases.by_distance(longest, n_heads));
         let rotations = Rotations::new(self.layers.iter().map(|layer| &layer.attention), longest, head_width);
@@ -179,9 +191,13 @@ impl Encoder {
         let mut gate = vec![0.0; if has_gate { inner.len() } else { 0 }];
         let mut normed = Vec::new();
         let mut scores = Vec::new();
-        for layer in &self.layers {
+        for (number, layer) in self.layers.iter().enumerate() {
+            let adapters = adapters.map(|adapters| &adapters.layers[number]);
             let input = layer.attention_norms.input(&states, &mut normed);
             layer.attention.query_key_value.replace(input, &mut query_key_value);
+            if let Some(adapters) = adapters {
+                adapters.query_key_value.add(input, &mut query_key_value);
+            }
             layer.attention.position(&self.shape, &mut query_key_value, &spans, &rotations);
             for (number, span) in spans.iter().enumerate() {
                 let graph = graphs.get(number).and_then(Option::as_ref);
@@ -189,17 +205,23 @@ impl Encoder {
                 let context = &mut context[span.start * context_width..span.end * context_width];
                 layer.attention.attend(&self.shape, rows, biases.as_ref(), graph, context, &mut scores);
             }
-            layer.attention_norms.add(&layer.attention.output, &context, &mut states, &mut normed);
+            let adapter = adapters.map(|adapters| &adapters.attention_output);
+            let output = &layer.attention.output;
+            layer.attention_norms.add(output, adapter, &context, &mut states, &mut normed);
 
             let FeedForward { inner: first, gate: second, output } = &layer.feed_forward;
             let input = layer.feed_forward_norms.input(&states, &mut normed);
             first.multiply(Output::Replace, input, &mut inner);
+            if let Some(adapters) = adapters {
+                adapters.inner.add(input, &mut inner);
+            }
             self.shape.activation.apply(&mut inner, &first.bias);
             if let Some(second) = second {
                 second.replace(input, &mut gate);
                 inner.iter_mut().zip(&gate).for_each(|(value, gate)| *value *= gate);
             }
-            layer.feed_forward_norms.add(output, &inner, &mut states, &mut normed);
+            let adapter = adapters.map(|adapters| &adapters.output);
+            layer.feed_forward_norms.add(output, adapter, &inner, &mut states, &mut normed);
         }
         if let Some(norm) = &self.last_norm {
             norm.apply(&mut states);
@@ -213,6 +235,7 @@ impl Encoder {
         texts: &[impl AsRef<[u32]>],
         seconds: &[usize],
         graphs: &[Option<Graph>],
+        adapters: Option<&Adapters>,
     ) -> (Vec<f32>, Vec<Range<usize>>) {
         let hidden = self.shape.hidden;
         let mut states = Vec::new();
@@ -221,6 +244,11 @@ impl Encoder {
             let start = states.len();
             for id in ids {
                 states.extend_from_slice(&self.tokens[*id as usize * hidden..][..hidden]);
+            }
+            if let Some(adapters) = adapters {
+                for (id, state) in ids.iter().zip(states[start..].chunks_exact_mut(hidden)) {
+                    adapters.add_to_token(*id as usize, state);
+                }
             }
             let graph = graphs.get(spans.len()).and_then(Option::as_ref);
             if let Some(graph) = graph {
@@ -275,13 +303,26 @@ impl Norms {
         normed
     }
 
-    /// Adds the map of `values` to the vectors of tokens; `added` is scratch space.
-    fn add(&self, map: &Linear, values: &[f32], states: &mut [f32], added: &mut Vec<f32>) {
+    /// Adds the map of `values`, and that of the adapter, to the vectors of tokens; `added` is scratch space.
+    fn add(
+        &self,
+        map: &Linear,
+        adapter: Option<&LowRank>,
+        values: &[f32],
+        states: &mut [f32],
+        added: &mut Vec<f32>,
+    ) {
         if self.output.is_none() && self.sum_before.is_none() {
             map.add(values, states);
+            if let Some(adapter) = adapter {
+                adapter.add(values, states);
+            }
         } else {
             added.resize(states.len(), 0.0);
             map.replace(values, added);
+            if let Some(adapter) = adapter {
+                adapter.add(values, added);
+            }
             if let Some(norm) = &self.output {
                 norm.apply(added);
             }
@@ -357,6 +398,21 @@ impl Linear {
             Matrix::Packed(packed) => &mut packed.factors,
         };
         weight.iter_mut().chain(&mut self.bias).for_each(|value| *value *= factor);
+    }
+
+    /// Multiplies the first `n` columns of what it gives by a number.
+    pub fn scale_first(&mut self, n: usize, factor: f32) {
+        let n_outputs = self.n_outputs();
+        self.bias[..n].iter_mut().for_each(|value| *value *= factor);
+        match &mut self.weight {
+            Matrix::Float(values) => {
+                let rows = values.chunks_exact_mut(n_outputs);
+                rows.flat_map(|row| &mut row[..n]).for_each(|value| *value *= factor);
+            }
+            Matrix::Rounded(Rounded { factors, .. }) | Matrix::Packed(Packed { factors, .. }) => {
+                factors[..n].iter_mut().for_each(|value| *value *= factor);
+            }
+        }
     }
 
     /// Number of columns that it takes.

@@ -4,6 +4,7 @@
 //! A text becomes tokens, the tokens go through the encoder, and their vectors become one, as
 //! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, one batch per core.
 
+mod adapters;
 mod architecture;
 mod attention;
 mod config;
@@ -33,6 +34,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use adapters::Adapters;
 use config::{Directory, guarded};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
@@ -58,6 +60,8 @@ pub struct TransformerModel {
     head: Head,
     /// Tokens after the first one of every text.
     prefix: Vec<u32>,
+    /// Those of the tasks of queries and documents.
+    adapters: [Option<Arc<Adapters>>; 2],
     /// Reads the data flow of documents.
     graphs: Option<GraphReader>,
     query_prompt: String,
@@ -71,7 +75,7 @@ impl TransformerModel {
     ///
     /// The path may end with options after colons: a number of columns to keep (Matryoshka), a pooling in place of
     /// the directory's modules, `pooler` for the model's own layer with a hyperbolic tangent, `unixcoder` for that
-    /// model's prefix, `graphcodebert` for data flow, `cosine` or `dot`.
+    /// model's prefix, `graphcodebert` for data flow, tasks of adapters, `cosine` or `dot`.
     ///
     /// # Errors
     /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
@@ -86,6 +90,13 @@ impl TransformerModel {
         let directory = Directory::read(&base, &options, &mut hash)?;
         let mut weights = Weights::open(&directory.weights, &mut hash)?;
         let encoder = directory.architecture.encoder(&mut weights)?.packed();
+        let mut adapters = [None, None];
+        if let Some([of_queries, of_documents]) = directory.tasks {
+            let mut read = |task| directory.architecture.adapters(&mut weights, task).map(Arc::new);
+            let first = read(of_queries)?;
+            let second = if of_documents == of_queries { first.clone() } else { read(of_documents)? };
+            adapters = [Some(first), Some(second)];
+        }
         let mut head = directory.head;
         let hidden = encoder.shape.hidden;
         if options.pooler {
@@ -138,6 +149,7 @@ impl TransformerModel {
             tokenizer: directory.tokenizer,
             head,
             prefix,
+            adapters,
             graphs,
             query_prompt: directory.query_prompt,
             document_prompt: directory.document_prompt,
@@ -149,6 +161,7 @@ impl TransformerModel {
         prompt: &str,
         texts: &[&str],
         reader: Option<&GraphReader>,
+        adapters: Option<&Adapters>,
     ) -> Result<Vectors, EmbedError> {
         let n_prompt = match self.head.include_prompt {
             true => 0,
@@ -171,7 +184,7 @@ impl TransformerModel {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run(texts, &graphs[batch]);
+                let states = self.encoder.run(texts, &graphs[batch], adapters);
                 self.head.apply(texts.iter().map(Vec::len), n_prompt, &states)
             })
             .collect();
@@ -216,11 +229,11 @@ impl Embedder for TransformerModel {
     }
 
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed(&self.query_prompt, texts, None)
+        self.embed(&self.query_prompt, texts, None, self.adapters[0].as_deref())
     }
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed(&self.document_prompt, texts, self.graphs.as_ref())
+        self.embed(&self.document_prompt, texts, self.graphs.as_ref(), self.adapters[1].as_deref())
     }
 }
 

@@ -20,9 +20,15 @@ pub struct Options {
     pub unixcoder: bool,
     /// Data flow after the tokens of documents, as GraphCodeBERT reads it, with the layer of `pooler`.
     pub data_flow: Option<FlowOf>,
+    /// Task of queries and documents, or first that of queries and then that of documents, in place of retrieval's.
+    pub tasks: Vec<String>,
     /// Whether vectors are compared by cosine (of length 1) or by dot product (as they are).
     pub normalize: Option<bool>,
 }
+
+/// The tasks that models are published with adapters for.
+const TASKS: [&str; 5] =
+    ["retrieval.query", "retrieval.passage", "separation", "classification", "text-matching"];
 
 /// The language of documents whose data flow is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,16 +67,21 @@ impl Options {
                     options.pooling = Some(options.pooling.unwrap_or(Pooling::Mean));
                 }
                 "graphcodebert" => options.data_flow = Some(FlowOf::Each),
+                task if TASKS.contains(&task) && options.tasks.len() < 2 => {
+                    options.tasks.push(task.to_owned())
+                }
                 "cosine" => options.normalize = Some(true),
                 "dot" => options.normalize = Some(false),
                 _ => match (word.parse(), word.strip_prefix("graphcodebert-").and_then(language_of_flow)) {
                     (_, Some(language)) => options.data_flow = Some(FlowOf::All(language)),
                     (Ok(n), _) if n > 0 => options.dimension = Some(n),
                     _ => {
+                        let tasks = TASKS.join(", ");
                         let known = POOLINGS.map(|(name, _)| name).join(", ");
                         let problem = format!(
                             "has the unknown option {word:?}; expected a number of columns, {known}, pooler, \
-                             unixcoder, graphcodebert, graphcodebert-LANGUAGE, cosine or dot"
+                             unixcoder, graphcodebert, graphcodebert-LANGUAGE, cosine, dot, or one or \
+                             two of {tasks}"
                         );
                         return Err(EmbedError::model(path, problem));
                     }

@@ -122,8 +122,13 @@ impl Weights {
         // Old checkpoints, converted from TensorFlow, name the scale and shift of a normalization gamma and beta.
         let old_name =
             name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
+        // PyTorch renames a matrix that something is added to.
+        let adapted_name = match name.strip_suffix(".weight") {
+            Some(stem) => format!("{stem}.parametrizations.weight.original"),
+            None => name.clone(),
+        };
         let Some((found, found_shape)) =
-            [&name, &old_name].into_iter().find_map(|name| Some((name, self.shape(name)?)))
+            [&name, &old_name, &adapted_name].into_iter().find_map(|name| Some((name, self.shape(name)?)))
         else {
             let problem = format!(
                 "holds no tensor {name}, which config.json asks for; expected the weights of the model that \

@@ -107,6 +107,9 @@ pub struct Summary<'a> {
     /// Why the index was built; null if there was none before.
     reason: Option<String>,
     embedded_units: usize,
+    /// Number of units embedded for the re-ranker, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    embedded_ahead: Option<usize>,
     skipped: BTreeMap<String, usize>,
     took_ms: f64,
 }
@@ -133,7 +136,12 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let opened = source.open_as(&options, source.load_model(&settings)?)?;
-    let summary = Summary::new(&source.path, &opened, start.elapsed());
+    let ahead = opened.index.ahead();
+    let ahead = ahead.map(|ahead| with_progress(|events| ahead.embed(&|| false, events))).transpose()?;
+    let summary = Summary {
+        embedded_ahead: ahead.map(|ahead| ahead.embedded),
+        ..Summary::new(&source.path, &opened, start.elapsed())
+    };
     if args.json {
         output::print_json(&summary)?;
     } else {
@@ -179,6 +187,7 @@ impl<'a> Summary<'a> {
                 .filter(|report| report.reason != RebuildReason::Missing)
                 .map(|report| report.reason.to_string()),
             embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
+            embedded_ahead: None,
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
             took_ms: quarry_answer::milliseconds(took),
         }
@@ -188,14 +197,18 @@ impl<'a> Summary<'a> {
     pub fn sentence(&self) -> String {
         let Self { path, files, units, reason, took_ms, .. } = self;
         let holds = format!("{} in {}", counted(*units, "unit"), counted(*files, "file"));
+        let ahead = match self.embedded_ahead {
+            None | Some(0) => String::new(),
+            Some(n) => format!("; embedded {} for re-ranking", counted(n, "unit")),
+        };
         if !self.built {
-            return format!("{}: {holds}, up to date", path.display());
+            return format!("{}: {holds}, up to date{ahead}", path.display());
         }
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
         let skipped: Vec<String> = self.skipped.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let skipped =
             if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
-        format!("{}: indexed {holds} in {:.1} s{reason}{skipped}", path.display(), took_ms / 1000.0)
+        format!("{}: indexed {holds} in {:.1} s{reason}{ahead}{skipped}", path.display(), took_ms / 1000.0)
     }
 }
 

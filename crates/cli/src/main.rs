@@ -2,6 +2,7 @@
 
 #[cfg(feature = "agent")]
 mod agent;
+mod ahead;
 mod byte_size;
 mod cache;
 mod calls;

@@ -7,6 +7,7 @@ use quarry_index::{Index, Opened};
 use quarry_server::{Searched, Workspace};
 use quarry_walk as walk;
 
+use crate::ahead::Background;
 use crate::index::{SourceArgs, tell_ignored, tell_unwritten};
 use crate::log::{self, Record};
 use crate::settings::Settings;
@@ -33,7 +34,11 @@ pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
         let results = searched.results.iter().map(|unit| (unit.path.as_str(), unit.start_line));
         log::append(|| Record::new("mcp", &root, &searched.query, results, searched.opened));
     };
-    let opened = |opened: &Opened| tell_unwritten(std::slice::from_ref(opened));
+    let background = Background::start(|| {});
+    let opened = move |opened: &Opened| {
+        tell_unwritten(std::slice::from_ref(opened));
+        background.embed(&opened.index);
+    };
     let workspace = Workspace::new(args.source.path, options, model).with_ranking(settings.ranking(None));
     quarry_server::serve_stdio(workspace.with_observer(record).with_opened(opened))?;
     Ok(ExitCode::SUCCESS)

@@ -58,7 +58,8 @@ pub enum Quality {
     /// The static model alone: milliseconds
     #[default]
     Fast,
-    /// A small transformer also orders the first results for questions about behavior: some tenths of a second
+    /// A small transformer also orders the first results for questions about behavior: up to a second, a tenth where
+    /// `quarry index --quality balanced` has read the units
     Balanced,
 }
 

@@ -17,6 +17,7 @@ use quarry_server::Workspace;
 use quarry_walk::WalkOptions;
 use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
 
+use crate::ahead::Background;
 use crate::byte_size;
 use crate::index::SourcesArgs;
 use crate::output;
@@ -156,9 +157,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     .context("cannot wait for an interrupt")?;
     output::print(&format!("http://{}/\n", server.address()))?;
     output::note("serving; Ctrl-C ends it");
+    let reopened = sender.clone();
+    let background = Background::start(move || drop(reopened.send(Message::Changed { gone: Vec::new() })));
     let changes = Changes::told(sender, served.indexes()?);
     // It ends with the process: an index that is being written stays as it was.
-    thread::spawn(move || served.follow(&trees, changes, &messages));
+    thread::spawn(move || served.follow(&trees, changes, &messages, &background));
     server.run();
     output::note("stopped");
     Ok(ExitCode::SUCCESS)
@@ -228,7 +231,13 @@ impl Served {
     }
 
     /// Keeps the index fresh until it is time to stop.
-    fn follow(&self, trees: &Trees, mut changes: Changes, messages: &Receiver<Message>) {
+    fn follow(
+        &self,
+        trees: &Trees,
+        mut changes: Changes,
+        messages: &Receiver<Message>,
+        background: &Background,
+    ) {
         let mut problem = String::new();
         loop {
             // Before looking for changes, so that none falls between.
@@ -244,6 +253,7 @@ impl Served {
                 Ok(tree) => {
                     problem.clear();
                     trees.show(&tree);
+                    background.embed(&tree.index);
                 }
                 // Once, however often it is tried.
                 Err(error) => {

@@ -21,6 +21,7 @@ use quarry_index::{Index, OpenOptions, Update};
 use quarry_text::counted;
 use quarry_walk::{self as walk, WalkOptions};
 
+use crate::ahead::Background;
 use crate::index::{SourceArgs, Summary};
 use crate::output;
 use crate::settings::Settings;
@@ -78,6 +79,7 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.source.path)?;
     let options = OpenOptions { update: Update::Required, ..args.source.options(&settings) };
     let model = args.source.load_model(&settings)?;
+    let background = Background::start(|| {});
     let index = Index::status(&args.source.path, &options)?.directory;
     // The system tells of paths as they were named, and a relative one would follow the directory when that is moved.
     args.source.path = args.source.path.canonicalize()?;
@@ -88,7 +90,9 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
         refreshing.store(true, Ordering::SeqCst);
         let opened = args.source.open_as(&options, Arc::clone(&model));
         refreshing.store(false, Ordering::SeqCst);
-        anyhow::Ok((opened?, start.elapsed()))
+        let opened = opened?;
+        background.embed(&opened.index);
+        anyhow::Ok((opened, start.elapsed()))
     };
     let tell = |summary: &Summary| {
         if args.json {

@@ -216,11 +216,18 @@ fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
     let found = fixture.json(&[&search[..], &["--quality", "balanced"]].concat());
     let first = &found["results"][0];
     assert_eq!(first["path"], "wait.py", "{found}");
-    assert!(first["parts"]["reranker"].as_f64().unwrap() > 0.1, "{first}");
+    let cosine = first["parts"]["reranker"].as_f64().unwrap();
+    assert!(cosine > 0.1, "{first}");
+    let n_units = fixture.json(&["index", "--json"])["units"].as_u64().unwrap();
     assert_eq!(fixture.json(&search)["results"][0]["parts"]["reranker"], 0.0);
     fixture.write("tree/.quarry.toml", "quality = \"balanced\"\n");
     assert!(fixture.json(&search)["results"][0]["parts"]["reranker"].as_f64().unwrap() > 0.1);
+    let ahead = || fixture.json(&["index", "--json"])["embedded_ahead"].clone();
+    assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
+    let again = &fixture.json(&search)["results"][0];
+    assert!((again["parts"]["reranker"].as_f64().unwrap() - cosine).abs() < 0.01, "{again}");
     fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
+    assert_eq!(fixture.json(&["index", "--json"]).get("embedded_ahead"), None);
 
     // A program elsewhere finds none beside itself, and takes one from the cache.
     let program = fixture.path("alone/bin/quarry");

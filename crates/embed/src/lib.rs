@@ -35,6 +35,11 @@ impl Vectors {
         self.values.len().checked_div(self.dimension).unwrap_or(0)
     }
 
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.values.chunks_exact(self.dimension.max(1))
+    }
+
     /// Scales every row to length 1; a row of zeros is unchanged.
     pub fn normalize(&mut self) {
         self.values.chunks_mut(self.dimension.max(1)).for_each(normalize);

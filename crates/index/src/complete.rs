@@ -1,6 +1,6 @@
 //! Vectors of units: embeds units that have none, and copies known vectors into new parts.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::build::{WrittenPart, embedding_text, hash_of};
 use crate::changes::content_hash;
 use crate::index_directory::{Manifest, VECTORS};
+use crate::pieces::{PieceRows, PieceVectors};
 use crate::segments::{Segment, SegmentSource};
 use crate::storage::StoredFile;
 use crate::table::{Numbering, PartSize, PartUnits, Table};
@@ -171,11 +172,7 @@ pub(crate) fn embed(
             let begun = Instant::now();
             let (batch, after) = rest.split_at(batch_size.min(rest.len()));
             rest = after;
-            let of_file =
-                |a: &(usize, usize), b: &(usize, usize)| table.units[a.1].file == table.units[b.1].file;
-            let files: Vec<&[(usize, usize)]> = batch.chunk_by(of_file).collect();
-            let texts: Vec<(usize, String)> =
-                files.into_par_iter().flat_map_iter(|units| texts(base, table, units)).collect();
+            let texts = texts_of_units(base, table, batch);
             let borrowed: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
             let made = embedder.embed_documents(&borrowed)?;
             let made = made.values.chunks_exact(made.dimension.max(1));
@@ -198,8 +195,19 @@ pub(crate) fn embed(
     Ok(n_embedded)
 }
 
+/// The unchanged texts of units, which are given with their rows, files together.
+pub(crate) fn texts_of_units(
+    base: &Directory,
+    table: &Table,
+    units: &[(usize, usize)],
+) -> Vec<(usize, String)> {
+    let of_file = |a: &(usize, usize), b: &(usize, usize)| table.units[a.1].file == table.units[b.1].file;
+    let files: Vec<&[(usize, usize)]> = units.chunk_by(of_file).collect();
+    files.into_par_iter().flat_map_iter(|units| texts_of_file(base, table, units)).collect()
+}
+
 /// The unchanged texts of units of one file, with the units' rows.
-fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, String)> {
+fn texts_of_file(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usize, String)> {
     let Some(&(_, first)) = units.first() else { return Vec::new() };
     let file = table.file_of(&table.units[first]);
     let path = table.text(file.path);
@@ -210,15 +218,11 @@ fn texts(base: &Directory, table: &Table, units: &[(usize, usize)]) -> Vec<(usiz
     let text = |&(row, unit): &(usize, usize)| {
         let record = &table.units[unit];
         let source = content.bytes().get(record.start_byte as usize..record.end_byte as usize)?;
-        Some((row, embedding_text(path, table.text(record.name), &String::from_utf8_lossy(source))))
+        let text = embedding_text(path, table.text(record.name), &String::from_utf8_lossy(source));
+        // Another one than was indexed if the name was too long to be recorded.
+        (table.hash(record) == hash_of(&text)).then_some((row, text))
     };
-    units.iter().filter_map(text).filter(|(row, text)| is_of(table, units, *row, text)).collect()
-}
-
-/// Whether a text is the one that was indexed; not the case for names that were too long to be recorded.
-fn is_of(table: &Table, units: &[(usize, usize)], row: usize, text: &str) -> bool {
-    let unit = units.iter().find(|(of, _)| *of == row).map(|(_, unit)| *unit);
-    unit.is_some_and(|unit| table.hash(&table.units[unit]) == hash_of(text))
+    units.iter().filter_map(text).collect()
 }
 
 /// Copies the vectors of previous parts into new ones for units whose text is unchanged, for models that are
@@ -233,7 +237,7 @@ pub(crate) fn take_over(
     generation: &str,
     is_carried: impl Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    if previous.iter().all(|part| part.vectors.is_empty()) {
+    if previous.iter().all(|part| part.vectors.is_empty() && part.pieces.is_empty()) {
         return Ok(());
     }
     // Where each text was embedded: part and row.
@@ -242,7 +246,7 @@ pub(crate) fn take_over(
     if known.is_empty() {
         return Ok(());
     }
-    for (number, part) in previous.iter().enumerate().filter(|(_, part)| !part.vectors.is_empty()) {
+    for (number, part) in previous.iter().enumerate() {
         let Ok(hashes) = part.hashes(index) else { continue };
         for (row, hash) in hashes.iter().enumerate() {
             if let Some(rows) = known.get_mut(hash) {
@@ -250,9 +254,11 @@ pub(crate) fn take_over(
             }
         }
     }
-    let models: BTreeSet<&str> =
-        previous.iter().flat_map(|part| part.vectors.keys()).map(String::as_str).collect();
-    for model in models.into_iter().filter(|model| is_carried(model)) {
+    let models = |files: fn(&PartSize) -> &BTreeMap<String, StoredFile>| {
+        let models = previous.iter().flat_map(move |part| files(part).keys()).map(String::as_str);
+        models.filter(|model| is_carried(model)).collect::<BTreeSet<&str>>()
+    };
+    for model in models(|part| &part.vectors) {
         let matrices: Vec<Option<VectorMatrix>> =
             previous.iter().map(|part| of_model(index, part, model).ok().flatten()).collect();
         for part in new.iter_mut() {
@@ -268,6 +274,22 @@ pub(crate) fn take_over(
             }
             if let Some(rows) = rows {
                 write(index, &mut part.size, model, generation, &rows)?;
+            }
+        }
+    }
+    for model in models(|part| &part.pieces) {
+        let stored: Vec<Option<PieceVectors>> =
+            previous.iter().map(|part| PieceVectors::of_model(index, part, model).ok()).collect();
+        for part in new.iter_mut() {
+            let mut rows = PieceRows::missing(part.hashes.len());
+            let mut any = false;
+            for (row, hash) in part.hashes.iter().enumerate() {
+                let mut candidates = known[hash].iter();
+                any |= candidates
+                    .any(|&(part, from)| stored[part].as_ref().is_some_and(|of| rows.copy(row, of, from)));
+            }
+            if any {
+                rows.write(index, &mut part.size, model, generation)?;
             }
         }
     }

@@ -6,7 +6,7 @@
 //! lock                held by the writer; readers take no lock. Its time of modification says when the index was last used
 //! generation-7/       the valid one: files, units
 //! part-3/             what is known of some of the files, shared by generations: strings, hashes, tokens, lexical/, and the
-//!                     vectors of each model that was used
+//!                     vectors of each model that was used, of units or, of a re-ranker, of their pieces
 //! generation-8/       being written, or left by a writer that died: the next writer removes it
 //! ```
 //!
@@ -49,8 +49,9 @@ const LOCK_FILE: &str = "lock";
 const GITIGNORE_FILE: &str = ".gitignore";
 const GENERATION: &str = "generation-";
 const PART: &str = "part-";
-/// Prefix of the names of vector files.
+/// Prefixes of the names of files of vectors, of units and of their pieces.
 pub(crate) const VECTORS: &str = "vectors-";
+pub(crate) const PIECES: &str = "pieces-";
 
 /// Maximum size of a manifest in bytes: enough to name some millions of skipped files.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 1 << 30;

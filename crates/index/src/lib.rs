@@ -4,6 +4,7 @@
 //! [`Index::search`] ranks its units for a query. The parts of a ranking are modules that work without
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
 
+mod ahead;
 mod build;
 mod calls;
 mod changes;
@@ -23,6 +24,7 @@ mod location;
 mod memory;
 mod mixture;
 mod open;
+mod pieces;
 mod rankings;
 mod rebuild_reason;
 mod records;
@@ -44,6 +46,7 @@ mod unread;
 mod update;
 pub mod vectors;
 
+pub use ahead::{Ahead, EmbeddedAhead};
 pub use build::embedding_text;
 pub use calls::{CallSite, Callee, Calls, UnfinishedFile};
 pub use changes::Changes;

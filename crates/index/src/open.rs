@@ -9,6 +9,7 @@ use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
+use crate::ahead::{self, Stored};
 use crate::build::LEXICAL_DIRECTORY;
 use crate::changes::{Comparison, compare};
 use crate::checkpoint::{self, Checkpoints};
@@ -17,8 +18,9 @@ use crate::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
 use crate::lexical::{LexicalIndex, Part};
 use crate::location::{IndexLocation, IndexLocations};
 use crate::memory::{self, Origin};
+use crate::pieces::PieceVectors;
 use crate::roots::{self, Root};
-use crate::segments::{SegmentPool, SegmentSource};
+use crate::segments::{Segment, SegmentPool, SegmentSource};
 use crate::sibling;
 use crate::table::{PartSize, Table, open_directory};
 use crate::unread::unread;
@@ -48,6 +50,8 @@ pub struct Index {
 pub(crate) struct Dense {
     pub embedder: Arc<dyn Embedder>,
     pub matrix: UnitVectors,
+    /// By part, vectors of the embedder's re-ranker, of some units ([`Ahead`](crate::Ahead)); `None` without one, or in memory.
+    pub ahead: Option<Vec<Segment<PieceVectors>>>,
 }
 
 /// An open index, and how it was opened.
@@ -411,7 +415,7 @@ impl Opener<'_> {
             None => Ok(()),
         };
         let n_embedded = match &mut index.dense {
-            Some(Dense { embedder, matrix }) => complete::complete(
+            Some(Dense { embedder, matrix, .. }) => complete::complete(
                 (&self.segments(&lock.directory), self.base),
                 table,
                 &mut manifest,
@@ -544,7 +548,9 @@ impl Opener<'_> {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
                 let matrix = complete::open(&source, parts, &numbering, id, dimension)?;
-                Some(Dense { embedder: Arc::clone(embedder), matrix })
+                let ahead = embedder.reranker().map(|reranker| ahead::open(&source, parts, reranker.id()));
+                let ahead = ahead.transpose()?;
+                Some(Dense { embedder: Arc::clone(embedder), matrix, ahead })
             }
             None => None,
         };
@@ -566,7 +572,10 @@ impl Opener<'_> {
     ) -> Index {
         let base =
             walk::base_directory(&self.location.canonical).unwrap_or(&self.location.canonical).to_owned();
-        let tree = roots::Tree { base, files: 0..table.files.len(), unread: Vec::new(), roots: Vec::new() };
+        let (directory, canonical) = (self.location.directory.clone(), self.canonical.to_owned());
+        let stored = in_memory.is_none().then_some(Stored { directory, canonical });
+        let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
+        let tree = roots::Tree { base, stored, files, unread, roots };
         Index::of(vec![tree], table, lexical, dense, in_memory)
     }
 }

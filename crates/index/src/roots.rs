@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quarry_walk::{Skipped, WalkOptions};
 
+use crate::ahead::Stored;
 use crate::lexical::LexicalIndex;
 use crate::location::Scope;
 use crate::memory::Origin;
@@ -32,6 +33,8 @@ pub(crate) struct Root {
 pub(crate) struct Tree {
     /// Canonical path of the directory that the paths of its files are relative to.
     pub base: PathBuf,
+    /// Where its index is; `None` if that is in memory.
+    pub stored: Option<Stored>,
     /// Its rows in the table of files.
     pub files: Range<usize>,
     /// Its files whose content could not be read or is binary, and directories that could not be listed.
@@ -75,7 +78,7 @@ impl Index {
         indexes.sort_by(|a, b| a.trees[0].base.cmp(&b.trees[0].base));
         let kept: Vec<Vec<bool>> = (0..indexes.len()).map(|at| kept_files(&indexes, at)).collect();
         let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut embedder, mut matrices) = (None, Vec::new());
+        let (mut embedder, mut matrices, mut ahead) = (None, Vec::new(), Vec::new());
         let mut start = 0;
         for (index, kept) in indexes.into_iter().zip(kept) {
             let end = start + kept.iter().filter(|kept| **kept).count();
@@ -85,14 +88,17 @@ impl Index {
             parts.extend(index.lexical.into_parts());
             if let Some(dense) = index.dense {
                 matrices.extend(dense.matrix.parts);
+                ahead.extend(dense.ahead.into_iter().flatten());
                 embedder = Some(dense.embedder);
             }
         }
         let table = Table::together(tables)?;
         let numbering = Arc::new(table.numbering());
         let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
-        let dense =
-            embedder.map(|embedder| Dense { embedder, matrix: UnitVectors { parts: matrices, numbering } });
+        // An index in memory has none.
+        let ahead = (ahead.len() == matrices.len()).then_some(ahead);
+        let matrix = UnitVectors { parts: matrices, numbering };
+        let dense = embedder.map(|embedder| Dense { embedder, matrix, ahead });
         Ok(Self::of(trees, table, lexical, dense, None))
     }
 

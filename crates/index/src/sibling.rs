@@ -6,12 +6,15 @@
 //! So only indexes that this machine made are used, as everywhere, and copies are written only to directories that
 //! are private to the user, never into a tree.
 
+use std::collections::BTreeMap;
+
 use quarry_files::Directory;
 use quarry_walk::Checkout;
 
 use crate::changes::{Comparison, compare};
 use crate::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
 use crate::records::Records;
+use crate::storage::StoredFile;
 use crate::table::{PartSize, Table, open_directory};
 use crate::update::Tree;
 use crate::{Error, UserDirectories};
@@ -96,7 +99,10 @@ impl Candidate {
 fn copy_part(part: &PartSize, name: String, from: &Directory, to: &Directory) -> Result<PartSize, Error> {
     let (from, to) = (part.directory(from)?, open_directory(to, &name)?);
     let files = part.files.iter().map(|file| file.copy(&from, &to)).collect::<Result<_, Error>>()?;
-    let vectors =
-        part.vectors.iter().filter_map(|(model, file)| Some((model.clone(), file.copy(&from, &to).ok()?)));
-    Ok(PartSize { name, files, vectors: vectors.collect(), ..part.clone() })
+    let intact = |files: &BTreeMap<String, StoredFile>| {
+        let copy = |(model, file): (&String, &StoredFile)| Some((model.clone(), file.copy(&from, &to).ok()?));
+        files.iter().filter_map(copy).collect()
+    };
+    let (vectors, pieces) = (intact(&part.vectors), intact(&part.pieces));
+    Ok(PartSize { name, files, vectors, pieces, ..part.clone() })
 }

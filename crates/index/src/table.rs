@@ -115,7 +115,7 @@ pub(crate) struct TableSize {
 }
 
 /// The directory and the sizes of a part.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct PartSize {
     /// Name of its directory.
     pub name: String,
@@ -131,6 +131,9 @@ pub(crate) struct PartSize {
     pub files: Vec<StoredFile>,
     /// File of the vectors of each model, by the id of the model.
     pub vectors: BTreeMap<String, StoredFile>,
+    /// The same of the vectors of pieces.
+    #[serde(default)]
+    pub pieces: BTreeMap<String, StoredFile>,
 }
 
 impl PartSize {
@@ -151,7 +154,7 @@ impl PartSize {
     /// Whether a file in its directory belongs to it.
     pub fn names(&self, name: &OsStr) -> bool {
         let first = |file: &StoredFile| file.path().split('/').next().is_some_and(|first| name == first);
-        self.files.iter().chain(self.vectors.values()).any(first)
+        self.files.iter().chain(self.vectors.values()).chain(self.pieces.values()).any(first)
     }
 
     /// Maps the hashes of its rows.

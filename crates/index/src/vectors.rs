@@ -225,7 +225,7 @@ impl Rows {
 
 /// Appends the quantized values of a row in steps of its maximum / 127, and returns the step: the factor
 /// that restores the row.
-fn quantize(row: &[f32], out: &mut Vec<i8>) -> f32 {
+pub(crate) fn quantize(row: &[f32], out: &mut Vec<i8>) -> f32 {
     let maximum = row.iter().fold(0.0_f32, |maximum, value| maximum.max(value.abs()));
     if !maximum.is_normal() {
         out.extend(row.iter().map(|_| 0));

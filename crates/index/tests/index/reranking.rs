@@ -1,11 +1,15 @@
 //! The first results in the order of a re-ranker.
 
 use quarry_embed::WithReranker;
+use quarry_index::EmbeddedAhead;
 
 use super::*;
 
 /// A document with the word is like every query, all others are not.
 struct Prefers(&'static str);
+
+/// Counts the documents that it embeds.
+struct Counts<'a>(Prefers, &'a AtomicUsize);
 
 impl Embedder for Prefers {
     fn id(&self) -> &str {
@@ -23,6 +27,25 @@ impl Embedder for Prefers {
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
         let row = |text: &&str| if text.contains(self.0) { [1.0, 0.0] } else { [0.0, 1.0] };
         Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
+    }
+}
+
+impl Embedder for Counts<'_> {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn dimension(&self) -> usize {
+        self.0.dimension()
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.0.embed_queries(texts)
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.1.fetch_add(texts.len(), Ordering::SeqCst);
+        self.0.embed_documents(texts)
     }
 }
 
@@ -70,4 +93,97 @@ fn what_cannot_be_read_counts_like_the_worst_that_was() {
     let hits = search(&index, QUERY);
     assert_eq!(paths(&hits), ["a.py", "b.py"]);
     assert_eq!((hits[1].parts.reranker, hits[1].parts.reranker_factor), (0.0, 1.0));
+}
+
+/// How many documents were embedded since the last call.
+fn taken(count: &AtomicUsize) -> usize {
+    count.swap(0, Ordering::SeqCst)
+}
+
+fn open_counting(fixture: &Fixture, count: &'static AtomicUsize) -> Index {
+    let reranker = Arc::new(Counts(Prefers("zebra"), count));
+    let model = Arc::new(WithReranker { first: WordHashes::new("words"), reranker });
+    fixture.open_with(Some(model)).unwrap().index
+}
+
+const NEVER: &(dyn Fn() -> bool + Sync) = &|| false;
+
+fn embed_ahead(index: &Index, stop: &(dyn Fn() -> bool + Sync)) -> EmbeddedAhead {
+    index.ahead().unwrap().embed(stop, &|_| {}).unwrap()
+}
+
+#[test]
+fn what_was_embedded_ahead_is_not_read_by_searches() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let fixture = tree();
+    let index = open_counting(&fixture, &COUNT);
+    let expected = search(&index, QUERY);
+    assert_eq!((paths(&expected), taken(&COUNT)), (vec!["b.py", "a.py"], 2));
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 2, missing: 0 });
+    assert_eq!(taken(&COUNT), 2);
+    // An index that is open stays as it was.
+    search(&index, QUERY);
+    assert_eq!(taken(&COUNT), 2);
+    let index = open_counting(&fixture, &COUNT);
+    let hits = search(&index, QUERY);
+    assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), 0));
+    assert!((hits[0].parts.reranker - expected[0].parts.reranker).abs() < 0.01);
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead::default());
+    // The vectors of what does not change are kept.
+    fixture.write("b.py", "def third(socket):\n    return socket.zebra()\n");
+    let index = open_counting(&fixture, &COUNT);
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 1, missing: 0 });
+    assert_eq!(taken(&COUNT), 1);
+    // Nor does a search without the re-ranker drop them.
+    fixture.write("c.py", "def fourth(socket):\n    return socket.horse()\n");
+    fixture.open_with(Some(WordHashes::new("words"))).unwrap();
+    let index = open_counting(&fixture, &COUNT);
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 1, missing: 0 });
+}
+
+#[test]
+fn embedding_ahead_goes_on_where_it_was_stopped() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let function = |n: usize| format!("def function_{n}(socket):\n    return socket.wait({n})\n\n\n");
+    let source: String = (0..150).map(function).collect();
+    let fixture = Fixture::new(&[("a.py", &source)]);
+    let index = open_counting(&fixture, &COUNT);
+    let asked = AtomicUsize::new(0);
+    let after_one = || asked.fetch_add(1, Ordering::SeqCst) == 1;
+    let EmbeddedAhead { embedded, missing } = embed_ahead(&index, &after_one);
+    assert!(embedded > 0 && missing > 0, "{embedded} {missing}");
+    assert_eq!(taken(&COUNT), embedded);
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: missing, missing: 0 });
+    assert_eq!(taken(&COUNT), missing);
+}
+
+#[test]
+fn embedding_ahead_yields_to_a_writer() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let fixture = tree();
+    let index = open_counting(&fixture, &COUNT);
+    // The writer replaces the part whose units are about to be embedded.
+    let write = || {
+        fixture.write("a.py", "def first(socket):\n    \"\"\"Wait until the zebra arrives.\"\"\"\n");
+        fixture.open_with(Some(WordHashes::new("words"))).unwrap();
+        false
+    };
+    assert_eq!(embed_ahead(&index, &write), EmbeddedAhead { embedded: 0, missing: 2 });
+    let index = open_counting(&fixture, &COUNT);
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 2, missing: 0 });
+    taken(&COUNT);
+    let hits = search(&open_counting(&fixture, &COUNT), QUERY);
+    assert_eq!(taken(&COUNT), 0);
+    assert!(hits.iter().all(|hit| hit.parts.reranker > 0.99), "{hits:?}");
+}
+
+#[test]
+fn units_of_several_trees_are_embedded_ahead() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let (one, other) = (tree(), Fixture::new(&[("c.py", "def third(zebra):\n    return zebra\n")]));
+    let together = || Index::together(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
+    assert_eq!(embed_ahead(&together().unwrap(), NEVER), EmbeddedAhead { embedded: 3, missing: 0 });
+    taken(&COUNT);
+    search(&together().unwrap(), QUERY);
+    assert_eq!(taken(&COUNT), 0);
 }

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -223,13 +223,14 @@ fn a_watched_index_follows_the_tree() {
 }
 
 #[test]
+#[cfg(feature = "transformers")]
 fn a_watch_has_the_reranker_read_units_in_the_background() {
     let fixture = Fixture::new();
     let _watch = Watch::start(&fixture, &["--quality", "balanced"]);
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
     let n_models = || fixture.json(&["status", "--json"])["holds"]["models"].as_array().map_or(0, Vec::len);
     while n_models() < 2 {
-        assert!(Instant::now() < deadline, "{}", fixture.json(&["status", "--json"]));
+        assert!(std::time::Instant::now() < deadline, "{}", fixture.json(&["status", "--json"]));
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(fixture.json(&["index", "--quality", "balanced", "--json"])["embedded_ahead"], 0);

@@ -27,7 +27,7 @@ use crate::{Error, Event, Index};
 const BATCH: usize = 64;
 
 /// Interval at which new vectors are stored.
-const STORE_EVERY: Duration = Duration::from_secs(10);
+const STORE_EVERY: Duration = Duration::from_secs(5);
 
 /// Where an index is stored.
 #[derive(Debug, Clone)]

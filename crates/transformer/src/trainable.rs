@@ -15,7 +15,7 @@ use super::{check_tokens, encoder_prefix};
 use quarry_embed::EmbedError;
 
 pub use super::architecture::Shape;
-pub use super::numeric::Activation;
+pub use super::numeric::{Activation, Output, Strided, multiply};
 
 /// A tensor of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 use quarry_transformer::trainable::NamedTensor;
 
-use super::network::{Dropout, Parameters, first};
+use super::network::{Dropout, Parameters};
 
 /// A linear layer as PyTorch begins it: uniform within 1/√inputs.
 fn linear(name: &str, n_inputs: usize, n_outputs: usize, random: &mut fastrand::Rng) -> [NamedTensor; 2] {
@@ -65,18 +65,17 @@ pub fn new_classifier(
     dense.into_iter().chain(output).filter(is_new).collect()
 }
 
-/// The logits of sequences, from the states of their tokens.
+/// The logits of sequences, from the states of their first tokens.
 pub fn classify(
     parameters: &Parameters,
     model_type: &str,
-    states: &Tensor,
+    first: &Tensor,
     dropout: &mut Dropout,
 ) -> Result<Tensor> {
-    let first = first(states)?;
     if has_pooler(model_type) {
-        let pooled = parameters.linear("pooler.dense", &first)?.tanh()?;
+        let pooled = parameters.linear("pooler.dense", first)?.tanh()?;
         return parameters.linear("classifier", &dropout.apply(&pooled)?);
     }
-    let inner = parameters.linear("classifier.dense", &dropout.apply(&first)?)?.tanh()?;
+    let inner = parameters.linear("classifier.dense", &dropout.apply(first)?)?.tanh()?;
     parameters.linear("classifier.out_proj", &dropout.apply(&inner)?)
 }

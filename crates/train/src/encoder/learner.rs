@@ -2,10 +2,12 @@
 
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, Var};
+use rayon::prelude::*;
 
 use super::data::{Example, Examples, mix};
+use super::fused::with_values;
 use super::head::{classify, match_all};
-use super::network::{Dropout, Network, Parameters};
+use super::network::{Dropout, Network, Parameters, first};
 use super::objective::{
     Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_scores,
     distill_vectors, info_nce, margin, matryoshka, multi_positive, tri_loss,
@@ -14,6 +16,9 @@ use super::settings::{Kind, Objective, OtherPositives, Settings};
 
 /// The loss of vectors against those of the teacher for queries and for code.
 type Distillation<'a> = dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor> + 'a;
+
+/// Values of a gradient that a thread takes at a time.
+const PART: usize = 1 << 16;
 
 /// Texts that go through the encoder at once where no gradient is needed.
 const EVALUATION_CHUNK: usize = 32;
@@ -176,7 +181,7 @@ impl Learner<'_> {
     fn classes(&self, examples: &[&Example], dropout: &mut Dropout) -> Result<Tensor> {
         let texts: Vec<&[u32]> = examples.iter().map(|example| example.query.as_slice()).collect();
         let states = self.network.states(self.parameters, &texts, dropout)?;
-        classify(self.parameters, self.model_type, &states, dropout)
+        classify(self.parameters, self.model_type, &first(&states, &texts)?, dropout)
     }
 
     /// The loss of the vectors of queries, codes, and what else the objective takes.
@@ -256,8 +261,11 @@ impl Learner<'_> {
     fn add(&self, sum: &mut [Vec<f32>], store: &GradStore) -> Result<()> {
         for (sum, variable) in sum.iter_mut().zip(self.parameters.variables()) {
             if let Some(gradient) = store.get(variable.as_tensor()) {
-                let gradient = gradient.flatten_all()?.to_vec1::<f32>()?;
-                sum.iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+                with_values(gradient, |gradient| {
+                    sum.par_chunks_mut(PART).zip(gradient.par_chunks(PART)).for_each(|(sum, gradient)| {
+                        sum.iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+                    });
+                })?;
             }
         }
         Ok(())

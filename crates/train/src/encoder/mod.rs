@@ -2,8 +2,10 @@
 //!
 //! `objective.rs` has the losses, `network.rs` the forward pass, `learner.rs` the gradients of a batch; the loop is here.
 
+mod attention;
 mod checkpoint;
 mod data;
+mod fused;
 mod head;
 mod learner;
 mod network;
@@ -373,7 +375,9 @@ fn accumulate(
     }
     let n = batches.len() as f32;
     let Some(mut sum) = sum else { return Ok((0.0, Vec::new())) };
-    sum.gradients.iter_mut().flatten().for_each(|x| *x /= n);
+    if batches.len() > 1 {
+        sum.gradients.iter_mut().flatten().for_each(|x| *x /= n);
+    }
     Ok((sum.loss / n, sum.gradients))
 }
 

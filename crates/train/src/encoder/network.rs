@@ -1,12 +1,15 @@
 //! The forward pass of an encoder with the layers of BERT, MPNet or T5, with gradients; `quarry-transformer` has the fast one without.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use candle_core::{Device, Result, Tensor, Var};
+use candle_core::{CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Tensor, Var};
 use quarry_transformer::trainable::{
     Activation, NamedTensor, Relative, Shape, Trainable, TrainablePooling, Wiring,
 };
 
+use super::attention::Attention;
+use super::fused;
 use super::objective::normalize;
 
 /// Named tensors that training changes, in a fixed order.
@@ -51,7 +54,7 @@ impl Parameters {
     /// Replaces all values, in the order of [`Parameters::tensors`].
     pub fn set(&self, values: &[Vec<f32>]) -> Result<()> {
         for (variable, values) in self.variables.iter().zip(values) {
-            variable.set(&Tensor::from_slice(values, variable.shape(), &Device::Cpu)?)?;
+            variable.inplace_op1(&Replace(values))?;
         }
         Ok(())
     }
@@ -68,14 +71,13 @@ impl Parameters {
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         match self.by_name.get(name) {
             Some(at) => Ok(self.variables[*at].as_tensor()),
-            None => Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }),
+            None => Err(Error::CannotFindTensor { path: name.to_owned() }),
         }
     }
 
     /// rows · weightᵀ + bias.
     pub fn linear(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
-        let weight = self.get(&format!("{name}.weight"))?;
-        rows.matmul(&weight.t()?)?.broadcast_add(self.get(&format!("{name}.bias"))?)
+        fused::linear(rows, self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?)
     }
 
     /// rows · weightᵀ.
@@ -88,13 +90,38 @@ impl Parameters {
         rows.broadcast_div(&size)?.broadcast_mul(self.get(&format!("{name}.weight"))?)
     }
 
-    fn layer_norm(&self, name: &str, rows: &Tensor, epsilon: f64) -> Result<Tensor> {
-        let centered = rows.broadcast_sub(&rows.mean_keepdim(1)?)?;
-        let deviation = (centered.sqr()?.mean_keepdim(1)? + epsilon)?.sqrt()?;
-        centered
-            .broadcast_div(&deviation)?
-            .broadcast_mul(self.get(&format!("{name}.weight"))?)?
-            .broadcast_add(self.get(&format!("{name}.bias"))?)
+    fn layer_norm(&self, name: &str, rows: &Tensor, epsilon: f32) -> Result<Tensor> {
+        let [scale, shift] = [self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?];
+        fused::layer_norm(rows, scale, shift, epsilon)
+    }
+
+    /// The maps of these names side by side, which have the same inputs.
+    fn side_by_side(&self, names: [String; 3], rows: &Tensor, has_bias: bool) -> Result<Tensor> {
+        let join = |part: &str| {
+            let parts = names.iter().map(|name| self.get(&format!("{name}.{part}")));
+            Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)
+        };
+        let weight = join("weight")?;
+        if has_bias { fused::linear(rows, &weight, &join("bias")?) } else { rows.matmul(&weight.t()?) }
+    }
+}
+
+/// Overwrites the values of a tensor.
+struct Replace<'a>(&'a [f32]);
+
+impl InplaceOp1 for Replace<'_> {
+    fn name(&self) -> &'static str {
+        "replace"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+        match (storage, layout.contiguous_offsets()) {
+            (CpuStorage::F32(values), Some((start, end))) if end - start == self.0.len() => {
+                values[start..end].copy_from_slice(self.0);
+                Ok(())
+            }
+            _ => Err(Error::Msg("parameters of other shapes cannot take these values".into())),
+        }
     }
 }
 
@@ -115,11 +142,12 @@ impl Dropout {
         if self.rate <= 0.0 {
             return Ok(values.clone());
         }
-        let kept = 1.0 / (1.0 - self.rate);
-        let factors: Vec<f32> = (0..values.elem_count())
-            .map(|_| if self.random.f32() < self.rate { 0.0 } else { kept })
-            .collect();
-        values * Tensor::from_vec(factors, values.shape(), values.device())?
+        fused::drop(values, self.rate, self.random.u64(..))
+    }
+
+    /// The share of values that is dropped, and what decides which.
+    fn next(&mut self) -> (f32, u64) {
+        (self.rate, if self.rate > 0.0 { self.random.u64(..) } else { 0 })
     }
 }
 
@@ -152,24 +180,23 @@ impl Network {
     pub fn embed(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
         let states = self.states(parameters, texts, dropout)?;
         let pooled = match self.pooling {
-            TrainablePooling::Cls => first(&states)?,
-            TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states)?)?.tanh()?,
+            TrainablePooling::Cls => first(&states, texts)?,
+            TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states, texts)?)?.tanh()?,
             TrainablePooling::Mean => mean(&states, texts)?,
         };
         if self.cosine { normalize(&pooled) } else { Ok(pooled) }
     }
 
-    /// The vectors of all tokens: texts × longest text × columns.
+    /// The vectors of all tokens, one row for each, text after text; a text without tokens has one of padding.
     pub fn states(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
-        let Shape { hidden, n_heads, head_width, .. } = self.shape;
+        let Shape { n_heads, head_width, .. } = self.shape;
         let wiring = &self.wiring;
-        let epsilon = f64::from(self.shape.epsilon);
-        let n = texts.iter().map(|text| text.len()).max().unwrap_or(0).max(1);
-        let rows = texts.len() * n;
-        let (ids, positions, mask) = self.inputs(texts, n);
         let device = &Device::Cpu;
+        let (ids, positions) = self.inputs(texts);
+        let rows = ids.len();
         let ids = Tensor::from_vec(ids, rows, device)?;
-        let mask = Tensor::from_vec(mask, (texts.len(), 1, 1, n), device)?;
+        let spans = spans(texts);
+        let longest = spans.iter().map(Range::len).max().unwrap_or(0).max(1);
 
         let linear = |name: &str, rows: &Tensor| {
             if wiring.is_t5 {
@@ -180,9 +207,9 @@ impl Network {
         };
         let norm = |name: &str, rows: &Tensor| {
             if wiring.is_t5 {
-                parameters.root_mean_square_norm(name, rows, epsilon)
+                parameters.root_mean_square_norm(name, rows, f64::from(self.shape.epsilon))
             } else {
-                parameters.layer_norm(name, rows, epsilon)
+                parameters.layer_norm(name, rows, self.shape.epsilon)
             }
         };
         // The input of half a layer, and the result of one.
@@ -204,31 +231,25 @@ impl Network {
         }
         states = dropout.apply(&states)?;
 
-        let biases = wiring.relative.as_ref().map(|relative| biases(parameters, relative, n)).transpose()?;
-        let heads = |rows: Tensor| -> Result<Tensor> {
-            rows.reshape((texts.len(), n, n_heads, head_width))?.transpose(1, 2)?.contiguous()
+        let biases = match &wiring.relative {
+            Some(relative) => biases(parameters, relative, longest)?,
+            None => Tensor::zeros((n_heads, 2 * longest - 1), DType::F32, device)?,
         };
-        let scale: f64 = if wiring.is_t5 { 1.0 } else { 1.0 / (head_width as f64).sqrt() };
+        let scale = if wiring.is_t5 { 1.0 } else { 1.0 / (head_width as f32).sqrt() };
         for layer in 0..self.shape.n_layers {
             let at = |name: &str| format!("{}{layer}.{name}", wiring.layer);
             let normed = input(&at(wiring.attention_norm), &states)?;
-            let query = heads(linear(&at(wiring.query), &normed)?)?;
-            let key = heads(linear(&at(wiring.key), &normed)?)?;
-            let value = heads(linear(&at(wiring.value), &normed)?)?;
-            let mut scores = (query.matmul(&key.transpose(2, 3)?.contiguous()?)? * scale)?;
-            if let Some(biases) = &biases {
-                scores = scores.broadcast_add(biases)?;
-            }
-            let attention = dropout.apply(&softmax(&scores.broadcast_add(&mask)?)?)?;
-            let context = attention.matmul(&value)?.transpose(1, 2)?.contiguous()?;
-            let context = context.reshape((rows, n_heads * head_width))?;
+            let names = [wiring.query, wiring.key, wiring.value].map(at);
+            let query_key_value = parameters.side_by_side(names, &normed, !wiring.is_t5)?;
+            let attention = Attention { n_heads, spans: spans.clone(), scale, dropout: dropout.next() };
+            let context = attention.apply(&query_key_value, &biases)?;
             let output = linear(&at(wiring.attention_output), &context)?;
             states = result(&at(wiring.attention_norm), (dropout.apply(&output)? + states)?)?;
 
             let normed = input(&at(wiring.output_norm), &states)?;
             let inner = linear(&at(wiring.inner), &normed)?;
             let mut inner = match self.shape.activation {
-                Activation::Gelu => inner.gelu_erf()?,
+                Activation::Gelu => fused::gelu(&inner)?,
                 Activation::GeluTanh => inner.gelu()?,
                 Activation::Relu => inner.relu()?,
                 Activation::Silu => inner.silu()?,
@@ -244,16 +265,17 @@ impl Network {
         if let Some(name) = wiring.last_norm {
             states = dropout.apply(&norm(name, &states)?)?;
         }
-        states.reshape((texts.len(), n, hidden))
+        Ok(states)
     }
 
-    /// Token ids, positions, and what is added to the scores of attention, all padded to `n` tokens a text.
-    fn inputs(&self, texts: &[&[u32]], n: usize) -> (Vec<u32>, Vec<u32>, Vec<f32>) {
+    /// Token ids and positions of all texts.
+    fn inputs(&self, texts: &[&[u32]]) -> (Vec<u32>, Vec<u32>) {
         let filler = self.padding.unwrap_or(0) as u32;
-        let (mut ids, mut positions, mut mask) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ids, mut positions) = (Vec::new(), Vec::new());
+        let only_filler = [filler];
         for text in texts {
             let mut next = self.padding.map_or(0, |padding| padding as u32 + 1);
-            for id in *text {
+            for id in if text.is_empty() { &only_filler } else { *text } {
                 ids.push(*id);
                 if self.padding == Some(*id as usize) {
                     positions.push(*id);
@@ -261,48 +283,45 @@ impl Network {
                     positions.push(next);
                     next += 1;
                 }
-                mask.push(0.0);
             }
-            let missing = n - text.len();
-            ids.extend(std::iter::repeat_n(filler, missing));
-            positions.extend(std::iter::repeat_n(filler, missing));
-            mask.extend(std::iter::repeat_n(-1e9, missing));
         }
-        (ids, positions, mask)
+        (ids, positions)
     }
 }
 
-/// What is added to the scores of attention by the distance of two tokens: 1 × heads × n × n.
-fn biases(parameters: &Parameters, relative: &Relative, n: usize) -> Result<Tensor> {
-    let rows = 0..n as isize;
-    let buckets: Vec<u32> =
-        rows.flat_map(|from| (0..n as isize).map(move |to| relative.bucket(to - from) as u32)).collect();
-    let buckets = Tensor::from_vec(buckets, n * n, &Device::Cpu)?;
-    let biases = parameters.get(relative.name)?.index_select(&buckets, 0)?;
-    let n_heads = biases.dim(1)?;
-    biases.reshape((n, n, n_heads))?.permute((2, 0, 1))?.contiguous()?.unsqueeze(0)
+/// The rows of each text.
+fn spans(texts: &[&[u32]]) -> Vec<Range<usize>> {
+    let mut start = 0;
+    let span = |text: &&[u32]| {
+        let span = start..start + text.len().max(1);
+        start = span.end;
+        span
+    };
+    texts.iter().map(span).collect()
 }
 
-/// Softmax over the last of four dimensions.
-fn softmax(scores: &Tensor) -> Result<Tensor> {
-    let exponentials = scores.broadcast_sub(&scores.max_keepdim(3)?.detach())?.exp()?;
-    exponentials.broadcast_div(&exponentials.sum_keepdim(3)?)
+/// What is added to the scores of attention by the distance of two tokens, from 1 - n to n - 1: one row for each head.
+fn biases(parameters: &Parameters, relative: &Relative, n: usize) -> Result<Tensor> {
+    let distances = 1 - n as isize..n as isize;
+    let buckets: Vec<u32> = distances.map(|distance| relative.bucket(distance) as u32).collect();
+    let buckets = Tensor::from_vec(buckets, 2 * n - 1, &Device::Cpu)?;
+    parameters.get(relative.name)?.index_select(&buckets, 0)?.t()?.contiguous()
 }
 
 /// The vector of each text's first token.
-pub fn first(states: &Tensor) -> Result<Tensor> {
-    states.narrow(1, 0, 1)?.squeeze(1)?.contiguous()
+pub fn first(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
+    let starts: Vec<u32> = spans(texts).iter().map(|span| span.start as u32).collect();
+    states.index_select(&Tensor::from_vec(starts, texts.len(), states.device())?, 0)
 }
 
 /// The mean of each text's tokens.
 fn mean(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
-    let (n_texts, n, _) = states.dims3()?;
-    let mut weights = vec![0.0f32; n_texts * n];
-    for (row, text) in weights.chunks_exact_mut(n).zip(texts) {
-        row[..text.len()].fill(1.0 / text.len().max(1) as f32);
+    let n_rows = states.dim(0)?;
+    let mut weights = vec![0.0f32; texts.len() * n_rows];
+    for ((row, span), text) in weights.chunks_exact_mut(n_rows).zip(spans(texts)).zip(texts) {
+        row[span].fill(if text.is_empty() { 0.0 } else { 1.0 / text.len() as f32 });
     }
-    let weights = Tensor::from_vec(weights, (n_texts, 1, n), states.device())?;
-    weights.matmul(states)?.squeeze(1)
+    Tensor::from_vec(weights, (texts.len(), n_rows), states.device())?.matmul(states)
 }
 
 #[cfg(test)]
@@ -415,7 +434,7 @@ mod tests {
 
     #[test]
     fn dropout_repeats_itself_and_keeps_the_mean() {
-        let ones = Tensor::ones((100, 100), candle_core::DType::F32, &Device::Cpu).unwrap();
+        let ones = Tensor::ones((100, 100), DType::F32, &Device::Cpu).unwrap();
         let once = |seed| {
             Dropout::new(0.25, seed).apply(&ones).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap()
         };

@@ -1,6 +1,10 @@
 //! AdamW (Loshchilov and Hutter, 2019), its step sizes, and the clipping of gradients.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+
+/// Values that a thread takes at a time.
+const PART: usize = 1 << 16;
 
 /// How the step size falls after warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -87,18 +91,25 @@ impl AdamW {
         let (rise1, rise2) = ((1.0 - self.beta1) as f32, (1.0 - self.beta2) as f32);
         let (rate, correction2) = ((rate / correction1) as f32, correction2 as f32);
         let (kept, epsilon) = (kept as f32, self.epsilon as f32);
-        let means = moments.first.iter_mut().zip(&mut moments.second);
-        for ((value, gradient), (first, second)) in values.iter_mut().zip(gradient).zip(means) {
-            *first = beta1 * *first + rise1 * gradient;
-            *second = beta2 * *second + rise2 * gradient * gradient;
-            *value = *value * kept - rate * *first / (second.sqrt() / correction2 + epsilon);
-        }
+        let means = moments.first.par_chunks_mut(PART).zip(moments.second.par_chunks_mut(PART));
+        let parts = values.par_chunks_mut(PART).zip(gradient.par_chunks(PART)).zip(means);
+        parts.for_each(|((values, gradient), (first, second))| {
+            let means = first.iter_mut().zip(second);
+            for ((value, gradient), (first, second)) in values.iter_mut().zip(gradient).zip(means) {
+                *first = beta1 * *first + rise1 * gradient;
+                *second = beta2 * *second + rise2 * gradient * gradient;
+                *value = *value * kept - rate * *first / (second.sqrt() / correction2 + epsilon);
+            }
+        });
     }
 }
 
 /// Length of all gradients together.
 pub fn norm(gradients: &[Vec<f32>]) -> f64 {
-    gradients.iter().flatten().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt()
+    let of_part = |part: &[f32]| part.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
+    let of_tensor = |values: &Vec<f32>| values.par_chunks(PART).map(of_part).collect::<Vec<f64>>();
+    // In one order, however many threads there are.
+    gradients.iter().flat_map(of_tensor).sum::<f64>().sqrt()
 }
 
 /// Scales all gradients so that their length is at most `maximum`; 0 changes nothing. Returns the length before.

@@ -4,16 +4,19 @@
 //! no network.
 
 mod plain;
+mod renames;
 mod snapshot;
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use git2::{Commit as RawCommit, Delta, DiffOptions, ErrorCode, ObjectType, Odb, Oid, Repository, Sort};
+use git2::{Commit as RawCommit, DiffOptions, ErrorCode, ObjectType, Odb, Oid, Repository, Sort};
 
 use self::plain::IrregularEntry;
+use self::renames::Renames;
 pub use self::snapshot::Snapshot;
 
 /// Limits for reading a history.
@@ -27,21 +30,36 @@ pub struct HistoryOptions {
     pub max_files: usize,
     /// Maximum size of a file in bytes; larger files count as unchanged.
     pub max_bytes: usize,
+    /// Maximum size of all files that are read, in bytes; the history ends with the commit that exceeds it.
+    pub max_total_bytes: u64,
+    /// Whether files are followed through renames: changes then have the path that a file has at the start, and
+    /// removed files are among them.
+    pub follows_renames: bool,
 }
 
 impl Default for HistoryOptions {
     fn default() -> Self {
-        Self { commits: 5_000, start: None, max_files: 50, max_bytes: 1_000_000 }
+        Self {
+            commits: 5_000,
+            start: None,
+            max_files: 50,
+            max_bytes: 1_000_000,
+            max_total_bytes: u64::MAX,
+            follows_renames: false,
+        }
     }
 }
+
+/// Maximum size of the message of a commit, in bytes; longer ones are cut off.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// The metadata of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Object id, in hexadecimal.
     pub id: String,
-    /// First paragraph of the message, on one line.
-    pub subject: String,
+    /// The message, up to [`MAX_MESSAGE_BYTES`]; U+FFFD stands for bytes that are not text.
+    pub message: String,
     /// Name of the author.
     pub author: String,
     /// Number of parents: 0 for a root commit (and at the end of a shallow clone), 2 or more for a merge.
@@ -79,6 +97,18 @@ pub struct Reach {
     pub is_shallow: bool,
     /// Number of commits that were skipped because some of their objects are missing (a partial clone) or damaged.
     pub unreadable: usize,
+    /// Whether older commits were not read because of [`HistoryOptions::commits`] or
+    /// [`HistoryOptions::max_total_bytes`].
+    pub is_cut: bool,
+}
+
+/// Where a history begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The id of the newest commit, in hexadecimal.
+    pub commit: String,
+    /// Whether the clone is shallow, so that older commits are missing.
+    pub is_shallow: bool,
 }
 
 /// Why a history cannot be read.
@@ -87,9 +117,6 @@ pub enum GitError {
     /// The directory is not in a repository.
     #[error("{}: expected a directory of a git repository, found no .git in it or above it", .0.display())]
     NoRepository(PathBuf),
-    /// A repository without files of its own.
-    #[error("{}: expected a checkout, found a bare git repository; name a clone with files", .0.display())]
-    Bare(PathBuf),
     /// The repository has no commits.
     #[error("{}: expected a git repository with commits, found none", .0.display())]
     Empty(PathBuf),
@@ -145,14 +172,82 @@ pub fn head(directory: &Path) -> Option<String> {
     Some(id.to_string())
 }
 
-/// Reads the history of the repository that contains a directory, newest first. `is_wanted` decides from its metadata
-/// whether the changes of a commit are read, `is_file` whether those of a file are, from its path relative to the
-/// directory; `on_commit` gets each wanted commit, except root commits and merges, and may stop the reading.
+/// The newest commit of the repository that contains a directory: `revision`, by any name that git accepts, or `HEAD`.
+///
+/// # Errors
+/// When there is no repository, it is empty, or the commit is missing.
+pub fn start_of_history(directory: &Path, revision: Option<&str>) -> Result<Start, GitError> {
+    let Opened { repository, .. } = Opened::new(directory)?;
+    let commit = start(&repository, directory, revision)?.id().to_string();
+    Ok(Start { commit, is_shallow: repository.is_shallow() })
+}
+
+/// The repository that contains a directory.
+struct Opened {
+    repository: Repository,
+    /// Path of the directory in the work tree, `/` between parts; empty for the whole repository, which may be bare.
+    prefix: String,
+}
+
+impl Opened {
+    fn new(directory: &Path) -> Result<Self, GitError> {
+        let canonical = |path: &Path| {
+            path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
+        };
+        let directory_path = canonical(directory)?;
+        let nowhere: [&OsStr; 0] = [];
+        let found =
+            Repository::discover_path(&directory_path, nowhere).map_err(|source| match source.code() {
+                ErrorCode::NotFound => GitError::NoRepository(directory.to_owned()),
+                _ => failed(directory, source),
+            })?;
+        plain::check(&found)
+            .map_err(|IrregularEntry { path, problem }| GitError::IrregularEntry { path, problem })?;
+        let repository = Repository::open(&found).map_err(|source| failed(directory, source))?;
+        let prefix = match repository.workdir() {
+            Some(root) => directory_path.strip_prefix(canonical(root)?).unwrap_or(Path::new("")),
+            None => Path::new(""),
+        };
+        let prefix = prefix.to_string_lossy().replace('\\', "/");
+        Ok(Self { repository, prefix })
+    }
+}
+
+fn failed(directory: &Path, source: git2::Error) -> GitError {
+    match source.code() {
+        ErrorCode::Owner => GitError::Owner(directory.to_owned()),
+        _ => GitError::Git { path: directory.to_owned(), source },
+    }
+}
+
+/// A commit by any name that git accepts; `HEAD` if `None`.
+fn start<'r>(
+    repository: &'r Repository,
+    directory: &Path,
+    revision: Option<&str>,
+) -> Result<RawCommit<'r>, GitError> {
+    match revision {
+        Some(revision) => repository
+            .revparse_single(revision)
+            .and_then(|object| object.peel_to_commit())
+            .map_err(|_| GitError::NoCommit { path: directory.to_owned(), revision: revision.to_owned() }),
+        None => {
+            repository.head().and_then(|head| head.peel_to_commit()).map_err(|source| match source.code() {
+                ErrorCode::UnbornBranch => GitError::Empty(directory.to_owned()),
+                _ => failed(directory, source),
+            })
+        }
+    }
+}
+
+/// Reads the history of the repository that contains a directory, newest first. `is_wanted` gets the metadata of every
+/// commit and decides whether its changes are read, `is_file` whether those of a file are, from its path relative to
+/// the directory; `on_commit` gets each wanted commit, except root commits and merges, and may stop the reading.
 ///
 /// A commit that cannot be read is counted and skipped; if a commit's parents cannot be read, the history ends there.
 ///
 /// # Errors
-/// When there is no repository, it is bare or empty, or the commit to start from is missing.
+/// When there is no repository, it is empty, or the commit to start from is missing.
 pub fn read_history(
     directory: &Path,
     options: &HistoryOptions,
@@ -160,59 +255,41 @@ pub fn read_history(
     is_file: &dyn Fn(&str) -> bool,
     on_commit: &mut dyn FnMut(Commit) -> ControlFlow<()>,
 ) -> Result<Reach, GitError> {
-    let failed = |source: git2::Error| match source.code() {
-        ErrorCode::Owner => GitError::Owner(directory.to_owned()),
-        _ => GitError::Git { path: directory.to_owned(), source },
+    let failed = |source| failed(directory, source);
+    let Opened { repository, prefix } = Opened::new(directory)?;
+    let mut history = History {
+        repository: &repository,
+        odb: repository.odb().map_err(failed)?,
+        prefix,
+        options,
+        renames: Renames::default(),
+        n_bytes: Cell::new(0),
     };
-    let canonical = |path: &Path| {
-        path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
-    };
-    let directory_path = canonical(directory)?;
-    let nowhere: [&OsStr; 0] = [];
-    let found =
-        Repository::discover_path(&directory_path, nowhere).map_err(|source| match source.code() {
-            ErrorCode::NotFound => GitError::NoRepository(directory.to_owned()),
-            _ => failed(source),
-        })?;
-    plain::check(&found)
-        .map_err(|IrregularEntry { path, problem }| GitError::IrregularEntry { path, problem })?;
-    let repository = Repository::open(&found).map_err(failed)?;
-    let root = canonical(repository.workdir().ok_or_else(|| GitError::Bare(directory.to_owned()))?)?;
-    let prefix =
-        directory_path.strip_prefix(&root).unwrap_or(Path::new("")).to_string_lossy().replace('\\', "/");
-    let history =
-        History { repository: &repository, odb: repository.odb().map_err(failed)?, prefix, options };
-    let start = match &options.start {
-        Some(revision) => repository
-            .revparse_single(revision)
-            .and_then(|object| object.peel_to_commit())
-            .map_err(|_| GitError::NoCommit { path: directory.to_owned(), revision: revision.clone() })?,
-        None => repository.head().and_then(|head| head.peel_to_commit()).map_err(|source| {
-            match source.code() {
-                ErrorCode::UnbornBranch => GitError::Empty(directory.to_owned()),
-                _ => failed(source),
-            }
-        })?,
-    };
+    let start = start(&repository, directory, options.start.as_deref())?;
     let mut walk = repository.revwalk().map_err(failed)?;
     // Sorted by time only, because topological sorting would first walk all of a long history.
     walk.set_sorting(Sort::TIME).and_then(|()| walk.push(start.id())).map_err(failed)?;
     let mut reach = Reach { is_shallow: repository.is_shallow(), ..Reach::default() };
-    for id in walk.take(options.commits) {
+    for id in walk {
+        if reach.commits >= options.commits || history.n_bytes.get() > options.max_total_bytes {
+            reach.is_cut = true;
+            break;
+        }
         let Ok(commit) = id.and_then(|id| repository.find_commit(id)) else {
             reach.unreadable += 1;
             break;
         };
         reach.commits += 1;
         let header = header(&commit);
-        if header.parents != 1 || !is_wanted(&header) {
+        let is_wanted = is_wanted(&header);
+        if header.parents != 1 || !is_wanted && !options.follows_renames {
             continue;
         }
-        let Ok(commit) = history.read(&commit, header, is_file) else {
+        let Ok(commit) = history.read(&commit, header, is_wanted, is_file) else {
             reach.unreadable += 1;
             continue;
         };
-        if on_commit(commit).is_break() {
+        if is_wanted && on_commit(commit).is_break() {
             break;
         }
     }
@@ -220,10 +297,24 @@ pub fn read_history(
 }
 
 fn header(commit: &RawCommit<'_>) -> Header {
+    let mut message = commit.message_bytes();
+    if message.len() > MAX_MESSAGE_BYTES {
+        // Not within a character.
+        let end = (0..=MAX_MESSAGE_BYTES).rev().find(|end| message[*end] & 0xc0 != 0x80);
+        message = &message[..end.unwrap_or(0)];
+    }
+    let is_latin1 = commit.message_encoding().ok().flatten().is_some_and(|name| {
+        let name = name.to_ascii_lowercase();
+        matches!(name.as_str(), "iso-8859-1" | "iso8859-1" | "latin1" | "latin-1")
+    });
+    let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+        Err(_) if is_latin1 => bytes.iter().map(|byte| char::from(*byte)).collect(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
     Header {
         id: commit.id().to_string(),
-        subject: String::from_utf8_lossy(commit.summary_bytes().unwrap_or_default()).into_owned(),
-        author: String::from_utf8_lossy(commit.author().name_bytes()).into_owned(),
+        message: text(message),
+        author: text(commit.author().name_bytes()),
         parents: commit.parent_count(),
     }
 }
@@ -234,13 +325,27 @@ struct History<'a> {
     /// Path of the directory in the repository; empty for the whole repository.
     prefix: String,
     options: &'a HistoryOptions,
+    /// What files are called at the start.
+    renames: Renames,
+    /// Size of all files that were read.
+    n_bytes: Cell<u64>,
+}
+
+/// A file that a commit changed.
+struct Delta {
+    status: git2::Delta,
+    /// Relative to the directory.
+    path: String,
+    before: Oid,
+    after: Oid,
 }
 
 impl History<'_> {
     fn read(
-        &self,
+        &mut self,
         commit: &RawCommit<'_>,
         header: Header,
+        is_wanted: bool,
         is_file: &dyn Fn(&str) -> bool,
     ) -> Result<Commit, git2::Error> {
         let (before, after) = (commit.parent(0)?.tree()?, commit.tree()?);
@@ -251,24 +356,44 @@ impl History<'_> {
         }
         let diff = self.repository.diff_tree_to_tree(Some(&before), Some(&after), Some(&mut options))?;
         let n_files = diff.deltas().len();
+        let deltas: Vec<Delta> = diff.deltas().filter_map(|delta| self.delta(&delta)).collect();
+        let renamed = match self.options.follows_renames {
+            true => {
+                renames::of_commit(&deltas, n_files <= self.options.max_files, &mut |id| self.content(id))?
+            }
+            false => Vec::new(),
+        };
         let mut changes = Vec::new();
-        if n_files <= self.options.max_files {
-            for delta in diff.deltas() {
-                if !matches!(delta.status(), Delta::Added | Delta::Modified | Delta::Deleted) {
+        if is_wanted && n_files <= self.options.max_files {
+            for (number, delta) in deltas.iter().enumerate() {
+                let path = self.renames.now(&delta.path);
+                let is_removed = self.options.follows_renames && delta.status == git2::Delta::Deleted;
+                if renamed.iter().any(|(old, _)| *old == number) || !is_removed && !is_file(path) {
                     continue;
                 }
-                let path = delta.new_file().path_bytes().or(delta.old_file().path_bytes());
-                let path = path.and_then(|path| std::str::from_utf8(path).ok());
-                let Some(path) = path.and_then(|path| self.below(path)).filter(|path| is_file(path)) else {
-                    continue;
-                };
-                let (old, new) = (self.content(delta.old_file().id())?, self.content(delta.new_file().id())?);
-                if let (Some(before), Some(after)) = (old, new) {
+                let old = renamed.iter().find(|(_, new)| *new == number);
+                let before = old.map_or(delta.before, |(old, _)| deltas[*old].before);
+                let (before, after) = (self.content(before)?, self.content(delta.after)?);
+                if let (Some(before), Some(after)) = (before, after) {
                     changes.push(Change { path: path.to_owned(), before, after });
                 }
             }
         }
+        for (old, new) in renamed {
+            self.renames.add(&deltas[old].path, &deltas[new].path);
+        }
         Ok(Commit { header, n_files, changes })
+    }
+
+    /// A changed file, if it is a file in the directory.
+    fn delta(&self, delta: &git2::DiffDelta<'_>) -> Option<Delta> {
+        let status = delta.status();
+        if !matches!(status, git2::Delta::Added | git2::Delta::Modified | git2::Delta::Deleted) {
+            return None;
+        }
+        let path = delta.new_file().path_bytes().or(delta.old_file().path_bytes())?;
+        let path = self.below(std::str::from_utf8(path).ok()?)?.to_owned();
+        Some(Delta { status, path, before: delta.old_file().id(), after: delta.new_file().id() })
     }
 
     /// The path relative to the directory, if it is in there.
@@ -285,6 +410,7 @@ impl History<'_> {
         if kind != ObjectType::Blob || length > self.options.max_bytes {
             return Ok(None);
         }
+        self.n_bytes.set(self.n_bytes.get() + length as u64);
         Ok(Some(self.odb.read(id)?.data().to_owned()))
     }
 }
@@ -355,8 +481,9 @@ mod tests {
         fixture.commit("change b\n\nfor a reason", &[("lib/b.py", Some("b = 2\n")), ("x.txt", Some("x"))]);
         fixture.commit("remove a, add c", &[("a.py", None), ("lib/c.py", Some("c = 1\n"))]);
         let (commits, reach) = fixture.read("", &HistoryOptions::default());
-        assert_eq!(reach.unwrap(), Reach { commits: 3, is_shallow: false, unreadable: 0 });
-        let subjects: Vec<&str> = commits.iter().map(|commit| commit.header.subject.as_str()).collect();
+        assert_eq!(reach.unwrap(), Reach { commits: 3, ..Reach::default() });
+        let subjects: Vec<&str> =
+            commits.iter().map(|commit| commit.header.message.lines().next().unwrap()).collect();
         assert_eq!(subjects, ["remove a, add c", "change b"]);
         let change = |path: &str, before: &str, after: &str| Change {
             path: path.into(),
@@ -406,7 +533,7 @@ mod tests {
                 ControlFlow::Continue(())
             })
         };
-        assert!(matches!(read(bare.path()), Err(GitError::Bare(_))));
+        assert!(matches!(read(bare.path()), Err(GitError::Empty(_))));
         assert!(matches!(read(&bare.path().join("none")), Err(GitError::Unreadable { .. })));
         let mut broken = Fixture::new();
         broken.commit("begin", &[("a.py", Some("a"))]);
@@ -418,6 +545,79 @@ mod tests {
         let (commits, reach) = broken.read("", &HistoryOptions::default());
         assert_eq!(commits, []);
         assert!(reach.is_err() || reach.is_ok_and(|reach| reach.unreadable > 0));
+    }
+
+    #[test]
+    fn files_are_followed_through_renames() {
+        let text = |last: &str| format!("one = 1\ntwo = 2\nthree = 3\n{last}\n");
+        let mut fixture = Fixture::new();
+        fixture.commit("begin", &[("old/a.py", Some(&text("a")))]);
+        fixture.commit("change", &[("old/a.py", Some(&text("b")))]);
+        fixture.commit("move", &[("old/a.py", None), ("new/a.py", Some(&text("b")))]);
+        // Another file gets the name.
+        fixture.commit("again", &[("old/a.py", Some("other = 1\n")), ("e.py", Some(""))]);
+        fixture.commit("move and change", &[("new/a.py", None), ("b.py", Some(&text("c")))]);
+        fixture.commit("remove", &[("e.py", None), ("f.py", Some(""))]);
+        let options = HistoryOptions { follows_renames: true, ..HistoryOptions::default() };
+        let mut found = Vec::new();
+        let is_file = |path: &str| matches!(path, "b.py" | "old/a.py");
+        // Renames of commits that are not wanted count, too.
+        let is_wanted = |header: &Header| header.message != "move";
+        let reach = read_history(
+            fixture.directory.path(),
+            &options,
+            &is_wanted,
+            &is_file,
+            &mut |Commit { header, changes, .. }| {
+                let of_change = |Change { path, before, after }: Change| {
+                    let last = |bytes: Vec<u8>| {
+                        String::from_utf8(bytes).unwrap().lines().last().unwrap_or_default().to_owned()
+                    };
+                    format!("{path} {}>{}", last(before), last(after))
+                };
+                let changes: Vec<String> = changes.into_iter().map(of_change).collect();
+                found.push(format!("{}: {}", header.message, changes.join(", ")));
+                ControlFlow::Continue(())
+            },
+        );
+        assert_eq!(reach.unwrap().commits, 6);
+        assert_eq!(
+            found,
+            ["remove: e.py >", "move and change: b.py b>c", "again: old/a.py >other = 1", "change: b.py a>b"]
+        );
+    }
+
+    #[test]
+    fn a_bare_repository_has_a_history_and_messages_are_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut options = RepositoryInitOptions::new();
+        options.external_template(false).bare(true);
+        let repository = Repository::init_opts(directory.path(), &options).unwrap();
+        let odb = repository.odb().unwrap();
+        let mut tree = repository.treebuilder(None).unwrap();
+        let mut commit = |content: &str, head: &str, message: &[u8]| -> String {
+            tree.insert("a.py", repository.blob(content.as_bytes()).unwrap(), 0o100_644).unwrap();
+            let who = "A B <a@b> 2000 +0000";
+            let text = format!("tree {}\n{head}author {who}\ncommitter {who}\n", tree.write().unwrap());
+            let id = odb.write(ObjectType::Commit, &[text.as_bytes(), message].concat()).unwrap();
+            id.to_string()
+        };
+        let root = commit("a", "", b"\nbegin");
+        let parent = |id: &str| format!("parent {id}\n");
+        let latin1 = commit("b", &parent(&root), b"encoding ISO-8859-1\n\nGr\xf6\xdfe");
+        let broken = commit("c", &parent(&latin1), b"\nGr\xf6\xdfe\0 and more");
+        let long = commit("d", &parent(&broken), &[b"\n\xc3\xa4", &b"\xc3\xa4".repeat(1 << 20)[..]].concat());
+        let found = start_of_history(directory.path(), Some(&long)).unwrap();
+        assert_eq!(found, Start { commit: long.clone(), is_shallow: false });
+        let mut messages = Vec::new();
+        let options = HistoryOptions { start: Some(long), max_total_bytes: 5, ..HistoryOptions::default() };
+        let reach = read_history(directory.path(), &options, &|_| true, &|_| true, &mut |commit| {
+            messages.push(commit.header.message);
+            ControlFlow::Continue(())
+        });
+        assert_eq!(reach.unwrap(), Reach { commits: 3, is_cut: true, ..Reach::default() });
+        assert_eq!((messages[0].len(), messages[0].contains('\u{fffd}')), (MAX_MESSAGE_BYTES, false));
+        assert_eq!(messages[1..], ["Gr\u{fffd}\u{fffd}e", "Größe"]);
     }
 
     #[test]

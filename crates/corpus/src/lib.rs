@@ -1,6 +1,8 @@
 //! Reads data set files, histories of repositories, and documented functions from source trees.
 
+pub mod changes;
 pub mod dataset;
 pub mod formats;
 pub mod git;
+pub mod messages;
 pub mod pairs;

@@ -19,6 +19,7 @@ use crate::export;
 use crate::graph;
 use crate::labels::{self, Labelling};
 use crate::leaks;
+use crate::other_languages;
 use crate::plan::{Calibrated, Plan, QueryKind, UnpopularBelow};
 use crate::pool;
 use crate::query;
@@ -141,7 +142,7 @@ impl Build<'_> {
         let opened: Result<Vec<Opened<'_>>, FactoryError> =
             plan.sources.iter().map(|source| Opened::open(source, plan.pool.tests, &plan.path)).collect();
         let opened = opened?;
-        plan.queries.iter().try_for_each(query::check)?;
+        plan.queries.iter().try_for_each(|queries| query::check(plan, queries))?;
         let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
         labels::check(&plan.labels, self.root)?;
         plan.leaks.iter().try_for_each(leaks::check)?;
@@ -179,15 +180,15 @@ impl Build<'_> {
                     key
                 }
                 _ => {
-                    let step = query::step(queries, plan.seed, &pool)?;
-                    self.run(step, |step, _| query::write(queries, plan.seed, &at_pool, step))?
+                    let step = query::step(plan, queries, &pool)?;
+                    self.run(step, |step, _| query::write(plan, queries, &at_pool, step, stop))?
                 }
             };
             of_sources.push(key);
         }
         let step = query::merge_step(&of_sources.iter().collect::<Vec<_>>());
-        let of_sources: Vec<PathBuf> = of_sources.iter().map(|source| self.at(source)).collect();
-        let queries = self.run(step, |step, _| query::merge(&of_sources, step))?;
+        let at_sources: Vec<PathBuf> = of_sources.iter().map(|source| self.at(source)).collect();
+        let queries = self.run(step, |step, _| query::merge(&at_sources, step))?;
         let at_queries = self.at(&queries);
 
         let candidates = self.run(methods.step(&plan.candidates, &pool, &queries), |step, workspace| {
@@ -235,7 +236,49 @@ impl Build<'_> {
             })?;
             exports.push((export.format.clone(), key));
         }
+        let is_apart = plan.queries.iter().map(other_languages::is_kept_apart);
+        let apart: Vec<Key> =
+            of_sources.iter().zip(is_apart).filter(|(_, is_apart)| *is_apart).map(|(key, _)| key.clone()).collect();
+        if !apart.is_empty() {
+            exports.extend(self.export_other_languages(plan, &apart, &pool, &written)?);
+        }
         Ok((pool, exports))
+    }
+
+    /// Exports the queries in other languages of some sources; the exports by their formats.
+    fn export_other_languages(
+        &mut self,
+        plan: &Plan,
+        sources: &[Key],
+        pool: &Key,
+        written: &[Key],
+    ) -> Result<Vec<(String, Key)>, FactoryError> {
+        let at_sources: Vec<PathBuf> = sources.iter().map(|source| self.at(source)).collect();
+        let at_pool = self.at(pool);
+        let step = other_languages::step(pool, &sources.iter().collect::<Vec<_>>());
+        let queries = self.run(step, |step, _| other_languages::write(&at_sources, &at_pool, step))?;
+        let at_queries = self.at(&queries);
+        let at_written: Vec<PathBuf> = written.iter().map(|written| self.at(written)).collect();
+        let mut exports = Vec::new();
+        for export in &plan.exports {
+            let mut inputs = vec![pool, &queries];
+            if Extract::named(&export.format).is_some() {
+                inputs.extend(written);
+            }
+            let step = other_languages::export_step(export, &inputs);
+            let key = self.run(step, |step, workspace| {
+                let inputs = export::Inputs {
+                    pool: &at_pool,
+                    queries: &at_queries,
+                    splits: &at_queries,
+                    labels: &at_queries,
+                    written: &at_written,
+                };
+                other_languages::write_export(export, &inputs, (step, workspace))
+            })?;
+            exports.push((other_languages::format_of(export), key));
+        }
+        Ok(exports)
     }
 }
 
@@ -258,8 +301,9 @@ pub fn build(
     let mut exports = Vec::new();
     for (format, key) in keys {
         let path = out.join("exports").join(format);
-        store.publish(&key, &path)?;
-        exports.push(path);
+        if store.publish(&key, &path)? {
+            exports.push(path);
+        }
     }
     let shares = pool::shares(&at_pool)?;
     let mut removed_queries = BTreeMap::new();

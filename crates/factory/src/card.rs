@@ -11,6 +11,7 @@ pub(crate) use markdown::markdown;
 pub(crate) use page::page;
 
 use crate::calibration;
+use crate::other_languages;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::step::Step;
@@ -107,12 +108,15 @@ impl Facts<'_> {
         let rows = [
             ("codes", "pool", "kept"),
             ("queries", "merge", "queries"),
+            ("queries in other languages, kept apart", other_languages::NAME, "queries"),
             ("candidates", "candidates", "candidates"),
             ("pairs that answer", "labels", "positive"),
             ("pairs that do not", "labels", "negative"),
             ("pairs without a label, left out", "labels", "unlabelled"),
             ("queries with an answer", "labels", "queries with a positive"),
         ];
+        let is_there = |step: &str| step != other_languages::NAME || self.find(step).is_some();
+        let rows = rows.into_iter().filter(|(_, step, _)| is_there(step));
         let rows = rows.map(|(what, step, name)| [what.to_owned(), self.count(step, name).to_string()]);
         vec![table(["what", "number"], rows)]
     }
@@ -188,6 +192,8 @@ impl Facts<'_> {
                 let number = |name: &str| counts.and_then(|counts| counts.get(name)).copied().unwrap_or(0);
                 let kind = match query.kind {
                     QueryKind::Docstrings => "documentation of the codes",
+                    QueryKind::Commits => "messages of commits, for the functions that they changed",
+                    QueryKind::Issues => "titles of issues",
                     QueryKind::File => "a file of queries",
                     QueryKind::Written => "written by a model for the codes, validated in reverse",
                 };
@@ -210,6 +216,17 @@ impl Facts<'_> {
             .collect();
         if !rules.is_empty() {
             blocks.push(table(["source", "rule", "queries removed", "such as"], rules));
+        }
+        if self.find(other_languages::NAME).is_some() {
+            let count = |name| self.count(other_languages::NAME, name);
+            blocks.push(Block::Text(format!(
+                "{} queries are in other languages than English, {} of them with {} codes that they were made of. They are in \
+                 no other export than those in `exports/{}`; nobody judged them.",
+                count("queries"),
+                count("queries with an answer"),
+                count("pairs"),
+                other_languages::NAME,
+            )));
         }
         if let Some(step) = self.find(calibration::STEP) {
             let which = step.counts.get("unpopular below").map_or_else(String::new, |threshold| {

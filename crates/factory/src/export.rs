@@ -66,6 +66,11 @@ struct Identity<'p> {
     parts: &'p [&'p str],
 }
 
+/// Whether an export in a format has queries without pairs, too.
+pub(crate) fn holds_queries(format: &str) -> bool {
+    matches!(Target::named(format), Some(Target::Directory(_)))
+}
+
 /// The step that exports in one format.
 pub(crate) fn step(plan: &ExportPlan, splits: &SplitPlan, inputs: &[&Key]) -> Step {
     let identity = Identity { plan, parts: &parts_of(plan, splits) };

@@ -279,7 +279,7 @@ fn write_pairs(
     writer.finish()
 }
 
-fn pair_id(query: &QueryRecord, code: &str) -> String {
+pub(crate) fn pair_id(query: &QueryRecord, code: &str) -> String {
     format!("{}-{code}", query.id)
 }
 

@@ -213,9 +213,12 @@ pub(crate) enum Calibrated {
 pub(crate) struct QueryPlan {
     pub(crate) name: String,
     pub(crate) kind: QueryKind,
-    /// The file of queries.
+    /// The file of queries, or the export of issues.
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
+    /// Names of the sources whose commits are queries, or say which issues they fix.
+    #[serde(default)]
+    pub(crate) sources: Vec<String>,
     /// How much of a documentation becomes the query.
     #[serde(default)]
     pub(crate) extent: Extent,
@@ -240,6 +243,20 @@ impl QueryPlan {
     pub(crate) fn has_filter(&self, name: &str) -> bool {
         self.filters.iter().any(|filter| filter == name)
     }
+
+    /// Whether its texts are messages of strangers, which are cleaned and always masked.
+    pub(crate) fn is_of_strangers(&self) -> bool {
+        matches!(self.kind, QueryKind::Commits | QueryKind::Issues)
+    }
+
+    /// Whether its queries can have known answers.
+    pub(crate) fn is_made_of_code(&self) -> bool {
+        match self.kind {
+            QueryKind::Docstrings | QueryKind::Written => true,
+            QueryKind::Commits | QueryKind::Issues => !self.sources.is_empty(),
+            QueryKind::File => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -247,6 +264,10 @@ impl QueryPlan {
 pub(crate) enum QueryKind {
     /// The documentation of functions.
     Docstrings,
+    /// The messages of commits.
+    Commits,
+    /// The titles of issues in an export of GitHub or GitLab.
+    Issues,
     /// A file: one query per line, or any data set format with queries or pairs.
     File,
     /// Queries that a model writes for functions, with reverse validation.

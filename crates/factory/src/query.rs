@@ -1,29 +1,33 @@
-//! Queries from the documentation of the pool, or from a file.
+//! Queries from the documentation of the pool, its history, or a file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::atomic::AtomicBool;
 
 use quarry_corpus::dataset;
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{Record, RecordKind};
+use quarry_corpus::messages;
 use quarry_corpus::pairs::question;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::english::is_english;
 use crate::error::FactoryError;
+use crate::history::{self, LeftOut};
 use crate::intent::Intents;
 use crate::intent_model::IntentModel;
+use crate::issues;
 use crate::jsonl::{self, Writer};
 use crate::mask;
-use crate::plan::{QueryKind, QueryPlan};
+use crate::plan::{Plan, QueryKind, QueryPlan};
 use crate::pool::{POOL, read_json, write_json};
 use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
 use crate::step::{Key, Step, hash_file, sha256};
 
 /// Incremented when the same input and parameters lead to other queries.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const MERGE_VERSION: u32 = 1;
 
 /// Maximum size of a text file of queries, in bytes.
@@ -31,6 +35,8 @@ const MAX_TEXT_BYTES: u64 = 1 << 30;
 
 /// The queries of a step.
 pub(crate) const QUERIES: &str = "queries.jsonl";
+/// Queries in other languages, which are kept apart from these.
+pub(crate) const OTHER_LANGUAGES: &str = "other-languages.jsonl";
 /// Queries that a filter removed, each with the rule that matched.
 const EXCLUDED: &str = "excluded.jsonl";
 /// The first queries that each filter removed.
@@ -49,6 +55,9 @@ struct Identity {
     content: Option<String>,
     /// The rules of filters that are data.
     rules: Option<String>,
+    /// The newest commit of each source whose history is read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commits: Vec<(String, String)>,
 }
 
 /// A query that a filter removed.
@@ -63,17 +72,21 @@ pub(crate) struct Excluded {
 /// The step that extracts the queries of one source.
 ///
 /// # Errors
-/// When the file of queries cannot be read.
-pub(crate) fn step(plan: &QueryPlan, seed: u64, pool: &Key) -> Result<Step, FactoryError> {
-    let content = match &plan.path {
+/// When the file of queries or a history cannot be read.
+pub(crate) fn step(plan: &Plan, queries: &QueryPlan, pool: &Key) -> Result<Step, FactoryError> {
+    let content = match &queries.path {
         Some(path) => Some(content_hash(path)?),
         None => None,
     };
-    let rules = rules_of(plan)?;
-    let seed = plan.maximum.map(|_| seed);
-    let identity = Identity { plan: without_paths(plan), seed, content, rules };
-    let inputs = if plan.kind == QueryKind::Docstrings { vec![pool] } else { Vec::new() };
-    Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &inputs))
+    let rules = rules_of(queries)?;
+    let seed = queries.maximum.map(|_| plan.seed);
+    let commits = history::open(plan, queries)?;
+    let commits: Vec<(String, String)> =
+        commits.into_iter().map(|history| (history.source.name.clone(), history.commit)).collect();
+    let is_of_pool = queries.kind == QueryKind::Docstrings || !commits.is_empty();
+    let inputs = if is_of_pool { vec![pool] } else { Vec::new() };
+    let identity = Identity { plan: without_paths(queries), seed, content, rules, commits };
+    Ok(Step::new(format!("queries {}", queries.name), VERSION, &identity, &inputs))
 }
 
 /// A plan as it is part of a step's key, which depends on the content of files, not on their paths.
@@ -95,31 +108,43 @@ pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
 /// Writes the queries of one source to a step's directory.
 ///
 /// # Errors
-/// When its input cannot be read, or the queries cannot be written.
+/// When its input cannot be read, the queries cannot be written, or the user stopped.
 pub(crate) fn write(
-    plan: &QueryPlan,
-    seed: u64,
+    plan: &Plan,
+    queries: &QueryPlan,
     pool: &Path,
     step: &Path,
+    stop: &AtomicBool,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let mut found = Found::default();
-    match (plan.kind, &plan.path) {
+    let mut left_out = LeftOut::default();
+    match (queries.kind, &queries.path) {
         (QueryKind::Docstrings, _) => jsonl::for_each(&pool.join(POOL), &mut |record: CodeRecord, _| {
-            let own_name = record.name.rsplit('.').next().unwrap_or_default();
-            let text = match record.kind {
-                // The title of a question is used unchanged as a query.
-                CodeKind::Snippet => Some(record.documentation),
-                _ => question(&record.documentation, own_name, plan.extent),
-            };
-            if let Some(text) = text {
+            if let Some(text) = question_of(&record, queries) {
                 found.add(&text, Some(record.id));
             }
             Ok(())
         })?,
+        (QueryKind::Commits, _) => {
+            left_out = history::commits(&history::open(plan, queries)?, pool, stop, &mut found)?;
+        }
+        (QueryKind::Issues, Some(path)) => {
+            left_out = history::titles(path, &history::open(plan, queries)?, pool, stop, &mut found)?;
+        }
         (QueryKind::File, Some(path)) => read_file(path, &mut |text| found.add(text, None))?,
-        (QueryKind::File, None) | (QueryKind::Written, _) => {}
+        (QueryKind::File | QueryKind::Issues, None) | (QueryKind::Written, _) => {}
     }
-    finish(plan, seed, found, (BTreeMap::new(), Vec::new()), step)
+    finish(queries, plan.seed, found, (left_out.counts, left_out.excluded), step)
+}
+
+/// The query that the documentation of a code is, if it is plausible as one.
+pub(crate) fn question_of(record: &CodeRecord, plan: &QueryPlan) -> Option<String> {
+    let own_name = record.name.rsplit('.').next().unwrap_or_default();
+    match record.kind {
+        // The title of a question is used unchanged as a query.
+        CodeKind::Snippet => Some(record.documentation.clone()),
+        _ => question(&record.documentation, own_name, plan.extent),
+    }
 }
 
 /// The rules of the filters used by a source of queries, if they are data; of a classifier its hash.
@@ -134,6 +159,9 @@ pub(crate) fn rules_of(plan: &QueryPlan) -> Result<Option<String>, FactoryError>
             _ => None,
         })
         .collect();
+    if plan.is_of_strangers() {
+        rules.extend([messages::RULES_TEXT.to_owned(), mask::RULES_TEXT.to_owned()]);
+    }
     rules.extend(plan.intent.as_deref().map(hash_file).transpose()?);
     Ok((!rules.is_empty()).then(|| rules.concat()))
 }
@@ -152,10 +180,12 @@ pub(crate) fn finish(
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let n_read = found.n_read;
     let filters = Filters::open(plan)?;
-    let found = if plan.has_filter("mask") { found.masked(&mut counts) } else { found };
-    let mut kept = Vec::new();
+    let is_masked = plan.has_filter("mask") || plan.is_of_strangers();
+    let found = if is_masked { found.masked(&mut counts) } else { found };
+    let (mut kept, mut others) = (Vec::new(), Vec::new());
     for (text, codes) in found.queries {
         match filters.rule_against(&text) {
+            Some((filter, _)) if filter == ENGLISH => others.push((text, codes)),
             Some((filter, rule)) => {
                 *counts.entry(format!("removed by {filter}")).or_default() += 1;
                 excluded.push(Excluded { text, filter, rule });
@@ -172,16 +202,26 @@ pub(crate) fn finish(
     if let Some(maximum) = plan.maximum.filter(|maximum| *maximum < kept.len()) {
         kept = drawn(kept, maximum, seed);
     }
-    let mut writer = Writer::create(&step.join(QUERIES))?;
-    for (text, codes) in &kept {
-        let (id, origin) = (id_of(&[text]), plan.name.clone());
-        writer.write(&QueryRecord { id, text: text.clone(), origin, codes: codes.clone() })?;
-    }
-    writer.finish()?;
     counts.insert("read".into(), n_read);
     counts.insert("kept".into(), kept.len() as u64);
+    if plan.has_filter(ENGLISH) {
+        counts.insert(IN_OTHER_LANGUAGES.into(), others.len() as u64);
+    }
+    for (name, queries) in [(QUERIES, kept), (OTHER_LANGUAGES, others)] {
+        let mut writer = Writer::create(&step.join(name))?;
+        for (text, codes) in queries {
+            writer.write(&QueryRecord { id: id_of(&[&text]), text, origin: plan.name.clone(), codes })?;
+        }
+        writer.finish()?;
+    }
     Ok(counts)
 }
+
+/// The filter that keeps queries in other languages apart.
+pub(crate) const ENGLISH: &str = "english";
+
+/// The count of queries in other languages.
+pub(crate) const IN_OTHER_LANGUAGES: &str = "in other languages";
 
 /// The first queries that each filter removed.
 fn examples_of(excluded: &[Excluded]) -> BTreeMap<&str, Vec<String>> {
@@ -216,7 +256,7 @@ impl Filters {
     fn open(plan: &QueryPlan) -> Result<Self, FactoryError> {
         Ok(Self {
             containing: plan.containing.iter().map(|word| word.to_lowercase()).collect(),
-            english: plan.has_filter("english"),
+            english: plan.has_filter(ENGLISH),
             intents: plan.has_filter("intent").then(Intents::builtin),
             classifier: plan.intent.as_deref().map(IntentModel::open).transpose()?,
         })
@@ -229,7 +269,7 @@ impl Filters {
             return Some(("containing".into(), format!("holds none of {}", self.containing.join(", "))));
         }
         if self.english && !is_english(text) {
-            return Some(("english".into(), "is not in English".into()));
+            return Some((ENGLISH.into(), "is not in English".into()));
         }
         if let Some(finding) = self.intents.and_then(|intents| intents.find(text)) {
             let rule = format!("{}: {}", finding.category, finding.keyword);
@@ -289,6 +329,17 @@ impl Found {
         self.queries[place].1.extend(code);
     }
 
+    /// Adds a query with all its codes, unless it is there already; returns whether it was added.
+    pub(crate) fn add_new(&mut self, text: &str, codes: Vec<String>) -> bool {
+        self.n_read += 1;
+        let next = self.queries.len();
+        let is_new = *self.places.entry(normalized_hash(&text.to_lowercase())).or_insert(next) == next;
+        if is_new {
+            self.queries.push((text.to_owned(), codes));
+        }
+        is_new
+    }
+
     /// The same with secrets and personal data masked; queries that become equal are merged.
     fn masked(self, counts: &mut BTreeMap<String, u64>) -> Self {
         let (mut masked, mut n_masked) = (Self { n_read: self.n_read, ..Self::default() }, BTreeMap::new());
@@ -306,13 +357,18 @@ impl Found {
     }
 }
 
-/// Checks the files that a plan names: that of queries, and the classifier.
+/// Checks what a source of queries names: the file of queries, histories, and the classifier.
 ///
 /// # Errors
-/// When one cannot be read, or is not what is expected there.
-pub(crate) fn check(plan: &QueryPlan) -> Result<(), FactoryError> {
-    plan.intent.as_deref().map(IntentModel::open).transpose()?;
-    plan.path.as_deref().map_or(Ok(()), check_file)
+/// When something cannot be read, or is not what is expected there.
+pub(crate) fn check(plan: &Plan, queries: &QueryPlan) -> Result<(), FactoryError> {
+    queries.intent.as_deref().map(IntentModel::open).transpose()?;
+    history::open(plan, queries)?;
+    match (&queries.path, queries.kind) {
+        (None, _) => Ok(()),
+        (Some(path), QueryKind::Issues) => issues::read(path, &mut |_| Ok(())),
+        (Some(path), _) => check_file(path),
+    }
 }
 
 /// Whether a file can contain queries, judging by its first record; a text file is read completely.
@@ -379,11 +435,29 @@ pub(crate) fn merge_step(sources: &[&Key]) -> Step {
 /// # Errors
 /// When queries cannot be read or written, or there are none.
 pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let (merged, n_repeated) = merged(sources, QUERIES)?;
+    if merged.is_empty() {
+        let problem = "expected queries, found none: no documentation is a question, no message says what code does, no \
+                       answer of the model could be read, or the filters removed all; `excluded.jsonl` in the directories of \
+                       the steps `queries` says which and why; loosen the filters, or name a file of queries";
+        return Err(FactoryError::step("queries", problem));
+    }
+    let mut writer = Writer::create(&step.join(QUERIES))?;
+    merged.iter().try_for_each(|query| writer.write(query))?;
+    writer.finish()?;
+    Ok([("queries".to_owned(), merged.len() as u64), ("repeated".to_owned(), n_repeated)].into())
+}
+
+/// The queries in files of this name of all sources, without duplicate texts, and the number of these.
+///
+/// # Errors
+/// When queries cannot be read.
+pub(crate) fn merged(sources: &[PathBuf], name: &str) -> Result<(Vec<QueryRecord>, u64), FactoryError> {
     let mut merged: Vec<QueryRecord> = Vec::new();
     let mut places: HashMap<u128, usize> = HashMap::new();
     let mut n_repeated = 0;
     for source in sources {
-        jsonl::for_each(&source.join(QUERIES), &mut |query: QueryRecord, _| {
+        jsonl::for_each(&source.join(name), &mut |query: QueryRecord, _| {
             let next = merged.len();
             let place = *places.entry(normalized_hash(&query.text.to_lowercase())).or_insert(next);
             if place == next {
@@ -395,20 +469,11 @@ pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String,
             Ok(())
         })?;
     }
-    if merged.is_empty() {
-        let problem = "expected queries, found none: no documentation is a question, no answer of the model could be read, or \
-                       the filters removed all; `excluded.jsonl` in the directories of the steps `queries` says which and \
-                       why; loosen the filters, or name a file of queries";
-        return Err(FactoryError::step("queries", problem));
-    }
-    let mut writer = Writer::create(&step.join(QUERIES))?;
     for query in &mut merged {
         query.codes.sort_unstable();
         query.codes.dedup();
-        writer.write(query)?;
     }
-    writer.finish()?;
-    Ok([("queries".to_owned(), merged.len() as u64), ("repeated".to_owned(), n_repeated)].into())
+    Ok((merged, n_repeated))
 }
 
 #[cfg(test)]

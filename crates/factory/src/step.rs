@@ -10,6 +10,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::FactoryError;
+use crate::other_languages;
 
 /// Prefix of the names of incomplete directories and files.
 const PARTIAL: &str = ".partial-";
@@ -139,7 +140,9 @@ impl Store {
             TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
             TryLockError::Error(source) => FactoryError::Write { path, source },
         })?;
-        for directory in [root.to_owned(), root.join("steps"), root.join("exports")] {
+        let inner = root.join("exports").join(other_languages::NAME);
+        refuse_link(&inner)?;
+        for directory in [root.to_owned(), root.join("steps"), root.join("exports"), inner] {
             let Ok(entries) = fs::read_dir(&directory) else { continue };
             for entry in entries {
                 let entry = entry.map_err(FactoryError::read(&directory))?;
@@ -199,11 +202,15 @@ impl Store {
         Ok((step, false))
     }
 
-    /// Copies the output of a step to `path` atomically, replacing an existing directory.
+    /// Copies the output of a step to `path` atomically, replacing an existing directory. A step without output removes
+    /// it; returns whether there is output.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn publish(&self, key: &Key, path: &Path) -> Result<(), FactoryError> {
+    pub(crate) fn publish(&self, key: &Key, path: &Path) -> Result<bool, FactoryError> {
+        if read(&self.root, key).is_some_and(|step| step.files.is_empty()) {
+            return if path.exists() { remove(path).map(|()| false) } else { Ok(false) };
+        }
         let directory = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(directory).map_err(FactoryError::write(directory))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -213,7 +220,10 @@ impl Store {
             fs::rename(path, &old).map_err(FactoryError::write(path))?;
         }
         fs::rename(&partial, path).map_err(FactoryError::write(path))?;
-        if old.exists() { remove(&old) } else { Ok(()) }
+        if old.exists() {
+            remove(&old)?;
+        }
+        Ok(true)
     }
 }
 

@@ -133,14 +133,21 @@ impl PlanFile {
                         problem: "`kind = \"file\"` needs `path`, the file of queries".into(),
                     });
                 }
-                (QueryKind::Docstrings | QueryKind::Written, Some(_)) => {
-                    let problem =
-                        "`path` is for `kind = \"file\"`; other queries are made of the pool: remove it"
-                            .into();
+                (QueryKind::Issues, None) => {
+                    return Err(Wrong {
+                        at: at("kind"),
+                        problem: "`kind = \"issues\"` needs `path`, the export of issues".into(),
+                    });
+                }
+                (QueryKind::Docstrings | QueryKind::Written | QueryKind::Commits, Some(_)) => {
+                    let problem = "`path` is for the kinds `file` and `issues`; other queries are made of the sources: \
+                                   remove it"
+                        .into();
                     return Err(Wrong { at: at("path"), problem });
                 }
                 _ => {}
             }
+            self.validate_histories(number, query)?;
             if query.kind == QueryKind::Written && self.author.is_none() {
                 let problem = "`kind = \"written\"` needs [author], the model that writes; add it".into();
                 return Err(Wrong { at: at("kind"), problem });
@@ -171,6 +178,46 @@ impl PlanFile {
                     at: at("maximum"),
                     problem: "expected 1 or more as `maximum`, found 0".into(),
                 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sources whose history is read have one.
+    fn validate_histories(&self, number: usize, query: &QueryPlan) -> Result<(), Wrong> {
+        let at = |key| vec![At::Key("queries"), At::Item(number), At::Key(key)];
+        if query.kind == QueryKind::Commits && query.sources.is_empty() {
+            let problem =
+                "`kind = \"commits\"` needs `sources`, the names of the sources whose commits are queries"
+                    .into();
+            return Err(Wrong { at: at("kind"), problem });
+        }
+        if !query.sources.is_empty() && !query.is_of_strangers() {
+            let problem = "`sources` is for the kinds `commits` and `issues`, for which the history of sources is read; \
+                           remove it"
+                .into();
+            return Err(Wrong { at: at("sources"), problem });
+        }
+        let names: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
+        for (item, name) in query.sources.iter().enumerate() {
+            let at = [at("sources"), vec![At::Item(item)]].concat();
+            known(at.clone(), "a source of [[sources]]", name, &names)?;
+            if query.sources[..item].contains(name) {
+                return Err(Wrong {
+                    at,
+                    problem: format!("{name:?} is there already; name each source once"),
+                });
+            }
+            let has_history = |source: &SourcePlan| {
+                matches!(source.kind, SourceKind::Git | SourceKind::Directory)
+                    && source.units == Units::Functions
+            };
+            if self.sources.iter().any(|source| source.name == *name && !has_history(source)) {
+                let problem = format!(
+                    "expected a source with a history, of `kind = \"git\"` or a `directory` in a work tree, and with \
+                     functions as units, found {name:?}, which has none; name another"
+                );
+                return Err(Wrong { at, problem });
             }
         }
         Ok(())
@@ -251,12 +298,11 @@ impl PlanFile {
     }
 
     fn validate_labels(&self) -> Result<(), Wrong> {
-        let is_made_of_code = |query: &QueryPlan| query.kind != QueryKind::File;
         if self.labels.iter().all(|label| label.kind == LabelKind::Pairing)
-            && !self.queries.iter().any(is_made_of_code)
+            && !self.queries.iter().any(QueryPlan::is_made_of_code)
         {
-            let problem = "`pairing` labels queries that were made of code, and all [[queries]] are of `kind = \"file\"`: no \
-                           pair would have a label; add labels of another kind";
+            let problem = "`pairing` labels queries that were made of code, and all [[queries]] are of `kind = \"file\"`, or \
+                           issues without `sources`: no pair would have a label; add labels of another kind";
             return Err(wrong([At::Key("labels"), At::Item(0), At::Key("kind")], problem));
         }
         for (number, label) in self.labels.iter().enumerate() {

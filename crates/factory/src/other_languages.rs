@@ -1,0 +1,113 @@
+//! Queries that are not in English: a data set of its own, with the codes that they were made of, in the formats of the
+//! other exports. No candidates are looked for and nobody judges it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::FactoryError;
+use crate::export::{self, Inputs, PARTS, part_file};
+use crate::jsonl::Writer;
+use crate::labels::pair_id;
+use crate::plan::{ExportPlan, SplitPlan};
+use crate::pool::PoolReader;
+use crate::query::{ENGLISH, OTHER_LANGUAGES, QUERIES, merged};
+use crate::record::LabelledPair;
+use crate::step::{Key, Step};
+
+/// Incremented when the same queries lead to another data set.
+const VERSION: u32 = 1;
+
+/// The name of the step, and of the directory of its exports among the others.
+pub(crate) const NAME: &str = "other-languages";
+
+/// Its only part.
+const PART: &str = "all";
+
+/// The step that collects the queries of all sources in other languages, with their pairs.
+pub(crate) fn step(pool: &Key, sources: &[&Key]) -> Step {
+    Step::new(NAME, VERSION, &(), &[&[pool], sources].concat())
+}
+
+/// Whether queries of a source are kept apart.
+pub(crate) fn is_kept_apart(queries: &crate::plan::QueryPlan) -> bool {
+    queries.has_filter(ENGLISH)
+}
+
+/// Writes queries and pairs to a step's directory.
+///
+/// # Errors
+/// When queries or codes cannot be read, or something cannot be written.
+pub(crate) fn write(
+    sources: &[PathBuf],
+    pool: &Path,
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let (queries, _) = merged(sources, OTHER_LANGUAGES)?;
+    let mut writer = Writer::create(&step.join(QUERIES))?;
+    queries.iter().try_for_each(|query| writer.write(query))?;
+    writer.finish()?;
+    let parts = step.join(PARTS);
+    fs::create_dir_all(&parts).map_err(FactoryError::write(&parts))?;
+    let mut pool = PoolReader::open(pool)?;
+    let mut writer = Writer::create(&part_file(step, PART))?;
+    let (mut n_pairs, mut answered) = (0, HashSet::new());
+    for query in &queries {
+        for code in &query.codes {
+            let (_, record) = pool.get(code)?;
+            n_pairs += 1;
+            answered.insert(&query.id);
+            writer.write(&LabelledPair {
+                id: pair_id(query, code),
+                query_id: query.id.clone(),
+                query: query.text.clone(),
+                code_id: code.clone(),
+                code: record.code,
+                language: record.language,
+                label: Some(1),
+                evidence: Some("pairing".to_owned()),
+            })?;
+        }
+    }
+    writer.finish()?;
+    let counts = [("queries", queries.len() as u64), ("pairs", n_pairs), ("queries with an answer", answered.len() as u64)];
+    Ok(counts.map(|(name, count)| (name.to_owned(), count)).into())
+}
+
+/// What an export of a plan is called for these queries.
+pub(crate) fn format_of(export: &ExportPlan) -> String {
+    format!("{NAME}/{}", export.format)
+}
+
+fn plans(export: &ExportPlan) -> (ExportPlan, SplitPlan) {
+    let splits = SplitPlan { parts: [(PART.to_owned(), 1.0)].into(), positives_only: Vec::new() };
+    (ExportPlan { format: export.format.clone(), parts: Vec::new() }, splits)
+}
+
+/// The step that exports them in the format of an export of a plan.
+pub(crate) fn export_step(export: &ExportPlan, inputs: &[&Key]) -> Step {
+    let (plan, splits) = plans(export);
+    Step { name: format!("export {}", format_of(export)), ..export::step(&plan, &splits, inputs) }
+}
+
+/// Writes one export; nothing where there are no queries, or no pairs for a format of pairs.
+///
+/// # Errors
+/// As [`export::write`].
+pub(crate) fn write_export(
+    export: &ExportPlan,
+    inputs: &Inputs<'_>,
+    directories: (&Path, &Path),
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let is_empty = |path: &Path| {
+        fs::metadata(path).map(|found| found.len() == 0).map_err(FactoryError::read(path))
+    };
+    let holds_queries = export::holds_queries(&export.format);
+    if is_empty(&inputs.queries.join(QUERIES))?
+        || !holds_queries && is_empty(&part_file(inputs.splits, PART))?
+    {
+        return Ok(BTreeMap::new());
+    }
+    let (plan, splits) = plans(export);
+    export::write(&plan, &splits, inputs, directories)
+}

@@ -61,6 +61,6 @@ pub use prompt::{Prompt, Prompts};
 pub use remote::WorkerModels;
 pub use report::{EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};
 pub use reread::{ChangedLabel, RereadSummary, has_earlier_labels, reread};
-pub use run::{Estimate, GenerationSummary, Judging, Progress};
+pub use run::{Estimate, GenerationSummary, Judging, Progress, Typical};
 #[cfg(feature = "workers")]
 pub use worker::{OpenPrograms, Worker, WorkerSummary};

@@ -30,7 +30,7 @@ use crate::remote::Remote;
 use crate::reread::has_earlier_labels;
 
 use batch::Rounds;
-pub use estimate::Estimate;
+pub use estimate::{Estimate, Typical};
 pub use generate::GenerationSummary;
 use waiting::{RequestsInFlight, lock};
 

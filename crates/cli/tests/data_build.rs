@@ -193,6 +193,9 @@ fn a_rehearsal_says_what_is_to_be_done_and_writes_nothing() {
     let dry = fixture.run(&["data", "build", plan_path, "--out", out_path, "--dry-run"]);
     assert!(dry.status.success(), "{}", stderr(&dry));
     assert_eq!(stdout(&dry).matches("to do").count(), 13, "{}", stdout(&dry));
+    for expected in ["files of text", "codes in the pool", "queries typed", "pairs to judge", "tokens", "~"] {
+        assert!(stdout(&dry).contains(expected), "{expected}: {}", stdout(&dry));
+    }
     assert!(!out.exists());
     let status = fixture.json(&["data", "status", plan_path, "--out", out_path, "--json"]);
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == false));
@@ -327,7 +330,8 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let dry =
         |out: &Path| stdout(&fixture.run(&["data", "build", &path(&plan), "--out", &path(out), "--dry-run"]));
-    assert!(dry(&one).contains("writing queries: what it takes follows from the pool"), "{}", dry(&one));
+    let estimated = dry(&one);
+    assert!(estimated.contains("questions to models") && estimated.contains("exact"), "{estimated}");
     build(&fixture, &plan, &one);
     build(&fixture, &plan, &two);
     let exports = files(&one.join("exports"));

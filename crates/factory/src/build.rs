@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_annotate::Judging;
@@ -16,6 +17,7 @@ use crate::card;
 use crate::croissant;
 use crate::error::FactoryError;
 use crate::export;
+use crate::forecast::{self, Forecast};
 use crate::graph;
 use crate::labels::{self, Labelling};
 use crate::leaks;
@@ -64,6 +66,27 @@ pub struct Built {
     pub exports: Vec<PathBuf>,
     /// What says what was built: the data card, in two forms, and the metadata of Croissant.
     pub about: Vec<PathBuf>,
+}
+
+/// What a plan names, which is looked at before anything is done.
+struct Named<'p> {
+    sources: Vec<Opened<'p>>,
+    methods: Rc<Methods>,
+}
+
+impl<'p> Named<'p> {
+    /// # Errors
+    /// When something is missing or wrong.
+    fn open(plan: &'p Plan, root: &Path, tools: &Tools<'_>, is_hashed: bool) -> Result<Self, FactoryError> {
+        let open = |source| Opened::open(source, plan.pool.tests, &plan.path, is_hashed);
+        let sources: Result<Vec<Opened<'_>>, FactoryError> = plan.sources.iter().map(open).collect();
+        let sources = sources?;
+        plan.queries.iter().try_for_each(|queries| query::check(plan, queries))?;
+        let methods = Methods::open(&plan.candidates, plan.directory(), tools.load)?;
+        labels::check(&plan.labels, root)?;
+        plan.leaks.iter().try_for_each(leaks::check)?;
+        Ok(Self { sources, methods: Rc::new(methods) })
+    }
 }
 
 /// The steps of a build, one after the other.
@@ -136,17 +159,13 @@ impl Build<'_> {
 
     /// All steps of a plan; the pool, and the exports by their formats. Keys depend on keys alone, so that steps that
     /// are only looked for need no output of the ones before.
-    fn all(&mut self, plan: &Plan) -> Result<(Key, Vec<(String, Key)>), FactoryError> {
+    fn all(
+        &mut self,
+        plan: &Plan,
+        opened: &[Opened<'_>],
+        methods: Rc<Methods>,
+    ) -> Result<(Key, Vec<(String, Key)>), FactoryError> {
         let Tools { load, open_author, prepare_judging, stop } = *self.tools;
-        // All that the plan names is looked at before anything is done.
-        let opened: Result<Vec<Opened<'_>>, FactoryError> =
-            plan.sources.iter().map(|source| Opened::open(source, plan.pool.tests, &plan.path)).collect();
-        let opened = opened?;
-        plan.queries.iter().try_for_each(|queries| query::check(plan, queries))?;
-        let methods = Methods::open(&plan.candidates, plan.directory(), load)?;
-        labels::check(&plan.labels, self.root)?;
-        plan.leaks.iter().try_for_each(leaks::check)?;
-
         let mut sources = Vec::new();
         for source in opened {
             sources.push(self.run(source.step(), |step, _| source.write(step))?);
@@ -237,8 +256,12 @@ impl Build<'_> {
             exports.push((export.format.clone(), key));
         }
         let is_apart = plan.queries.iter().map(other_languages::is_kept_apart);
-        let apart: Vec<Key> =
-            of_sources.iter().zip(is_apart).filter(|(_, is_apart)| *is_apart).map(|(key, _)| key.clone()).collect();
+        let apart: Vec<Key> = of_sources
+            .iter()
+            .zip(is_apart)
+            .filter(|(_, is_apart)| *is_apart)
+            .map(|(key, _)| key.clone())
+            .collect();
         if !apart.is_empty() {
             exports.extend(self.export_other_languages(plan, &apart, &pool, &written)?);
         }
@@ -295,7 +318,8 @@ pub fn build(
 ) -> Result<Built, FactoryError> {
     let store = Store::open(out)?;
     let mut build = Build { root: out, store: Some(&store), tools, on_event, steps: Vec::new() };
-    let (pool, keys) = build.all(plan)?;
+    let Named { sources, methods } = Named::open(plan, out, tools, true)?;
+    let (pool, keys) = build.all(plan, &sources, methods)?;
     let at_pool = build.at(&pool);
     let steps: Vec<Step> = build.steps.into_iter().map(|(step, _)| step).collect();
     let mut exports = Vec::new();
@@ -339,9 +363,43 @@ pub fn build(
 ///
 /// # Errors
 /// When something that the plan names is missing or invalid.
-pub fn rehearse(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Vec<(Step, bool)>, FactoryError> {
+pub fn steps_of(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Vec<(Step, bool)>, FactoryError> {
+    listed(plan, out, tools, &Named::open(plan, out, tools, true)?)
+}
+
+fn listed(
+    plan: &Plan,
+    out: &Path,
+    tools: &Tools<'_>,
+    named: &Named<'_>,
+) -> Result<Vec<(Step, bool)>, FactoryError> {
     let on_event = &mut |_: Event<'_>| {};
     let mut build = Build { root: out, store: None, tools, on_event, steps: Vec::new() };
-    build.all(plan)?;
+    build.all(plan, &named.sources, Rc::clone(&named.methods))?;
     Ok(build.steps)
+}
+
+/// What a build would do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rehearsal {
+    /// The steps, each with whether it is done.
+    pub steps: Vec<(Step, bool)>,
+    /// What they will come to, if the queries are not made yet.
+    pub forecast: Option<Forecast>,
+}
+
+/// The steps of a plan, and what they will come to. Nothing is done or written. If nothing was built in the directory, a
+/// sample of the sources is read, and otherwise all of them, to see whether they have changed.
+///
+/// # Errors
+/// When something that the plan names is missing or invalid.
+pub fn rehearse(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Rehearsal, FactoryError> {
+    let is_new = !out.join("steps").exists();
+    let named = Named::open(plan, out, tools, !is_new)?;
+    let steps = listed(plan, out, tools, &named)?;
+    let forecast = match steps.iter().any(|(step, done)| *done && step.name == "merge") {
+        true => None,
+        false => Some(forecast::forecast(plan, &named.sources, &named.methods, out)?),
+    };
+    Ok(Rehearsal { steps, forecast })
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{Embedder, Side, Vectors, embed_many};
@@ -85,6 +86,15 @@ impl Methods {
             methods.union.push((name.clone(), method));
         }
         Ok(methods)
+    }
+
+    /// Seconds that the static model takes for a code, if it is one of the encoders. Other models may keep vectors, or
+    /// cost money.
+    pub(crate) fn static_seconds(&self, plan: &CandidatePlan, codes: &[&str]) -> Option<f64> {
+        let place = plan.encoders.iter().position(|name| name == "static")?;
+        let begin = Instant::now();
+        self.encoders.get(place)?.embed_documents(codes).ok()?;
+        Some(begin.elapsed().as_secs_f64() / codes.len().max(1) as f64)
     }
 
     /// The step that finds candidates by these methods.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use quarry_annotate::AuthorPlan;
 use serde::Deserialize;
 
 use crate::annotation::{Documented, targets, wanted};
@@ -98,6 +99,29 @@ pub fn estimate_written(
     estimate.seconds =
         estimate.questions as f64 * SECONDS_PER_ANSWER / f64::from(author.model.concurrency.max(1));
     Ok(Some(estimate))
+}
+
+/// The typical cost of writing so many queries for codes of a mean size, with summaries of so many functions.
+pub(crate) fn of_written(
+    author: &AuthorPlan,
+    n_functions: f64,
+    n_queries: f64,
+    code_bytes: f64,
+) -> WrittenEstimate {
+    let code_tokens = code_bytes / BYTES_PER_TOKEN;
+    let input = (n_functions + 2.0 * n_queries) * (code_tokens + PROMPT_TOKENS) + n_queries * SUMMARY_TOKENS;
+    let output = n_functions * SUMMARY_TOKENS + n_queries * (QUERY_TOKENS + VALIDATION_TOKENS);
+    let questions = n_functions + 2.0 * n_queries;
+    let prices = author.model.input_price.zip(author.model.output_price);
+    WrittenEstimate {
+        known: 0,
+        functions: n_functions as u64,
+        queries: n_queries as u64,
+        questions: questions as u64,
+        tokens: (input + output) as u64,
+        dollars: prices.map(|(of_input, of_output)| (input * of_input + output * of_output) / 1e6),
+        seconds: questions * SECONDS_PER_ANSWER / f64::from(author.model.concurrency.max(1)),
+    }
 }
 
 fn mean_code_bytes(pool: &Path) -> Result<f64, FactoryError> {

@@ -337,6 +337,15 @@ mod tests {
             .map(|record| record.name)
             .collect();
         assert_eq!(kept, ["A.real"]);
+        // Decorated functions are kept, and functions within functions belong to these.
+        let text = "@cached\ndef top(x):\n    def inner(y): return y\n    return inner(x)\nclass A:\n    @staticmethod\n    \
+                    def method(x): return x\n";
+        let found = records("r", "a.py", text);
+        let kept: Vec<&str> =
+            found.iter().filter(|record| !is_skipped(record)).map(|record| &*record.name).collect();
+        assert_eq!(kept, ["top", "A.method"]);
+        let of_one_token = CodeRecord { code: " x ".to_owned(), ..found[0].clone() };
+        assert!(is_skipped(&of_one_token));
         assert!(records("r", "my_Tests/a.py", text).iter().all(is_skipped));
     }
 

@@ -2,17 +2,19 @@
 //!
 //! The answers to a message are the functions of the pool that the commit changed, as they are in the pool.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use quarry_corpus::changes::{MAX_FUNCTIONS, changed_functions};
 use quarry_corpus::git::{Commit, Header, HistoryOptions, Reach, Start, read_history, start_of_history};
 use quarry_corpus::messages::{
     Reference, Rejection, Scopes, closed_issues, question_of_commit, question_of_title, subject,
 };
+use quarry_walk::{WalkOptions, max_bytes_of_member};
 use rayon::prelude::*;
 use serde::Deserialize;
 
@@ -263,10 +265,11 @@ pub(crate) fn commits(
                 let Ok(text) = question_of_commit(&header, Scopes::Removed) else { return };
                 match functions {
                     Err(rejection) => left_out.borrow_mut().add(&text, rejection),
-                    Ok(codes) if !found.add_new(&text, codes) => {
-                        left_out.borrow_mut().add(&text, rejection("repeated", header.id));
+                    Ok(codes) => {
+                        if !found.add_new(&text, codes) {
+                            left_out.borrow_mut().add(&text, rejection("repeated", header.id));
+                        }
                     }
-                    Ok(_) => {}
                 }
             },
         )?;
@@ -314,9 +317,79 @@ pub(crate) fn titles(
     Ok(left_out)
 }
 
+/// What a quick look at a history says.
+pub(crate) struct Survey {
+    /// Number of messages that say what code does.
+    pub(crate) messages: usize,
+    /// Share of those, estimated, whose commits changed functions of the pool, and few.
+    pub(crate) share: f64,
+    /// Whether there are older commits that were not looked at.
+    pub(crate) is_cut: bool,
+}
+
+/// Number of commits of a survey whose messages are read, and of those whose files are.
+const SURVEYED_MESSAGES: usize = 50_000;
+const SURVEYED_COMMITS: usize = 64;
+
+/// Counts the messages of a history that `is_kept` keeps, and looks at what the newest of these commits changed.
+/// `in_pool` is the share of functions that are in the pool.
+///
+/// # Errors
+/// When the history cannot be read.
+pub(crate) fn survey(
+    history: &History<'_>,
+    in_pool: f64,
+    time: Duration,
+    is_kept: &mut dyn FnMut(&str) -> bool,
+) -> Result<Survey, FactoryError> {
+    let failed = |error| FactoryError::Source { name: history.source.name.clone(), problem: chain(&error) };
+    let options = HistoryOptions {
+        commits: SURVEYED_MESSAGES,
+        start: Some(history.commit.clone()),
+        ..HistoryOptions::default()
+    };
+    let (wanted, is_late) = (RefCell::new(Vec::new()), Cell::new(false));
+    let (begin, is_kept) = (Instant::now(), RefCell::new(is_kept));
+    let look = |header: &Header| {
+        is_late.set(is_late.get() || begin.elapsed() > time);
+        if !is_late.get()
+            && question_of_commit(header, Scopes::Removed).is_ok_and(|text| (*is_kept.borrow_mut())(&text))
+        {
+            wanted.borrow_mut().push(header.id.clone());
+        }
+        false
+    };
+    let path = &history.source.path;
+    let reach =
+        read_history(path, &options, &look, &|_| false, &mut |_| ControlFlow::Break(())).map_err(failed)?;
+    let wanted = wanted.into_inner();
+    let looked_at: HashSet<&str> = wanted.iter().take(SURVEYED_COMMITS).map(String::as_str).collect();
+    let walk = WalkOptions::default();
+    let is_file = |path: &str| max_bytes_of_member(path, &walk).is_some();
+    let (begin, mut n_looked_at, mut n_answered) = (Instant::now(), 0_u32, 0.0);
+    let mut on_commit = |commit: Commit| {
+        n_looked_at += 1;
+        let n_changed = changed_functions(&commit).len();
+        if (1..=MAX_FUNCTIONS).contains(&n_changed) {
+            n_answered += 1.0 - (1.0 - in_pool).powi(i32::try_from(n_changed).unwrap_or(1));
+        }
+        let is_enough = n_looked_at as usize == looked_at.len() || begin.elapsed() > time;
+        if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let is_wanted = |header: &Header| looked_at.contains(header.id.as_str());
+    if !looked_at.is_empty() {
+        read_history(path, &options, &is_wanted, &is_file, &mut on_commit).map_err(failed)?;
+    }
+    Ok(Survey {
+        messages: wanted.len(),
+        share: n_answered / f64::from(n_looked_at.max(1)),
+        is_cut: reach.is_cut || is_late.get(),
+    })
+}
+
 /// The issues of an export that are there once: no pull requests, and of those with the same number and address the
 /// first.
-fn distinct(
+pub(crate) fn distinct(
     export: &Path,
     are_of_one_repository: bool,
     left_out: &mut LeftOut,

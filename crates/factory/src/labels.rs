@@ -36,9 +36,14 @@ pub(crate) const GENERATED: &str = "generated.jsonl";
 /// Pairs without one.
 pub(crate) const UNLABELLED: &str = "unlabelled.jsonl";
 
-/// A judging plan that is given pairs, and keeps its evidence in the directory of the build.
-fn judging_plan(path: &Path, ledger: &Path) -> Result<quarry_annotate::Plan, FactoryError> {
-    Ok(quarry_annotate::Plan::open(path, Some(ledger))?)
+/// The judging plan with this index among the labels of a plan, which is given pairs, and keeps its evidence in the
+/// directory of the build.
+pub(crate) fn judging_plan(
+    path: &Path,
+    root: &Path,
+    number: usize,
+) -> Result<quarry_annotate::Plan, FactoryError> {
+    Ok(quarry_annotate::Plan::open(path, Some(&ledger_of(root, number)))?)
 }
 
 /// The ledger of the judging plan with this index among the labels of a plan. It is kept whatever changes, so that
@@ -71,7 +76,7 @@ pub(crate) fn step(
     for (number, plan) in plans.iter().enumerate() {
         contents.push(match (plan.kind, &plan.path) {
             (LabelKind::File, Some(path)) => Some(content_hash(path)?),
-            (LabelKind::Judge, Some(path)) => Some(judging_plan(path, &ledger_of(root, number))?.version),
+            (LabelKind::Judge, Some(path)) => Some(judging_plan(path, root, number)?.version),
             _ => None,
         });
     }
@@ -93,7 +98,7 @@ pub(crate) fn check(plans: &[LabelPlan], root: &Path) -> Result<(), FactoryError
     for (number, plan) in plans.iter().enumerate() {
         match (plan.kind, &plan.path) {
             (LabelKind::File, Some(path)) => check_file(path)?,
-            (LabelKind::Judge, Some(path)) => drop(judging_plan(path, &ledger_of(root, number))?),
+            (LabelKind::Judge, Some(path)) => drop(judging_plan(path, root, number)?),
             _ => {}
         }
     }
@@ -189,7 +194,7 @@ pub(crate) fn write(
                 if !open.is_empty() {
                     let file = workspace.join(format!("judge-{number}.jsonl"));
                     write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
-                    let plan = judging_plan(path, &ledger_of(labelling.root, number))?;
+                    let plan = judging_plan(path, labelling.root, number)?;
                     let judging = judge(labelling, plan, &file, &pairs, &queries, &mut labels)?;
                     if labelling.plans[number].generate {
                         let answered: HashSet<usize> = (pairs.iter().zip(&labels))

@@ -70,7 +70,11 @@ pub(crate) fn write(
         }
     }
     writer.finish()?;
-    let counts = [("queries", queries.len() as u64), ("pairs", n_pairs), ("queries with an answer", answered.len() as u64)];
+    let counts = [
+        ("queries", queries.len() as u64),
+        ("pairs", n_pairs),
+        ("queries with an answer", answered.len() as u64),
+    ];
     Ok(counts.map(|(name, count)| (name.to_owned(), count)).into())
 }
 
@@ -99,9 +103,8 @@ pub(crate) fn write_export(
     inputs: &Inputs<'_>,
     directories: (&Path, &Path),
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let is_empty = |path: &Path| {
-        fs::metadata(path).map(|found| found.len() == 0).map_err(FactoryError::read(path))
-    };
+    let is_empty =
+        |path: &Path| fs::metadata(path).map(|found| found.len() == 0).map_err(FactoryError::read(path));
     let holds_queries = export::holds_queries(&export.format);
     if is_empty(&inputs.queries.join(QUERIES))?
         || !holds_queries && is_empty(&part_file(inputs.splits, PART))?

@@ -110,6 +110,12 @@ pub(crate) fn write(
     Ok(counts)
 }
 
+/// The records of a sample that a pool has, each with the index of its source.
+pub(crate) fn kept(plan: &PoolPlan, records: Vec<(usize, CodeRecord)>) -> Vec<(usize, CodeRecord)> {
+    let mut sieve = Sieve::new(plan);
+    records.into_iter().filter_map(|(source, record)| Some((source, sieve.keep(record, source)?))).collect()
+}
+
 /// Decides which records are kept, and counts the others.
 struct Sieve<'p> {
     plan: &'p PoolPlan,

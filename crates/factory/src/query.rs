@@ -244,7 +244,7 @@ pub(crate) fn examples(step: &Path) -> Result<BTreeMap<String, Vec<String>>, Fac
 }
 
 /// The filters of a source of queries.
-struct Filters {
+pub(crate) struct Filters {
     /// In lower case.
     containing: Vec<String>,
     english: bool,
@@ -253,7 +253,7 @@ struct Filters {
 }
 
 impl Filters {
-    fn open(plan: &QueryPlan) -> Result<Self, FactoryError> {
+    pub(crate) fn open(plan: &QueryPlan) -> Result<Self, FactoryError> {
         Ok(Self {
             containing: plan.containing.iter().map(|word| word.to_lowercase()).collect(),
             english: plan.has_filter(ENGLISH),
@@ -263,7 +263,7 @@ impl Filters {
     }
 
     /// The filter that removes a query, as it is counted, and the rule by which it does.
-    fn rule_against(&self, text: &str) -> Option<(String, String)> {
+    pub(crate) fn rule_against(&self, text: &str) -> Option<(String, String)> {
         let lower = text.to_lowercase();
         if !self.containing.is_empty() && !self.containing.iter().any(|word| lower.contains(word)) {
             return Some(("containing".into(), format!("holds none of {}", self.containing.join(", "))));

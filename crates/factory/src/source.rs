@@ -10,6 +10,7 @@ mod stack_exchange;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use quarry_walk::Stamp;
 use serde::Serialize;
@@ -32,6 +33,15 @@ type Counts = BTreeMap<String, u64>;
 /// Consumes a record.
 type TakeRecord<'t> = dyn FnMut(CodeRecord) -> Result<(), FactoryError> + 't;
 
+/// A sample of a source.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sample {
+    /// Number of files of the source that can be read, if known.
+    pub(crate) files: Option<u64>,
+    /// Share of the source that was read, if known.
+    pub(crate) share: Option<f64>,
+}
+
 /// The content of a source.
 trait Content {
     /// Hash of everything that is read.
@@ -45,6 +55,52 @@ trait Content {
     /// # Errors
     /// When it cannot be read, or has changed since it was opened.
     fn read(&self, each: &mut TakeRecord<'_>) -> Result<Counts, FactoryError>;
+
+    /// Passes the records of a part to `each`, until `limits` are reached.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn sample(&self, limits: &SampleLimits, each: &mut TakeRecord<'_>) -> Result<Sample, FactoryError> {
+        // Without random access, from the beginning.
+        let (mut n_records, mut is_cut) = (0, false);
+        let read = self.read(&mut |record| {
+            if n_records >= limits.records || limits.begin.elapsed() > limits.time {
+                is_cut = true;
+                return Err(FactoryError::Stopped);
+            }
+            n_records += 1;
+            each(record)
+        });
+        match read {
+            Err(FactoryError::Stopped) if is_cut => Ok(Sample::default()),
+            Err(error) => Err(error),
+            Ok(counts) => Ok(Sample { files: counts.get("files").copied(), share: Some(1.0) }),
+        }
+    }
+}
+
+/// How much of a source is read for a sample.
+pub(crate) struct SampleLimits {
+    /// Maximum number of files, where these can be chosen.
+    pub(crate) files: usize,
+    /// Maximum number of records, elsewhere.
+    pub(crate) records: usize,
+    pub(crate) time: Duration,
+    pub(crate) begin: Instant,
+}
+
+impl SampleLimits {
+    /// The files that are read of so many: evenly spread ones, in any order, so that the first of them are, too.
+    fn chosen(&self, n_files: usize) -> Vec<usize> {
+        let n_chosen = self.files.min(n_files);
+        let mut chosen: Vec<usize> = (0..n_chosen).map(|number| number * n_files / n_chosen).collect();
+        fastrand::Rng::with_seed(0).shuffle(&mut chosen);
+        chosen
+    }
+
+    fn is_over(&self) -> bool {
+        self.begin.elapsed() > self.time
+    }
 }
 
 /// What the records of a source depend on.
@@ -71,18 +127,23 @@ pub(crate) struct Opened<'p> {
 }
 
 impl<'p> Opened<'p> {
-    /// Lists and hashes the files. The file of the plan is none of them, so that changing it does not change a source that
-    /// it is in.
+    /// Lists the files, and hashes them if asked for: without it, the step is not that of the source. The file of the plan
+    /// is none of them, so that changing it does not change a source that it is in.
     ///
     /// # Errors
     /// When there are none, or they cannot be read.
-    pub(crate) fn open(plan: &'p SourcePlan, tests: bool, plan_file: &Path) -> Result<Self, FactoryError> {
+    pub(crate) fn open(
+        plan: &'p SourcePlan,
+        tests: bool,
+        plan_file: &Path,
+        is_hashed: bool,
+    ) -> Result<Self, FactoryError> {
         let content: Box<dyn Content> = match plan.kind {
-            SourceKind::Directory => Box::new(directory::Directory::open(plan, tests, plan_file)?),
+            SourceKind::Directory => Box::new(directory::Directory::open(plan, tests, plan_file, is_hashed)?),
             SourceKind::Git => Box::new(git::Commit::open(plan, tests)?),
-            SourceKind::Archive => Box::new(archive::Archive::open(plan, tests)?),
-            SourceKind::DataSet => Box::new(data_set::DataSet::open(plan)?),
-            SourceKind::StackExchange => Box::new(stack_exchange::Posts::open(plan)?),
+            SourceKind::Archive => Box::new(archive::Archive::open(plan, tests, is_hashed)?),
+            SourceKind::DataSet => Box::new(data_set::DataSet::open(plan, is_hashed)?),
+            SourceKind::StackExchange => Box::new(stack_exchange::Posts::open(plan, is_hashed)?),
         };
         Ok(Self { plan, tests, content })
     }
@@ -102,6 +163,23 @@ impl<'p> Opened<'p> {
             content: self.content.hash(),
         };
         Step::new(format!("source {}", self.plan.name), VERSION, &identity, &[])
+    }
+
+    /// Its name in the plan.
+    pub(crate) fn name(&self) -> &str {
+        &self.plan.name
+    }
+
+    /// Passes the records of a part of it to `each`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn sample(
+        &self,
+        limits: &SampleLimits,
+        each: &mut TakeRecord<'_>,
+    ) -> Result<Sample, FactoryError> {
+        self.content.sample(limits, each)
     }
 
     /// Writes the records of all its code to a step's directory; returns counts.

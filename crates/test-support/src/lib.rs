@@ -8,6 +8,7 @@
 )]
 
 pub mod batches;
+pub mod git;
 pub mod model_server;
 pub mod nats;
 pub mod process;

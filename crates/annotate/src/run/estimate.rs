@@ -4,7 +4,9 @@ use quarry_llm::{Cost, Money};
 
 use super::Judging;
 use crate::error::AnnotateError;
-use crate::judge::Next;
+use crate::judge::{Judge, Next, Question};
+use crate::pair::Pair;
+use crate::plan::Plan;
 
 /// Share of CoSQA+'s candidates that was not clear (§6 of its protocol: 33 %), for estimates.
 const UNCLEAR_SHARE: f64 = 1.0 / 3.0;
@@ -83,21 +85,80 @@ impl Judging {
                 _ => one.worst,
             };
             if one.calls > 0 {
-                let bytes: usize =
-                    question.request.messages.iter().map(|message| message.content.len()).sum();
-                input += bytes as u64 / 4;
-                output += VERDICT_TOKENS;
-                if let Some(prompts) = tests {
-                    let asked = (prompts + 2 * texts) as u64 / 4 + PROGRAM_TOKENS;
-                    let programs = self.plan.judge.options().tests.questions_about_programs();
-                    input += ((programs * asked) as f64 * UNCLEAR_SHARE) as u64;
-                    output += ((programs * PROGRAM_TOKENS + VERDICT_TOKENS) as f64 * UNCLEAR_SHARE) as u64;
-                }
+                let Typical { input_tokens, output_tokens, .. } = typical(&self.plan.judge, &question, texts);
+                input += input_tokens as u64;
+                output += output_tokens as u64;
             }
             Ok(true)
         })?;
         let usage = quarry_llm::Usage { input_tokens: input, output_tokens: output };
         estimate.typical = self.plan.price.of(usage);
         Ok(estimate)
+    }
+}
+
+/// What judging pairs usually takes, without stored answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Typical {
+    /// Number of questions.
+    pub questions: f64,
+    /// Tokens of questions.
+    pub input_tokens: f64,
+    /// Tokens of answers.
+    pub output_tokens: f64,
+    /// Their price, if the plan has prices.
+    pub dollars: Option<f64>,
+}
+
+/// What a first question and all that may follow it usually take.
+fn typical(judge: &Judge, first: &Question, n_bytes: usize) -> Typical {
+    let asked: usize = first.request.messages.iter().map(|message| message.content.len()).sum();
+    let verdict = VERDICT_TOKENS as f64;
+    let (mut questions, mut input_tokens, mut output_tokens) = (1.0, (asked / 4) as f64, verdict);
+    if let Some(prompts) = judge.test_prompt_bytes() {
+        let asked = (prompts + 2 * n_bytes) as f64 / 4.0 + PROGRAM_TOKENS as f64;
+        let programs = judge.options().tests.questions_about_programs() as f64;
+        questions += (programs + 1.0) * UNCLEAR_SHARE;
+        input_tokens += programs * asked * UNCLEAR_SHARE;
+        output_tokens += (programs * PROGRAM_TOKENS as f64 + verdict) * UNCLEAR_SHARE;
+    }
+    Typical { questions, input_tokens, output_tokens, dollars: None }
+}
+
+impl Plan {
+    /// What judging pairs usually takes, on average. Nothing is read, written or asked.
+    #[must_use]
+    pub fn typical_of(&self, pairs: &[Pair]) -> Typical {
+        let mut sum = Typical::default();
+        if !self.members.is_empty() {
+            let members: Vec<Typical> = self.members.iter().map(|member| member.typical_of(pairs)).collect();
+            sum.dollars = members.iter().map(|member| member.dollars).sum();
+            for member in members {
+                sum.questions += member.questions;
+                sum.input_tokens += member.input_tokens;
+                sum.output_tokens += member.output_tokens;
+            }
+            return sum;
+        }
+        for pair in pairs {
+            if let Ok(Next::Ask(question)) = self.judge.next(pair, &[]) {
+                let of_pair = typical(&self.judge, &question, pair.query.len() + pair.code.len());
+                sum.questions += of_pair.questions;
+                sum.input_tokens += of_pair.input_tokens;
+                sum.output_tokens += of_pair.output_tokens;
+            }
+        }
+        let n_pairs = pairs.len().max(1) as f64;
+        sum.questions /= n_pairs;
+        sum.input_tokens /= n_pairs;
+        sum.output_tokens /= n_pairs;
+        // Prices of single tokens are far below a cent: those of a million have all digits.
+        let tokens = |of_pair: f64| (of_pair * 1e6) as u64;
+        let usage = quarry_llm::Usage {
+            input_tokens: tokens(sum.input_tokens),
+            output_tokens: tokens(sum.output_tokens),
+        };
+        sum.dollars = self.price.of(usage).dollars().map(|dollars| dollars / 1e6);
+        sum
     }
 }

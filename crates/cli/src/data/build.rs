@@ -10,7 +10,8 @@ use quarry_annotate::{AnnotateError, Author, AuthorPlan, Judging};
 #[cfg(feature = "workers")]
 use quarry_annotate::{WorkerModels, queue_of};
 use quarry_factory::{
-    Damage, Plan, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports, estimate_written, rehearse,
+    Amount, Damage, Forecast, Plan, Rehearsal, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports,
+    estimate_written, rehearse, steps_of,
 };
 use quarry_metrics::table::{Layout, Table};
 #[cfg(feature = "workers")]
@@ -43,7 +44,7 @@ struct PlanArgs {
 pub struct BuildArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Check everything, and say what would be done and how much that is at most, without doing it
+    /// Check everything, and say what would be done and about how much that is, without doing it
     #[arg(long)]
     dry_run: bool,
     #[cfg(feature = "judge")]
@@ -80,15 +81,16 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         stop: &stop,
     };
     if args.dry_run {
-        let steps = rehearse(&plan, &out, &tools)?;
+        let Rehearsal { steps, forecast } = rehearse(&plan, &out, &tools)?;
         let written = match estimate_written(&plan, &out, &steps)? {
             Some(estimate) => writing(&estimate),
-            None if plan.has_author() && steps.iter().any(|(step, done)| step.name == "calls" && !done) => {
-                "writing queries: what it takes follows from the pool and the calls, which are to be made first\n".to_owned()
-            }
             None => String::new(),
         };
-        output::print(&format!("{}{written}{}", listed(&steps), estimated(&plan, &steps)))?;
+        let more = match forecast {
+            Some(forecast) => foreseen(&forecast),
+            None => estimated(&plan, &steps),
+        };
+        output::print(&format!("{}{written}{more}", listed(&steps)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let built = quarry_factory::build(&plan, &out, &tools, &mut |event| {
@@ -115,7 +117,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         prepare_judging: &|plan| Ok(Judging::prepare(plan, None)?),
         stop: &AtomicBool::new(false),
     };
-    let steps = rehearse(&plan, &out, &tools)?;
+    let steps = steps_of(&plan, &out, &tools)?;
     let damaged = damaged_exports(&out)?;
     if args.json {
         let steps: Vec<Value> = (steps.iter())
@@ -238,6 +240,33 @@ fn writing(estimate: &WrittenEstimate) -> String {
         "writing {queries} queries and {functions} summaries{known}: {questions} questions, about {tokens} tokens{dollars} and \
          {seconds:.0} s at 2 s an answer; answers that are kept already cost nothing\n"
     )
+}
+
+/// Estimates by a sample of the sources, with what is known.
+fn foreseen(Forecast { rows, without }: &Forecast) -> String {
+    let mut table = Table::new(["estimate", "about", "at most"]);
+    for (what, Amount { value, is_exact, at_most }) in rows {
+        let shown = |value: f64| match what.as_str() {
+            "dollars" => format!("{value:.2}"),
+            _ => format!("{:.0}", value.ceil()),
+        };
+        // Estimates have two digits that mean something.
+        let rough = |value: f64| {
+            let unit = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
+            if what == "dollars" { value } else { (value / unit).round() * unit }
+        };
+        let value = if *is_exact { shown(*value) } else { format!("~{}", shown(rough(*value))) };
+        let at_most = if *is_exact { "exact".to_owned() } else { at_most.map_or_else(String::new, shown) };
+        table.push([what.clone(), value, at_most]);
+    }
+    let mut text = format!(
+        "\nby a sample of the sources; answers of models take 2 s each:\n{}",
+        table.render(Layout::Text)
+    );
+    if !without.is_empty() {
+        text += &format!("not counted: {}\n", without.join("; "));
+    }
+    text
 }
 
 /// Upper bounds for the steps to do, as far as they follow from those that are done.

@@ -96,6 +96,33 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("kind = \"docstrings\"", "kind = \"file\"", 9, &["needs `path`"]);
     check("kind = \"docstrings\"", "kind = \"docstrings\"\npath = \"x\"", 10, &["remove it"]);
     check("kind = \"docstrings\"", "kind = \"written\"", 9, &["needs [author]"]);
+    check("kind = \"docstrings\"", "kind = \"issues\"", 9, &["needs `path`, the export of issues"]);
+    check("kind = \"docstrings\"", "kind = \"commits\"", 9, &["needs `sources`"]);
+    check("kind = \"docstrings\"", "kind = \"commits\"\nsources = [\"b\"]", 10, &["did you mean \"a\"?"]);
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"commits\"\nsources = [\"a\",\n\"a\"]",
+        11,
+        &["name each source once"],
+    );
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"docstrings\"\nsources = [\"a\"]",
+        10,
+        &["`sources` is for the kinds `commits` and `issues`"],
+    );
+    check(
+        "path = \"src\"\n[[queries]]\nname = \"docstrings\"\nkind = \"docstrings\"",
+        "path = \"src\"\nunits = \"comments\"\n[[queries]]\nname = \"c\"\nkind = \"commits\"\nsources = [\"a\"]",
+        11,
+        &["expected a source with a history"],
+    );
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"issues\"\npath = \"i.json\"",
+        12,
+        &["issues without `sources`: no pair would have a label"],
+    );
     check("kind = \"docstrings\"", "kind = \"docstrings\"\nstyles = []", 10, &["expected one style"]);
     check(
         "kind = \"docstrings\"",

@@ -90,8 +90,8 @@ type Wanted<'w> = dyn Fn(&str) -> Option<u64> + 'w;
 type TakeEntry<'t> = dyn FnMut(Entry) -> Result<(), Refused> + 't;
 
 impl<'p> Archive<'p> {
-    pub(super) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, FactoryError> {
-        let hash = hash_file(&plan.path)?;
+    pub(super) fn open(plan: &'p SourcePlan, tests: bool, is_hashed: bool) -> Result<Self, FactoryError> {
+        let hash = if is_hashed { hash_file(&plan.path)? } else { String::new() };
         let stamp = Stamped::of(&plan.path)?;
         let packed = std::fs::metadata(&plan.path).map_err(FactoryError::read(&plan.path))?.len();
         let limits = Limits { unpacked: packed.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED_BYTES) };

@@ -40,8 +40,8 @@ struct Code {
 }
 
 impl<'p> DataSet<'p> {
-    pub(super) fn open(plan: &'p SourcePlan) -> Result<Self, FactoryError> {
-        let hash = content_hash(&plan.path)?;
+    pub(super) fn open(plan: &'p SourcePlan, is_hashed: bool) -> Result<Self, FactoryError> {
+        let hash = if is_hashed { content_hash(&plan.path)? } else { String::new() };
         let sources = dataset::sources(slice::from_ref(&plan.path), "", "test")?;
         Ok(Self { plan, sources, hash })
     }

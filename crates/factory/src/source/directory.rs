@@ -7,9 +7,9 @@ use quarry_walk::{ListedFile, WalkOptions, base_directory, list, open, read, res
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::files::{FILES_AT_ONCE, File, Reading, Tally};
+use super::files::{FILES_AT_ONCE, FILES_PER_SAMPLE, File, Reading, Tally};
 use super::licenses::Licenses;
-use super::{Content, Counts, TakeRecord, changed, wrong};
+use super::{Content, Counts, Sample, SampleLimits, TakeRecord, changed, wrong};
 use crate::error::FactoryError;
 use crate::license::is_license_file;
 use crate::plan::SourcePlan;
@@ -24,7 +24,12 @@ pub(super) struct Directory<'p> {
 }
 
 impl<'p> Directory<'p> {
-    pub(super) fn open(plan: &'p SourcePlan, tests: bool, plan_file: &Path) -> Result<Self, FactoryError> {
+    pub(super) fn open(
+        plan: &'p SourcePlan,
+        tests: bool,
+        plan_file: &Path,
+        is_hashed: bool,
+    ) -> Result<Self, FactoryError> {
         let mut listing = list(&plan.path, &WalkOptions::default())?;
         if let Some(own) = path_below(base_directory(&resolved(&plan.path))?, plan_file) {
             listing.files.retain(|file| Path::new(&file.path) != own);
@@ -49,8 +54,10 @@ impl<'p> Directory<'p> {
             skipped: listing.skipped.len(),
             hash: String::new(),
         };
-        let files = directory.visit(false, &mut |_| Ok(()))?;
-        directory.hash = directory.with_licenses(&files);
+        if is_hashed {
+            let files = directory.visit(false, &directory.files, &mut |_| Ok(()))?;
+            directory.hash = directory.with_licenses(&files);
+        }
         Ok(directory)
     }
 
@@ -60,11 +67,12 @@ impl<'p> Directory<'p> {
         sha256(format!("{files}{licenses}").as_bytes())
     }
 
-    /// Reads all files in order, several at a time; returns a hash of their names and texts. Functions are extracted
+    /// Reads files in order, several at a time; returns a hash of their names and texts. Functions are extracted
     /// only if requested.
     fn visit(
         &self,
         extract: bool,
+        files: &[ListedFile],
         each: &mut dyn FnMut(File) -> Result<(), FactoryError>,
     ) -> Result<String, FactoryError> {
         let options = WalkOptions::default();
@@ -82,7 +90,7 @@ impl<'p> Directory<'p> {
             }
         };
         let mut hash = Sha256::new();
-        for files in self.files.chunks(FILES_AT_ONCE) {
+        for files in files.chunks(FILES_AT_ONCE) {
             let contents: Vec<_> = files.par_iter().map(read).collect();
             for (file, (of_file, content)) in files.iter().zip(contents) {
                 hash.update((file.path.len() as u64).to_le_bytes());
@@ -116,10 +124,27 @@ impl Content for Directory<'_> {
     fn read(&self, each: &mut TakeRecord<'_>) -> Result<Counts, FactoryError> {
         let mut tally = Tally::default();
         tally.skip(self.skipped);
-        let hash = self.visit(true, &mut |file| tally.add(file, each))?;
+        let hash = self.visit(true, &self.files, &mut |file| tally.add(file, each))?;
         if self.with_licenses(&hash) != self.hash {
             return Err(changed(self.reading.plan));
         }
         Ok(tally.counts())
+    }
+
+    fn sample(&self, limits: &SampleLimits, each: &mut TakeRecord<'_>) -> Result<Sample, FactoryError> {
+        let chosen: Vec<ListedFile> =
+            limits.chosen(self.files.len()).into_iter().map(|number| self.files[number].clone()).collect();
+        let (mut tally, mut n_read) = (Tally::default(), 0);
+        for files in chosen.chunks(FILES_PER_SAMPLE) {
+            if limits.is_over() {
+                break;
+            }
+            self.visit(true, files, &mut |file| tally.add(file, each))?;
+            n_read += files.len();
+        }
+        Ok(Sample {
+            files: Some(self.files.len() as u64),
+            share: Some(n_read as f64 / self.files.len().max(1) as f64),
+        })
     }
 }

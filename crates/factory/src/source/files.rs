@@ -15,6 +15,9 @@ use crate::record::CodeRecord;
 pub(super) const FILES_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 64 << 20;
 
+/// Number of files of a sample that are read at a time.
+pub(super) const FILES_PER_SAMPLE: usize = 32;
+
 /// How to process the files of a source.
 #[derive(Clone)]
 pub(super) struct Reading<'p> {

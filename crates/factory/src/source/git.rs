@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use quarry_corpus::git::Snapshot;
 use quarry_walk::{WalkOptions, max_bytes_of_member};
 
-use super::files::{Batches, Reading};
+use super::files::{Batches, FILES_PER_SAMPLE, Reading};
 use super::licenses::Licenses;
-use super::{Content, Counts, TakeRecord, wrong};
+use super::{Content, Counts, Sample, SampleLimits, TakeRecord, wrong};
 use crate::error::FactoryError;
 use crate::license::is_license_file;
 use crate::plan::SourcePlan;
@@ -80,5 +80,28 @@ impl Content for Commit<'_> {
             counts.insert("paths that are not UTF-8".into(), self.snapshot.n_not_utf8() as u64);
         }
         Ok(counts)
+    }
+
+    fn sample(&self, limits: &SampleLimits, each: &mut TakeRecord<'_>) -> Result<Sample, FactoryError> {
+        let options = WalkOptions::default();
+        let files: Vec<(usize, &str, u64)> = (self.snapshot.paths().enumerate())
+            .filter_map(|(number, path)| Some((number, path, max_bytes_of_member(path, &options)?)))
+            .collect();
+        let chosen = limits.chosen(files.len());
+        let mut n_read = 0;
+        for numbers in chosen.chunks(FILES_PER_SAMPLE) {
+            if limits.is_over() {
+                break;
+            }
+            let mut batches = Batches::new(self.reading.clone(), options, each);
+            for (number, path, limit) in numbers.iter().map(|number| files[*number]) {
+                if let Some(bytes) = self.snapshot.content(number, limit) {
+                    batches.add(path.to_owned(), bytes)?;
+                }
+            }
+            batches.finish()?;
+            n_read += numbers.len();
+        }
+        Ok(Sample { files: Some(files.len() as u64), share: Some(n_read as f64 / files.len().max(1) as f64) })
     }
 }

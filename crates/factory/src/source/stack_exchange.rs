@@ -37,8 +37,9 @@ struct Question {
 }
 
 impl<'p> Posts<'p> {
-    pub(super) fn open(plan: &'p SourcePlan) -> Result<Self, FactoryError> {
-        Ok(Self { plan, hash: hash_file(&plan.path)?, stamp: Stamped::of(&plan.path)? })
+    pub(super) fn open(plan: &'p SourcePlan, is_hashed: bool) -> Result<Self, FactoryError> {
+        let hash = if is_hashed { hash_file(&plan.path)? } else { String::new() };
+        Ok(Self { plan, hash, stamp: Stamped::of(&plan.path)? })
     }
 
     /// Opens a file of rows, with or without gzip compression.

@@ -1,0 +1,359 @@
+//! Builds from histories and issues, from a repository to exports.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use quarry_annotate::{Author, Judging};
+use quarry_embed::{EmbedError, Embedder};
+use quarry_eval::method::ModelName;
+use quarry_factory::{Built, FactoryError, Plan, Rehearsal, Tools, build, rehearse};
+use quarry_test_support::git::GitRepository;
+use serde_json::Value;
+
+const REST: &str = "[candidates]\nencoders = []\nunion = [\"bm25\"]\nk = 2\n[[labels]]\nkind = \"pairing\"\n[[labels]]\n\
+kind = \"negative\"\n[splits.parts]\ntrain = 1\n[[exports]]\nformat = \"beir\"\n[[exports]]\nformat = \"query-code\"\n";
+
+fn open_plan(directory: &Path, sources_and_queries: &str) -> Result<Plan, FactoryError> {
+    let path = directory.join("plan.toml");
+    fs::write(&path, format!("{sources_and_queries}\n{REST}")).unwrap();
+    Plan::open(&path)
+}
+
+fn with_tools<T>(use_them: impl FnOnce(&Tools<'_>) -> T) -> T {
+    let prepare = |plan: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
+        Ok(Judging::prepare(plan, None)?)
+    };
+    // No model is needed to find candidates by words.
+    let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
+    let stop = AtomicBool::new(false);
+    use_them(&Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop })
+}
+
+fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
+    with_tools(|tools| build(plan, out, tools, &mut |_| {}))
+}
+
+fn refused(directory: &Path, sources_and_queries: &str) -> String {
+    let built =
+        open_plan(directory, sources_and_queries).and_then(|plan| made(&plan, &directory.join("out")));
+    built.unwrap_err().to_string()
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The directory of a step.
+fn step(built: &Built, out: &Path, name: &str) -> std::path::PathBuf {
+    let step = built.steps.iter().find(|step| step.name == name).unwrap();
+    out.join("steps").join(step.key().as_str())
+}
+
+fn counts(built: &Built, name: &str) -> BTreeMap<String, u64> {
+    built.steps.iter().find(|step| step.name == name).unwrap().counts.clone()
+}
+
+/// The queries of a step with the names of the functions that they were made of.
+fn asked(built: &Built, out: &Path, name: &str) -> Vec<(String, Vec<String>)> {
+    let names: BTreeMap<String, String> = lines(&step(built, out, "pool").join("pool.jsonl"))
+        .iter()
+        .map(|code| (code["id"].as_str().unwrap().to_owned(), code["name"].as_str().unwrap().to_owned()))
+        .collect();
+    let queries = lines(&step(built, out, name).join("queries.jsonl"));
+    let of_query = |query: &Value| {
+        let codes = query["codes"].as_array().cloned().unwrap_or_default();
+        let codes = codes.iter().map(|code| names[code.as_str().unwrap()].clone()).collect();
+        (query["text"].as_str().unwrap().to_owned(), codes)
+    };
+    queries.iter().map(of_query).collect()
+}
+
+fn function(name: &str, number: u32) -> String {
+    format!(
+        "def {name}(items):\n    total = {number}\n    for item in items:\n        total += item * {number}\n    return total\n\n\n"
+    )
+}
+
+fn file(functions: &[(&str, u32)]) -> String {
+    functions.iter().map(|(name, number)| function(name, *number)).collect()
+}
+
+/// A history with a file that is renamed, and with messages of all kinds.
+fn repository(mut git: GitRepository) -> GitRepository {
+    git.commit("Add the sums of items", &[("sums.py", Some(&file(&[("first", 1), ("second", 2)])))]);
+    git.commit("fix(sums): start the second sum at three (#4)\n\nFixes #12\n\nSigned-off-by: Jane <jane@example.org>", &[
+        ("sums.py", Some(&file(&[("first", 1), ("second", 3)]))),
+    ]);
+    git.commit("Merge branch of sums into main", &[]);
+    let side = git.commit(
+        "Count the first sum twice as often",
+        &[("sums.py", Some(&file(&[("first", 4), ("second", 3)])))],
+    );
+    git.commit(
+        "chore: move files",
+        &[("sums.py", None), ("lib/total.py", Some(&file(&[("first", 4), ("second", 3)])))],
+    );
+    git.commit_by("dependabot[bot]", "Speed up sums of large lists", &[], &[]);
+    git.commit("Fix typo in the name of the sum", &[]);
+    git.commit(
+        "Revert \"Count the first sum twice\"\n\nFixes #12",
+        &[("lib/total.py", Some(&file(&[("first", 4), ("second", 5)])))],
+    );
+    git.commit("Bump the version of sums to two", &[]);
+    git.commit(
+        "Mail totals to jane.doe@example.org each night",
+        &[("lib/total.py", Some(&file(&[("first", 4), ("second", 5), ("third", 6)])))],
+    );
+    git.commit(
+        "Add seven functions for other sums",
+        &[("lib/more.py", Some(&file(&[("a", 11), ("b", 12), ("c", 13), ("d", 14), ("e", 15), ("f", 16)])))],
+    );
+    git.commit(
+        "Die Summe der Elemente wird jetzt bei der dritten Funktion richtig berechnet\n\nCloses: #14",
+        &[("lib/total.py", Some(&file(&[("first", 4), ("second", 5), ("third", 7)])))],
+    );
+    git.commit("Say how sums of items are made", &[("README.md", Some("# Sums\n"))]);
+    git.commit_by("Jane Doe", "Sums of two branches become one", &[], &[&side]);
+    git.commit(b"Start \x1b[31mthe sums of items anew".as_slice(), &[]);
+    git.commit(b"Start the sums \xff of items anew".as_slice(), &[]);
+    git.commit([b"Start the sums \0".as_slice(), &[b'x'; 1 << 20]].concat(), &[]);
+    git.commit([b"Start the sums ".as_slice(), &[b'x'; 1 << 20]].concat(), &[]);
+    git
+}
+
+const SOURCE: &str = "[[sources]]\nname = \"sums\"\nkind = \"git\"\npath = \"sums.git\"\n";
+const COMMITS: &str = "[[queries]]\nname = \"history\"\nkind = \"commits\"\nsources = [\"sums\"]\n";
+
+#[test]
+fn messages_of_commits_ask_for_the_functions_that_they_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    repository(GitRepository::bare(&directory.path().join("sums.git")));
+    let plan = open_plan(directory.path(), &format!("{SOURCE}{COMMITS}")).unwrap();
+    let [one, two] = ["one", "two"].map(|name| directory.path().join(name));
+    let built = made(&plan, &one).unwrap();
+    let expected = [
+        ("Die Summe der Elemente wird jetzt bei der dritten Funktion richtig berechnet", vec!["third"]),
+        ("Mail totals to <EMAIL> each night", vec!["third"]),
+        // Of before the file was renamed.
+        ("Count the first sum twice as often", vec!["first"]),
+        ("start the second sum at three", vec!["second"]),
+    ];
+    let expected: Vec<(String, Vec<String>)> = (expected.into_iter())
+        .map(|(text, names)| (text.to_owned(), names.into_iter().map(str::to_owned).collect()))
+        .collect();
+    assert_eq!(asked(&built, &one, "queries history"), expected);
+    let found = counts(&built, "queries history");
+    for (name, count) in [
+        ("commits", 18),
+        ("kept", 4),
+        ("removed by bot", 1),
+        ("removed by first commit", 1),
+        ("removed by merge", 2),
+        ("removed by revert", 1),
+        ("removed by typo", 1),
+        ("removed by version", 1),
+        ("removed by not about code", 1),
+        ("removed by not text", 2),
+        ("removed by too many functions changed", 1),
+        ("removed by no file of the pool", 1),
+        ("removed by too long", 1),
+    ] {
+        assert_eq!(found.get(name), Some(&count), "{name}: {found:?}");
+    }
+    let excluded = lines(&step(&built, &one, "queries history").join("excluded.jsonl"));
+    let removed: u64 =
+        found.iter().filter(|(name, _)| name.starts_with("removed by")).map(|(_, count)| count).sum();
+    assert_eq!(excluded.len() as u64, removed);
+    assert!(excluded.iter().all(|excluded| excluded["text"].as_str().unwrap().chars().count() <= 300));
+    let card = fs::read_to_string(one.join("card.md")).unwrap();
+    assert!(card.contains("messages of commits") && card.contains("| history | typo | 1 |"), "{card}");
+    assert!(!card.contains('\u{1b}'));
+
+    // Again, in another directory, and from a work tree.
+    let again = made(&plan, &two).unwrap();
+    assert_eq!(built.steps, again.steps);
+    let files = |root: &Path| fs::read(root.join("exports/query-code/train.jsonl")).unwrap();
+    assert!(files(&one) == files(&two));
+    repository(GitRepository::with_work_tree(&directory.path().join("tree")));
+    let in_tree = SOURCE.replace("\"git\"", "\"directory\"").replace("sums.git", "tree");
+    let plan = open_plan(directory.path(), &format!("{in_tree}{COMMITS}")).unwrap();
+    let built = made(&plan, &directory.path().join("three")).unwrap();
+    assert_eq!(asked(&built, &directory.path().join("three"), "queries history"), expected);
+    // Of a directory in it.
+    let in_lib = in_tree.replace("tree", "tree/lib");
+    let plan = open_plan(directory.path(), &format!("{in_lib}{COMMITS}")).unwrap();
+    let built = made(&plan, &directory.path().join("four")).unwrap();
+    let found = asked(&built, &directory.path().join("four"), "queries history");
+    assert_eq!(found, expected[..2]);
+}
+
+#[test]
+fn titles_of_issues_ask_for_what_fixed_them() {
+    let directory = tempfile::tempdir().unwrap();
+    repository(GitRepository::bare(&directory.path().join("sums.git")));
+    let issue = |number: u64, title: &str, more: &str| {
+        format!(
+            "{{\"number\":{number},\"title\":\"{title}\",\"body\":\"x\",\"labels\":[],\"state\":\"OPEN\",\"url\":\"https://github.com/a/b/issues/{number}\"{more}}}"
+        )
+    };
+    let issues = [
+        issue(12, "[Bug] Second sum is too small #11", ""),
+        issue(13, "Totals of empty lists are wrong, ask jane@example.org", ""),
+        issue(13, "Totals of empty lists are wrong again", ""),
+        issue(14, "Third sum is wrong for long lists", ""),
+        issue(15, "Add a pull request for sums", ",\"pull_request\":{}"),
+        issue(16, "Fix typo in the third sum", ""),
+        issue(17, "totals of empty lists are wrong, ask jane@example.org", ""),
+    ];
+    fs::write(directory.path().join("issues.json"), format!("[{}]", issues.join(","))).unwrap();
+    let queries = "[[queries]]\nname = \"issues\"\nkind = \"issues\"\npath = \"issues.json\"\n";
+    let with = format!("{SOURCE}{queries}sources = [\"sums\"]\n");
+    let plan = open_plan(directory.path(), &with).unwrap();
+    let out = directory.path().join("out");
+    let built = made(&plan, &out).unwrap();
+    let expected = [
+        ("Second sum is too small", vec!["second".to_owned()]),
+        ("Totals of empty lists are wrong, ask <EMAIL>", vec![]),
+        ("Third sum is wrong for long lists", vec!["third".to_owned()]),
+    ]
+    .map(|(text, names)| (text.to_owned(), names));
+    assert_eq!(asked(&built, &out, "queries issues"), expected);
+    let found = counts(&built, "queries issues");
+    for (name, count) in [
+        ("issues", 5),
+        ("with functions of a fixing commit", 2),
+        ("removed by pull request", 1),
+        ("removed by number is there already", 1),
+        ("removed by typo", 1),
+        ("removed by repeated", 1),
+    ] {
+        assert_eq!(found.get(name), Some(&count), "{name}: {found:?}");
+    }
+
+    // Without a history no answer is known.
+    let plan = open_plan(directory.path(), &format!("{SOURCE}{queries}")).unwrap();
+    let built = made(&plan, &directory.path().join("other")).unwrap();
+    let found = asked(&built, &directory.path().join("other"), "queries issues");
+    assert!(found.len() == 3 && found.iter().all(|(_, codes)| codes.is_empty()), "{found:?}");
+
+    let other = issue(1, "Sums of other repositories are wrong", "").replace("a/b", "c/d");
+    fs::write(directory.path().join("issues.json"), format!("[{},{other}]", issues.join(","))).unwrap();
+    let error = refused(directory.path(), &with);
+    assert!(
+        error.contains("expected issues of one repository") && error.contains("github.com/c/d"),
+        "{error}"
+    );
+    fs::write(directory.path().join("issues.json"), "[{\"number\":1}]").unwrap();
+    let error = refused(directory.path(), &with);
+    assert!(error.contains("issues.json:1: expected issues, as `gh issue list"), "{error}");
+}
+
+#[test]
+fn sources_without_a_history_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let git = repository(GitRepository::bare(&directory.path().join("sums.git")));
+    fs::create_dir(directory.path().join("plain")).unwrap();
+    fs::write(directory.path().join("plain/a.py"), file(&[("a", 1)])).unwrap();
+    let of = |kind: &str, path: &str| {
+        let source = SOURCE.replace("\"git\"", &format!("\"{kind}\"")).replace("sums.git", path);
+        refused(directory.path(), &format!("{source}{COMMITS}"))
+    };
+    for kind in ["archive", "data-set", "stack-exchange"] {
+        let error = of(kind, "plain");
+        assert!(
+            error.contains("plan.toml:") && error.contains("expected a source with a history"),
+            "{error}"
+        );
+    }
+    let error = of("directory", "plain");
+    assert!(error.contains("source sums: ") && error.contains("found no .git in it or above it"), "{error}");
+    assert!(error.contains("the queries history are made of its commits"), "{error}");
+    drop(git);
+    let head = fs::read_to_string(directory.path().join("sums.git/refs/heads/main")).unwrap();
+    fs::write(directory.path().join("sums.git/shallow"), head).unwrap();
+    let error = of("git", "sums.git");
+    assert!(error.contains("is a shallow clone") && error.contains("`git fetch --unshallow`"), "{error}");
+}
+
+#[test]
+fn queries_in_other_languages_are_a_data_set_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    repository(GitRepository::bare(&directory.path().join("sums.git")));
+    fs::write(directory.path().join("typed.txt"), "sum of a list\n列表中所有元素的总和\n").unwrap();
+    let filters = "filters = [\"english\"]\n";
+    let text = format!(
+        "{SOURCE}{COMMITS}{filters}[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"typed.txt\"\n{filters}"
+    );
+    let plan = open_plan(directory.path(), &text).unwrap();
+    let out = directory.path().join("out");
+    let built = made(&plan, &out).unwrap();
+    assert_eq!(counts(&built, "queries history")["in other languages"], 1);
+    let of_step = counts(&built, "other-languages");
+    assert_eq!((of_step["queries"], of_step["pairs"], of_step["queries with an answer"]), (2, 1, 1));
+    let english = fs::read_to_string(out.join("exports/beir/queries.jsonl")).unwrap();
+    assert!(!english.contains("Summe der Elemente") && !english.contains("列表"));
+    let apart = out.join("exports/other-languages");
+    let queries = fs::read_to_string(apart.join("beir/queries.jsonl")).unwrap();
+    assert!(
+        queries.contains("Summe der Elemente") && queries.contains("列表") && queries.lines().count() == 2
+    );
+    assert_eq!(fs::read_to_string(apart.join("beir/qrels/all.tsv")).unwrap().lines().count(), 2);
+    let pairs = lines(&apart.join("query-code/all.jsonl"));
+    assert!(pairs.len() == 1 && pairs[0]["query"].as_str().unwrap().starts_with("Die Summe"));
+    let card = fs::read_to_string(out.join("card.md")).unwrap();
+    assert!(card.contains("2 queries are in other languages than English"), "{card}");
+    let metadata = fs::read_to_string(out.join("croissant.json")).unwrap();
+    assert!(metadata.contains("exports/other-languages/query-code/all.jsonl"));
+
+    // Without the filter they are queries as others; without any there is no other data set.
+    let plan = open_plan(directory.path(), &text.replace(filters, "")).unwrap();
+    let built = made(&plan, &directory.path().join("all")).unwrap();
+    assert!(built.steps.iter().all(|step| step.name != "other-languages"));
+    fs::write(directory.path().join("typed.txt"), "sum of a list\n").unwrap();
+    let only = text.split("[[queries]]").collect::<Vec<_>>();
+    let plan = open_plan(
+        directory.path(),
+        &format!(
+            "{}[[queries]]{}\n[[queries]]{}",
+            only[0],
+            only[2],
+            COMMITS.split("[[queries]]").nth(1).unwrap()
+        ),
+    )
+    .unwrap();
+    let built = made(&plan, &out).unwrap();
+    assert_eq!(counts(&built, "other-languages")["queries"], 0);
+    assert!(!apart.join("beir").exists());
+}
+
+#[test]
+fn a_plan_that_was_never_built_is_estimated() {
+    let directory = tempfile::tempdir().unwrap();
+    repository(GitRepository::bare(&directory.path().join("sums.git")));
+    fs::write(directory.path().join("typed.txt"), "sum of a list\nsum of a list\nlast item\n").unwrap();
+    let text =
+        format!("{SOURCE}{COMMITS}[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"typed.txt\"\n");
+    let plan = open_plan(directory.path(), &text).unwrap();
+    let out = directory.path().join("out");
+    let Rehearsal { steps, forecast } = with_tools(|tools| rehearse(&plan, &out, tools)).unwrap();
+    assert!(steps.iter().all(|(_, done)| !done) && !out.exists());
+    let rows: BTreeMap<String, quarry_factory::Amount> = forecast.unwrap().rows.into_iter().collect();
+    let exact = |name: &str| rows[name].is_exact.then_some(rows[name].value);
+    assert_eq!(
+        (exact("files of sums"), exact("functions of sums"), exact("queries typed")),
+        (Some(3.0), Some(9.0), Some(2.0))
+    );
+    assert_eq!((rows["queries history"].at_most, rows["queries history"].is_exact), (Some(6.0), false));
+    assert_eq!(rows["candidates"].at_most, Some(16.0));
+    assert!(rows["codes in the pool"].value == 9.0 && rows["seconds"].value < 60.0);
+    // Once it is built nothing is estimated.
+    made(&plan, &out).unwrap();
+    let rehearsal = with_tools(|tools| rehearse(&plan, &out, tools)).unwrap();
+    assert!(rehearsal.forecast.is_none() && rehearsal.steps.iter().all(|(_, done)| *done));
+}

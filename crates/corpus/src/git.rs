@@ -204,7 +204,9 @@ impl Opened {
         plain::check(&found)
             .map_err(|IrregularEntry { path, problem }| GitError::IrregularEntry { path, problem })?;
         let repository = Repository::open(&found).map_err(|source| failed(directory, source))?;
-        let prefix = match repository.workdir() {
+        // Without a configuration, libgit2 takes the directory around a bare repository for its work tree.
+        let is_inside = directory_path.starts_with(canonical(repository.path())?);
+        let prefix = match repository.workdir().filter(|_| !is_inside) {
             Some(root) => directory_path.strip_prefix(canonical(root)?).unwrap_or(Path::new("")),
             None => Path::new(""),
         };

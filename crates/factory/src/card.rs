@@ -220,8 +220,8 @@ impl Facts<'_> {
         if self.find(other_languages::NAME).is_some() {
             let count = |name| self.count(other_languages::NAME, name);
             blocks.push(Block::Text(format!(
-                "{} queries are in other languages than English, {} of them with {} codes that they were made of. They are in \
-                 no other export than those in `exports/{}`; nobody judged them.",
+                "Queries in other languages than English: {}, of which {} have known answers, in {} pairs. They are in no other \
+                 export than those in `exports/{}`; nobody judged them.",
                 count("queries"),
                 count("queries with an answer"),
                 count("pairs"),

@@ -26,6 +26,9 @@ const SAMPLING: Duration = Duration::from_secs(3);
 const FILES: usize = 400;
 const RECORDS: usize = 2000;
 
+/// Maximum number of queries of a file that filters look at.
+const QUERIES: usize = 10_000;
+
 /// Number of pairs of the sample by which questions of judges are estimated.
 const PAIRS: usize = 20;
 
@@ -136,8 +139,10 @@ pub(crate) fn forecast(
         }
     };
     if let Some(of_code) = methods.static_seconds(&plan.candidates, &first_codes(&sampled, CODES)) {
-        seconds += of_code * n_codes;
+        seconds += of_code * (n_codes + n_queries.value);
     }
+    let others = plan.candidates.union.iter();
+    forecast.without.extend(others.map(|name| format!("the time of {name}")));
     let others = plan.candidates.encoders.iter().filter(|name| *name != "static");
     forecast.without.extend(others.map(|name| format!("the time and the price of the encoder {name}")));
     if let Some(author) = plan.author.as_ref().filter(|_| plan.has_author()) {
@@ -256,17 +261,20 @@ fn count(
             Amount::about(asked.map(|(weight, _)| weight).sum(), None)
         }
         (QueryKind::File, Some(path)) => {
-            let mut n_kept = 0;
-            read_file(path, &mut |text| n_kept += usize::from(is_kept(text)))?;
-            Amount::exact(n_kept)
+            let (mut n_read, mut n_kept) = (0, 0);
+            read_file(path, &mut |text| {
+                n_read += 1;
+                n_kept += usize::from(n_read <= QUERIES && is_kept(text));
+            })?;
+            of_first(n_read, n_kept)
         }
         (QueryKind::Issues, Some(path)) => {
             let issues =
                 history::distinct(path, !queries.sources.is_empty(), &mut history::LeftOut::default())?;
-            let asked = issues.iter().filter(|issue| {
+            let asked = issues.iter().take(QUERIES).filter(|issue| {
                 question_of_title(&issue.title, &issue.author).is_ok_and(|text| is_kept(&text))
             });
-            Amount::exact(asked.count())
+            of_first(issues.len(), asked.count())
         }
         (QueryKind::Commits, _) => {
             let histories = history::open(plan, queries)?;
@@ -289,6 +297,14 @@ fn count(
         }
         (QueryKind::File | QueryKind::Issues, None) => Amount::exact(0),
     })
+}
+
+/// The number of queries that are kept of so many, by the first [`QUERIES`].
+fn of_first(n_read: usize, n_kept: usize) -> Amount {
+    if n_read <= QUERIES {
+        return Amount::exact(n_kept);
+    }
+    Amount::about(n_read as f64 * n_kept as f64 / QUERIES as f64, Some(n_read as f64))
 }
 
 fn first_codes(sampled: &Sampled, most: usize) -> Vec<&str> {

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use quarry_corpus::changes::{MAX_FUNCTIONS, changed_functions};
-use quarry_corpus::git::{Commit, Header, HistoryOptions, Reach, Start, read_history, start_of_history};
+use quarry_corpus::git::{
+    Commit, Header, HistoryOptions, Reach, Snapshot, Start, read_history, start_of_history,
+};
 use quarry_corpus::messages::{
     Reference, Rejection, Scopes, closed_issues, question_of_commit, question_of_title, subject,
 };
@@ -331,7 +333,7 @@ pub(crate) struct Survey {
 const SURVEYED_MESSAGES: usize = 50_000;
 const SURVEYED_COMMITS: usize = 64;
 
-/// Counts the messages of a history that `is_kept` keeps, and looks at what the newest of these commits changed.
+/// Counts the messages of a history that `is_kept` keeps, and looks at what some of these commits changed.
 /// `in_pool` is the share of functions that are in the pool.
 ///
 /// # Errors
@@ -363,9 +365,14 @@ pub(crate) fn survey(
     let reach =
         read_history(path, &options, &look, &|_| false, &mut |_| ControlFlow::Break(())).map_err(failed)?;
     let wanted = wanted.into_inner();
-    let looked_at: HashSet<&str> = wanted.iter().take(SURVEYED_COMMITS).map(String::as_str).collect();
+    // Evenly spread: what older commits changed is gone more often.
+    let step = wanted.len().div_ceil(SURVEYED_COMMITS).max(1);
+    let looked_at: HashSet<&str> = wanted.iter().step_by(step).map(String::as_str).collect();
     let walk = WalkOptions::default();
-    let is_file = |path: &str| max_bytes_of_member(path, &walk).is_some();
+    let snapshot = Snapshot::open(path, Some(&history.commit)).map_err(failed)?;
+    let files: HashSet<&str> =
+        snapshot.paths().filter(|path| max_bytes_of_member(path, &walk).is_some()).collect();
+    let is_file = |path: &str| files.contains(path);
     let (begin, mut n_looked_at, mut n_answered) = (Instant::now(), 0_u32, 0.0);
     let mut on_commit = |commit: Commit| {
         n_looked_at += 1;

@@ -16,6 +16,9 @@ use crate::error::FactoryError;
 /// Maximum size of an export, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// Maximum length of what an error quotes of the file, in characters.
+const MAX_QUOTED_CHARS: usize = 200;
+
 /// Maximum size of a title, in bytes; longer ones are no titles.
 const MAX_TITLE_BYTES: usize = 4096;
 
@@ -159,13 +162,16 @@ impl<'de> Visitor<'de> for Page<'_, '_> {
 pub(crate) fn read(path: &Path, each: &mut TakeIssue<'_>) -> Result<(), FactoryError> {
     let file = open_regular(path).map_err(FactoryError::read(path))?;
     let n_bytes = file.metadata().map_err(FactoryError::read(path))?.len();
-    let wrong = |line: usize, problem: String| FactoryError::Line {
-        path: path.to_owned(),
-        line: line.max(1),
-        problem: format!(
+    let wrong = |line: usize, problem: String| {
+        let mut quoted: String = problem.chars().take(MAX_QUOTED_CHARS).collect();
+        if quoted.len() < problem.len() {
+            quoted.push('…');
+        }
+        let problem = format!(
             "expected issues, as `gh issue list --json number,title,body,labels,state,url` and the APIs of GitHub and GitLab \
-             print them: {problem}; export them again"
-        ),
+             print them: {quoted}; export them again"
+        );
+        FactoryError::Line { path: path.to_owned(), line: line.max(1), problem }
     };
     if n_bytes > MAX_BYTES {
         return Err(wrong(1, format!("the file has more than {MAX_BYTES} bytes")));
@@ -266,6 +272,8 @@ mod tests {
             let error = issues(text).unwrap_err();
             assert!(error.contains("issues.json:") && error.contains(expected), "{text}: {error}");
         }
+        let long = format!(r#"[{{"number":"{}","title":"t"}}]"#, "ä".repeat(1 << 20));
+        assert!(issues(long).unwrap_err().chars().count() < 600);
         let deep = format!("[{{\"number\":1,\"title\":\"t\",\"body\":{}", "[".repeat(1 << 20));
         assert!(issues(deep).unwrap_err().contains("issues.json:1: "));
     }

@@ -307,7 +307,10 @@ fn queries_in_other_languages_are_a_data_set_of_their_own() {
     let pairs = lines(&apart.join("query-code/all.jsonl"));
     assert!(pairs.len() == 1 && pairs[0]["query"].as_str().unwrap().starts_with("Die Summe"));
     let card = fs::read_to_string(out.join("card.md")).unwrap();
-    assert!(card.contains("2 queries are in other languages than English"), "{card}");
+    assert!(
+        card.contains("other languages than English: 2, of which 1 have known answers, in 1 pairs"),
+        "{card}"
+    );
     let metadata = fs::read_to_string(out.join("croissant.json")).unwrap();
     assert!(metadata.contains("exports/other-languages/query-code/all.jsonl"));
 

@@ -1,12 +1,10 @@
 //! The files of a commit, read from the objects of a repository without a checkout.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
-use git2::{ErrorCode, ObjectType, Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 
-use super::GitError;
-use super::plain::{self, IrregularEntry};
+use super::{GitError, Opened, failed};
 
 /// Maximum number of directory entries visited. A few hundred objects can form trees with an astronomical number of
 /// paths.
@@ -34,35 +32,17 @@ impl Snapshot {
     /// # Errors
     /// When there is no repository or no such commit, or some of its objects are missing.
     pub fn open(path: &Path, revision: Option<&str>) -> Result<Self, GitError> {
-        let failed = |source: git2::Error| match source.code() {
-            ErrorCode::Owner => GitError::Owner(path.to_owned()),
-            _ => GitError::Git { path: path.to_owned(), source },
-        };
-        let canonical = |path: &Path| {
-            path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
-        };
-        let directory = canonical(path)?;
-        let nowhere: [&OsStr; 0] = [];
-        let found = Repository::discover_path(&directory, nowhere).map_err(|source| match source.code() {
-            ErrorCode::NotFound => GitError::NoRepository(path.to_owned()),
-            _ => failed(source),
-        })?;
-        plain::check(&found)
-            .map_err(|IrregularEntry { path, problem }| GitError::IrregularEntry { path, problem })?;
-        let repository = Repository::open(&found).map_err(failed)?;
-        let below = match repository.workdir() {
-            Some(root) => directory.strip_prefix(canonical(root)?).unwrap_or(Path::new("")).to_owned(),
-            None => Path::new("").to_owned(),
-        };
+        let failed = |source| failed(path, source);
+        let Opened { repository, prefix } = Opened::new(path)?;
         let revision = revision.unwrap_or("HEAD");
         let (commit, tree) = {
             let missing = |_| GitError::NoCommit { path: path.to_owned(), revision: revision.to_owned() };
             let object = repository.revparse_single(revision).map_err(missing)?;
             let commit = object.peel_to_commit().map_err(missing)?;
             let root = commit.tree().map_err(failed)?;
-            let tree = match below == Path::new("") {
+            let tree = match prefix.is_empty() {
                 true => root.id(),
-                false => root.get_path(&below).map_err(failed)?.id(),
+                false => root.get_path(Path::new(&prefix)).map_err(failed)?.id(),
             };
             (commit.id(), tree)
         };
@@ -212,6 +192,19 @@ mod tests {
             let missing = Snapshot::open(directory.path(), Some("v9")).err().unwrap().to_string();
             assert!(missing.contains("expected the commit v9, which is not there"), "{missing}");
         }
+    }
+
+    #[test]
+    fn a_repository_without_configuration_is_bare_where_it_is_not_called_git() {
+        let (directory, ids) = repository(true, &[&[("b.py", "b")]]);
+        let bare = tempfile::tempdir().unwrap();
+        let path = bare.path().join("mirror");
+        fs::rename(directory.path(), &path).unwrap();
+        fs::remove_file(path.join("config")).unwrap();
+        let snapshot = Snapshot::open(&path, None).unwrap();
+        assert_eq!((snapshot.commit(), snapshot.paths().count()), (ids[0].to_string(), 1));
+        assert_eq!(crate::git::start_of_history(&path, None).unwrap().commit, ids[0].to_string());
+        fs::create_dir(directory.path()).unwrap();
     }
 
     #[test]

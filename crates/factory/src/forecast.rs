@@ -210,7 +210,7 @@ fn sample(plan: &Plan, sources: &[Opened<'_>], forecast: &mut Forecast) -> Resul
         let share = sample.share.filter(|share| *share > 0.0);
         let weight = share.map_or(1.0, |share| 1.0 / share);
         weights.push(weight);
-        seconds += begin.elapsed().as_secs_f64() * weight;
+        seconds += sample.seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64() * weight);
         if let Some(files) = sample.files {
             forecast.add(format!("files of {}", source.name()), Amount::exact(files as usize));
         }

@@ -40,6 +40,21 @@ pub(crate) struct Sample {
     pub(crate) files: Option<u64>,
     /// Share of the source that was read, if known.
     pub(crate) share: Option<f64>,
+    /// Seconds that reading all of it takes, if known.
+    pub(crate) seconds: Option<f64>,
+}
+
+impl Sample {
+    /// Of so many files: the number that was read, and when each block of them was. The first block is not
+    /// representative, as rules of languages are compiled when they are first needed.
+    fn of_files(n_files: usize, n_read: usize, blocks: &[(usize, Instant)]) -> Self {
+        let timed = blocks.first().zip(blocks.last()).filter(|(first, last)| last.0 > first.0);
+        let seconds = timed.map(|((first, begin), (last, end))| {
+            (*end - *begin).as_secs_f64() / (last - first) as f64 * n_files as f64
+        });
+        let share = n_read as f64 / n_files.max(1) as f64;
+        Self { files: Some(n_files as u64), share: Some(share), seconds }
+    }
 }
 
 /// The content of a source.
@@ -74,7 +89,7 @@ trait Content {
         match read {
             Err(FactoryError::Stopped) if is_cut => Ok(Sample::default()),
             Err(error) => Err(error),
-            Ok(counts) => Ok(Sample { files: counts.get("files").copied(), share: Some(1.0) }),
+            Ok(counts) => Ok(Sample { files: counts.get("files").copied(), share: Some(1.0), seconds: None }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A directory of source files.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use quarry_corpus::git;
 use quarry_walk::{ListedFile, WalkOptions, base_directory, list, open, read, resolved};
@@ -134,17 +135,15 @@ impl Content for Directory<'_> {
     fn sample(&self, limits: &SampleLimits, each: &mut TakeRecord<'_>) -> Result<Sample, FactoryError> {
         let chosen: Vec<ListedFile> =
             limits.chosen(self.files.len()).into_iter().map(|number| self.files[number].clone()).collect();
-        let (mut tally, mut n_read) = (Tally::default(), 0);
+        let (mut tally, mut n_read, mut blocks) = (Tally::default(), 0, Vec::new());
         for files in chosen.chunks(FILES_PER_SAMPLE) {
             if limits.is_over() {
                 break;
             }
             self.visit(true, files, &mut |file| tally.add(file, each))?;
             n_read += files.len();
+            blocks.push((n_read, Instant::now()));
         }
-        Ok(Sample {
-            files: Some(self.files.len() as u64),
-            share: Some(n_read as f64 / self.files.len().max(1) as f64),
-        })
+        Ok(Sample::of_files(self.files.len(), n_read, &blocks))
     }
 }

@@ -1,6 +1,7 @@
 //! A commit of a git repository, read without a checkout.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use quarry_corpus::git::Snapshot;
 use quarry_walk::{WalkOptions, max_bytes_of_member};
@@ -88,7 +89,7 @@ impl Content for Commit<'_> {
             .filter_map(|(number, path)| Some((number, path, max_bytes_of_member(path, &options)?)))
             .collect();
         let chosen = limits.chosen(files.len());
-        let mut n_read = 0;
+        let (mut n_read, mut blocks) = (0, Vec::new());
         for numbers in chosen.chunks(FILES_PER_SAMPLE) {
             if limits.is_over() {
                 break;
@@ -101,7 +102,8 @@ impl Content for Commit<'_> {
             }
             batches.finish()?;
             n_read += numbers.len();
+            blocks.push((n_read, Instant::now()));
         }
-        Ok(Sample { files: Some(files.len() as u64), share: Some(n_read as f64 / files.len().max(1) as f64) })
+        Ok(Sample::of_files(files.len(), n_read, &blocks))
     }
 }

@@ -94,6 +94,10 @@ fn quarry_commands(line: &str, location: &str) -> Vec<Vec<String>> {
         .filter_map(|words| match words {
             [cargo, run, rest @ ..] if cargo == "cargo" && run == "run" => {
                 let begin = rest.iter().position(|word| word == "--")?;
+                // Examples are other programs.
+                if rest[..begin].iter().any(|word| word == "--example") {
+                    return None;
+                }
                 Some(rest[begin + 1..].to_vec())
             }
             [program, arguments @ ..] if program.rsplit('/').next() == Some("quarry") => {

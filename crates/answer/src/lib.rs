@@ -23,7 +23,7 @@ pub use results::{
 };
 pub use search::{Found, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, search, similar};
 pub use status::{Holds, RememberedView, SkippedView, StatusView};
-pub use tree::{SharedTree, Tree, TreeError};
+pub use tree::{Elsewhere, Need, SharedTree, Tree, TreeError};
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use quarry_index::{Hit, Index};
+use quarry_index::{Error, Filter, Hit, Index};
 use quarry_source::SourceText;
 use quarry_walk::{self as walk, WalkError};
 
@@ -18,6 +18,7 @@ pub struct Tree {
     pub index: Arc<Index>,
     /// Of each path, in their order.
     roots: Arc<[Root]>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     /// The files read so far, by root and path.
     texts: RefCell<HashMap<(usize, String), Text>>,
 }
@@ -28,14 +29,61 @@ pub struct SharedTree {
     /// The index of all paths.
     pub index: Arc<Index>,
     roots: Arc<[Root]>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
+}
+
+/// What a tree is needed for.
+#[derive(Debug, Clone, Copy)]
+pub enum Need<'a> {
+    /// Units that answer a query.
+    Query(&'a str, &'a Filter, usize),
+    /// Units like the one at a line of a file in one of the searched paths, by its number.
+    Like((usize, &'a str, u32), &'a Filter, usize),
+    /// A file in one of the searched paths, by its number.
+    File(usize, &'a str),
+    /// Who calls what.
+    Calls,
+}
+
+/// Trees that are kept elsewhere, of which each request needs a part.
+pub trait Elsewhere: Send + Sync {
+    /// An index with what is needed, and what belongs to it.
+    ///
+    /// # Errors
+    /// When it is not kept, or cannot be had now.
+    fn index(&self, need: &Need) -> Result<Index, Error>;
+
+    /// Number of units and of files.
+    fn sizes(&self) -> (usize, usize);
 }
 
 impl SharedTree {
     /// A tree that has read no file yet.
     #[must_use]
     pub fn tree(&self) -> Tree {
-        let (index, roots) = (Arc::clone(&self.index), Arc::clone(&self.roots));
-        Tree { index, roots, texts: RefCell::default() }
+        self.with(Arc::clone(&self.index))
+    }
+
+    /// A tree that can be asked for what is needed.
+    ///
+    /// # Errors
+    /// When it is kept elsewhere and cannot be had.
+    pub fn tree_for(&self, need: &Need) -> Result<Tree, Error> {
+        match &self.elsewhere {
+            Some(elsewhere) => Ok(self.with(Arc::new(elsewhere.index(need)?))),
+            None => Ok(self.tree()),
+        }
+    }
+
+    /// Number of units and of files.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize) {
+        self.tree().sizes()
+    }
+
+    fn with(&self, index: Arc<Index>) -> Tree {
+        let (roots, elsewhere) = (Arc::clone(&self.roots), self.elsewhere.clone());
+        Tree { index, roots, elsewhere, texts: RefCell::default() }
     }
 }
 
@@ -80,13 +128,36 @@ impl Tree {
             Ok(Root { absolute, base: from_here(base, current.as_deref()) })
         };
         let roots = paths.iter().map(root).collect::<Result<_, TreeError>>()?;
-        Ok(Self { index: Arc::new(index), roots, texts: RefCell::default() })
+        Ok(Self { index: Arc::new(index), roots, elsewhere: None, texts: RefCell::default() })
+    }
+
+    /// Trees that are kept elsewhere; `roots` are the directories that they were indexed in, and `index` has none of their
+    /// files.
+    #[must_use]
+    pub fn elsewhere(roots: &[PathBuf], index: Index, elsewhere: Arc<dyn Elsewhere>) -> Self {
+        let root = |path: &PathBuf| Root { absolute: path.clone(), base: path.clone() };
+        let roots = roots.iter().map(root).collect();
+        Self { index: Arc::new(index), roots, elsewhere: Some(elsewhere), texts: RefCell::default() }
+    }
+
+    /// Whether it is kept elsewhere.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        self.elsewhere.is_some()
+    }
+
+    /// Number of units and of files.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize) {
+        let here = || (self.index.n_units(), self.index.n_files());
+        self.elsewhere.as_ref().map_or_else(here, |elsewhere| elsewhere.sizes())
     }
 
     /// What threads share of it; [`SharedTree::tree`] makes a tree of that.
     #[must_use]
     pub fn shared(&self) -> SharedTree {
-        SharedTree { index: Arc::clone(&self.index), roots: Arc::clone(&self.roots) }
+        let (index, roots) = (Arc::clone(&self.index), Arc::clone(&self.roots));
+        SharedTree { index, roots, elsewhere: self.elsewhere.clone() }
     }
 
     /// The path of a result's file, relative to the current directory.

@@ -91,6 +91,16 @@ pub struct IndexArgs {
     /// Keep the index in the tree, in PATH/.quarry, where later searches find it
     #[arg(long, conflicts_with = "index")]
     local: bool,
+    /// Also store the tree in the engine at this address, milvus://HOST[:PORT][/DATABASE], which `quarry serve --from`
+    /// serves; only what has changed is uploaded. Needs a program with the feature `milvus`
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+    /// Name of the tree in the engine [default: the name of the directory]
+    #[arg(long = "as", value_name = "NAME", requires = "to")]
+    name: Option<String>,
+    /// Remove the tree from the engine; nothing is indexed
+    #[arg(long, requires = "to", conflicts_with_all = ["rebuild", "local", "json"])]
+    remove: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -112,6 +122,10 @@ pub struct Summary<'a> {
     embedded_ahead: Option<usize>,
     skipped: BTreeMap<String, usize>,
     took_ms: f64,
+    /// What was uploaded, where that was asked for.
+    #[cfg(feature = "milvus")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upload: Option<crate::engine::Upload>,
 }
 
 /// Runs `quarry index`.
@@ -121,6 +135,15 @@ pub struct Summary<'a> {
 pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let source = &args.source;
+    #[cfg(not(feature = "milvus"))]
+    if args.to.is_some() {
+        return crate::engine::missing("--to");
+    }
+    #[cfg(feature = "milvus")]
+    if let Some(url) = args.to.as_deref().filter(|_| args.remove) {
+        crate::engine::remove(url, args.name.as_deref(), &source.path)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let settings = Settings::load(&source.path)?;
     let mut options = source.options(&settings);
     // A path that is named here gets an index of its own.
@@ -138,14 +161,24 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let opened = source.open_as(&options, source.load_model(&settings)?)?;
     let ahead = opened.index.ahead();
     let ahead = ahead.map(|ahead| with_progress(|events| ahead.embed(&|| false, events))).transpose()?;
-    let summary = Summary {
+    #[cfg_attr(not(feature = "milvus"), allow(unused_mut, reason = "nothing is added"))]
+    let mut summary = Summary {
         embedded_ahead: ahead.map(|ahead| ahead.embedded),
         ..Summary::new(&source.path, &opened, start.elapsed())
     };
+    if !args.json {
+        output::note(&summary.sentence());
+    }
+    #[cfg(feature = "milvus")]
+    if let Some(url) = &args.to {
+        let uploaded = crate::engine::upload(url, args.name.as_deref(), &source.path, &opened.index)?;
+        if !args.json {
+            output::note(&uploaded.sentence());
+        }
+        summary.upload = Some(uploaded);
+    }
     if args.json {
         output::print_json(&summary)?;
-    } else {
-        output::note(&summary.sentence());
     }
     if let Some(name) = &options.model {
         forget_tuned(&source.path, name)?;
@@ -190,6 +223,8 @@ impl<'a> Summary<'a> {
             embedded_ahead: None,
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
             took_ms: quarry_answer::milliseconds(took),
+            #[cfg(feature = "milvus")]
+            upload: None,
         }
     }
 
@@ -297,6 +332,23 @@ impl SourcesArgs {
                 .with_context(|| format!("{}: no such file or directory", path.display()))?;
         }
         Ok(())
+    }
+
+    /// Whether it names no path.
+    #[cfg(all(feature = "serve", feature = "milvus"))]
+    pub fn names_no_path(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// The model that is named, else the built-in one, whatever the searched paths use.
+    ///
+    /// # Errors
+    /// When it is missing or broken.
+    #[cfg(all(feature = "serve", feature = "milvus"))]
+    pub fn load_named_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
+        let path = self.open.model.as_deref().and_then(model::named).map(Path::to_owned);
+        let quality = self.open.quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
+        ModelChoice { path, quality, ..ModelChoice::default() }.load(Path::new("."))
     }
 
     /// Limits how much of the indexes is open at a time.

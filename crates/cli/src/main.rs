@@ -14,6 +14,7 @@ mod config;
 mod data;
 mod deferred;
 mod doctor;
+mod engine;
 #[cfg(feature = "eval")]
 mod eval;
 mod explain;

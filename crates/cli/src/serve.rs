@@ -37,6 +37,10 @@ const TOKEN_VARIABLE: &str = "QUARRY_TOKEN";
 pub struct ServeArgs {
     #[command(flatten)]
     source: SourcesArgs,
+    /// Serve all trees that the engine at this address has (`quarry index --to`), in place of trees here. Needs a program
+    /// with the feature `milvus`
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
     #[command(flatten)]
     listen: ListenArgs,
     /// Link from results to an editor or a forge, such as 'editor=vscode://file{root}/{path}:{line}'; {tree} is the name
@@ -130,6 +134,9 @@ impl ListenArgs {
 /// # Errors
 /// When there is no such tree or model, or the address cannot be used; what fails later is told of and tried again.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    if let Some(url) = args.from.clone() {
+        return run_from(&url, args);
+    }
     let token = args.listen.token()?;
     let (sender, messages) = mpsc::channel();
     let replaced = sender.clone();
@@ -139,7 +146,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut source = args.source;
     source.limit_open(Arc::clone(&pool));
     let served = Served::new(source)?;
-    let defaults = served.defaults();
+    let defaults = defaults(&Settings::shared(&served.settings));
     let (paths, options) = (served.paths.clone(), served.options.clone());
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
     let model = Arc::clone(&served.model);
@@ -167,6 +174,48 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+#[cfg(not(feature = "milvus"))]
+fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
+    crate::engine::missing("--from")
+}
+
+/// Serves the trees of an engine, until it is interrupted.
+#[cfg(feature = "milvus")]
+fn run_from(url: &str, args: ServeArgs) -> anyhow::Result<ExitCode> {
+    if !args.source.names_no_path() {
+        bail!("--from {url} serves the trees of the engine; name no PATH with it");
+    }
+    let token = args.listen.token()?;
+    let settings = Settings::load(".".as_ref())?;
+    let model = args.source.load_named_model(&settings)?;
+    let kept = crate::engine::open(url, Arc::clone(&model), args.max_open)?;
+    let (names, roots): (Vec<String>, Vec<PathBuf>) =
+        kept.0.trees().iter().map(|tree| (tree.name.clone(), tree.root.clone())).unzip();
+    if names.is_empty() {
+        bail!("{url}: the engine has no trees; `quarry index PATH --to {url}` stores one");
+    }
+    let empty = kept.0.empty()?;
+    let tree = quarry_answer::Tree::elsewhere(&roots, empty, Arc::new(kept));
+    let status = |_| Err(quarry_index::Error::NotKept { what: "the status of an index" });
+    let trees = Trees::new(&names, defaults(&settings), args.links, Box::new(status), model);
+    let trees = Arc::new(trees);
+    trees.show(&tree);
+    let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
+    let server = Server::bind(listen, trees, hosts, token.as_deref(), behind_proxy, Vec::new())?;
+    run_pages(server)
+}
+
+/// What holds where a request does not say it.
+fn defaults(settings: &Settings) -> Defaults {
+    Defaults {
+        limit: settings.get(|layer| layer.limit).unwrap_or_default(),
+        threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
+        ranking: settings.ranking(None),
+        lines: settings.get(|layer| layer.lines).unwrap_or_default(),
+        context: settings.get(|layer| layer.context).unwrap_or_default(),
+    }
+}
+
 /// The trees that are served, and how they are indexed.
 struct Served {
     source: SourcesArgs,
@@ -189,17 +238,6 @@ impl Served {
         let filters = settings.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
         let (options, model) = (source.options(&settings), source.load_model(&settings)?);
         Ok(Self { source, paths, settings, options, filters, model })
-    }
-
-    fn defaults(&self) -> Defaults {
-        let settings = Settings::shared(&self.settings);
-        Defaults {
-            limit: settings.get(|layer| layer.limit).unwrap_or_default(),
-            threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
-            ranking: settings.ranking(None),
-            lines: settings.get(|layer| layer.lines).unwrap_or_default(),
-            context: settings.get(|layer| layer.context).unwrap_or_default(),
-        }
     }
 
     /// What people call the trees: by the last parts of their paths.

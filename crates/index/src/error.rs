@@ -42,6 +42,21 @@ pub enum Error {
         /// Number of segments found.
         found: usize,
     },
+    /// A file is not what was indexed.
+    #[error("{path} has changed since it was indexed; run the command again")]
+    Changed {
+        /// The file, relative to its tree.
+        path: String,
+    },
+    /// An index of what is kept elsewhere does not have it.
+    #[error("{what} is not kept in the engine that these trees are served from; ask `quarry` where their files are")]
+    NotKept {
+        /// What is asked for.
+        what: &'static str,
+    },
+    /// What keeps a part of the index elsewhere failed.
+    #[error(transparent)]
+    Elsewhere(Box<dyn std::error::Error + Send + Sync>),
     /// The file system failed.
     #[error("cannot {action} {}", path.display())]
     Io {

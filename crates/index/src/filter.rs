@@ -96,6 +96,36 @@ impl Filter {
         self.roots.is_empty() || self.roots.contains(&number)
     }
 
+    /// The searched paths that it is restricted to, by index; empty for all.
+    #[must_use]
+    pub fn roots(&self) -> &[usize] {
+        &self.roots
+    }
+
+    /// The languages that it is restricted to; empty for all.
+    #[must_use]
+    pub fn languages(&self) -> &[Language] {
+        &self.languages
+    }
+
+    /// The kinds that it is restricted to; empty for all.
+    #[must_use]
+    pub fn kinds(&self) -> &[UnitKind] {
+        &self.kinds
+    }
+
+    /// The directory that it is restricted to, with a trailing `/`; empty for all.
+    #[must_use]
+    pub fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    /// Whether it looks at more than tree, directory, language and kind.
+    #[must_use]
+    pub fn has_others(&self) -> bool {
+        !self.globs.is_empty() || !self.without.is_empty()
+    }
+
     /// Whether everything passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -96,7 +96,7 @@ impl Index {
         (found.number == root).then_some(IndexedFile { index: self, row, units })
     }
 
-    fn row_of(&self, root: usize, path: &str) -> Option<usize> {
+    pub(crate) fn row_of(&self, root: usize, path: &str) -> Option<usize> {
         let is_its = |tree: &&Tree| tree.roots.iter().any(|found| found.number == root);
         let tree = self.trees.iter().find(is_its)?;
         let path = self.root(root)?.scope.absolute(path);

@@ -5,6 +5,7 @@
 //! *every* text, and the same for groups of texts (files).
 
 mod fields;
+mod portable;
 mod segment_directory;
 mod symbols;
 mod terms;
@@ -22,6 +23,8 @@ use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextO
 use tantivy::tokenizer::TokenizerManager;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
+pub(crate) use self::portable::WholeCollection;
+pub use self::portable::{TermCount, TermCounts, TermFrequencies, inverse_document_frequency, term_weights};
 use self::segment_directory::SegmentDirectory;
 use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
@@ -98,6 +101,8 @@ pub struct LexicalIndex {
     parts: Vec<Segment<Part>>,
     /// Maps the documents of parts to texts.
     numbering: Arc<Numbering>,
+    /// What its texts are scored among, if not among each other.
+    whole: Option<WholeCollection>,
 }
 
 /// A tantivy segment.
@@ -177,7 +182,7 @@ impl LexicalIndex {
 
     /// Of parts in the order of the numbering. `sizes` are those of all texts that are numbered.
     pub(crate) fn of(parts: Vec<Segment<Part>>, numbering: &Arc<Numbering>, sizes: &FieldSizes) -> Self {
-        Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering) }
+        Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering), whole: None }
     }
 
     /// Its parts, in the order of the numbering.
@@ -205,7 +210,10 @@ impl LexicalIndex {
     /// # Errors
     /// When the postings cannot be read.
     pub fn scores(&self, terms: &[String], parameters: &Bm25f, groups: Groups) -> Result<Scores, Error> {
-        let mean_group = groups.lengths.iter().sum::<f32>() / groups.lengths.len().max(1) as f32;
+        let mean_group = match &self.whole {
+            Some(whole) => whole.mean_group,
+            None => groups.lengths.iter().sum::<f32>() / groups.lengths.len().max(1) as f32,
+        };
         let norms = std::array::from_fn(|field| norms(parameters.b[field], self.mean_lengths[field]));
         let scorer = Scorer { norms, parameters, groups, mean_group };
         let matches_of = |part: usize| -> Result<Vec<Matches>, Error> {
@@ -225,13 +233,28 @@ impl LexicalIndex {
         let mut known = 0.0;
         for term in 0..terms.len() {
             let matches = || of_parts.iter().map(|part| &part[term]);
-            idf.push(weigh(&mut texts, matches().map(|found| &found.texts), parameters.k1));
-            weigh(&mut of_groups, matches().map(|found| &found.groups), parameters.k1);
+            // Number of all texts and of those with the term; the same of groups.
+            let (among_texts, among_groups) = match &self.whole {
+                Some(whole) => {
+                    let TermCount { units, files } = whole.counts.count(&terms[term])?;
+                    ((whole.n_texts, units as f32), (whole.n_groups, files as f32))
+                }
+                None => {
+                    let n = |of: fn(&Matches) -> usize| matches().map(of).sum::<usize>() as f32;
+                    let (n_texts, n_groups) = (n(|found| found.texts.len()), n(|found| found.groups.len()));
+                    ((texts.len() as f32, n_texts), (of_groups.len() as f32, n_groups))
+                }
+            };
+            let weight = inverse_frequency(among_texts.0, among_texts.1);
+            weigh(&mut texts, matches().map(|found| &found.texts), parameters.k1, weight);
+            let of_group = inverse_frequency(among_groups.0, among_groups.1);
+            weigh(&mut of_groups, matches().map(|found| &found.groups), parameters.k1, of_group);
+            idf.push(weight);
             for found in matches() {
-                found.texts.iter().for_each(|(text, _)| matched[*text as usize] += idf[term]);
+                found.texts.iter().for_each(|(text, _)| matched[*text as usize] += weight);
             }
-            if matches().any(|found| !found.texts.is_empty()) {
-                known += idf[term];
+            if among_texts.1 > 0.0 {
+                known += weight;
             }
         }
         let all = idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
@@ -433,18 +456,22 @@ impl Scorer<'_> {
     }
 }
 
-/// Adds a term's share to scores and returns its inverse document frequency.
-fn weigh<'m>(scores: &mut [f32], matches: impl Iterator<Item = &'m Vec<(u32, f32)>> + Clone, k1: f32) -> f32 {
-    let (n, n_matches) = (scores.len() as f32, matches.clone().map(Vec::len).sum::<usize>() as f32);
-    let idf = (1.0 + (n - n_matches + 0.5) / (n_matches + 0.5)).ln();
+/// Adds a term's share to scores.
+fn weigh<'m>(scores: &mut [f32], matches: impl Iterator<Item = &'m Vec<(u32, f32)>>, k1: f32, weight: f32) {
     for &(at, saturated) in matches.flatten() {
-        scores[at as usize] += idf * (k1 + 1.0) * saturated;
+        scores[at as usize] += weight * (k1 + 1.0) * saturated;
     }
-    idf
+}
+
+/// The inverse document frequency of a term that occurs in some of `n` texts.
+fn inverse_frequency(n: f32, n_matches: f32) -> f32 {
+    // Numbers of another collection may be from different moments.
+    let n_matches = n_matches.min(n);
+    (1.0 + (n - n_matches + 0.5) / (n_matches + 0.5)).ln()
 }
 
 /// Total lengths of the fields of some texts.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct FieldSizes {
     n_terms: [u64; N_FIELDS],
     /// Number of texts with any term in the field.
@@ -457,6 +484,15 @@ impl FieldSizes {
         for (sums, counts) in [(&mut self.n_terms, n_terms), (&mut self.n_texts, n_texts)] {
             sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += u64::from(count));
         }
+    }
+
+    /// Adds those of other texts.
+    pub fn add_all(&mut self, others: &Self) {
+        let sum = |sums: &mut [u64; N_FIELDS], counts: &[u64; N_FIELDS]| {
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
+        };
+        sum(&mut self.n_terms, &others.n_terms);
+        sum(&mut self.n_texts, &others.n_texts);
     }
 
     /// The mean length of each field over the texts that have it, at least 1: in a field that few texts have, a

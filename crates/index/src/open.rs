@@ -19,6 +19,7 @@ use crate::lexical::{LexicalIndex, Part};
 use crate::location::{IndexLocation, IndexLocations};
 use crate::memory::{self, Origin};
 use crate::pieces::PieceVectors;
+use crate::portable::PortableFile;
 use crate::roots::{self, Root};
 use crate::segments::{Segment, SegmentPool, SegmentSource};
 use crate::sibling;
@@ -41,6 +42,8 @@ pub struct Index {
     pub(crate) dense: Option<Dense>,
     /// What it was built from, if it is only in memory.
     pub(crate) in_memory: Option<Origin>,
+    /// Its files, in the order of the table, if they are not read from trees.
+    pub(crate) carried: Option<Vec<Arc<PortableFile>>>,
     /// The file of each unit, the units of each file and its size in bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
     pub(crate) units_of_files: Vec<Range<usize>>,

@@ -61,6 +61,7 @@ impl Index {
             lexical,
             dense,
             in_memory,
+            carried: None,
         }
     }
 

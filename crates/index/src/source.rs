@@ -66,6 +66,10 @@ impl Index {
     }
 
     fn read_start(&self, root: usize, path: &str, limit: u64) -> Result<SourceText, Error> {
+        if let Some(files) = &self.carried {
+            let file = self.row_of(root, path).and_then(|row| files.get(row));
+            return Ok(file.map_or_else(|| SourceText::plain(Vec::new()), |file| file.source_text()));
+        }
         let base = self.root(root).map_or(Path::new(""), |root| &root.base);
         walk::read_text(&walk::open(base)?, path, limit)
             .map_err(|source| Error::io("read", &base.join(path), source))

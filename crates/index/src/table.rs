@@ -17,6 +17,7 @@ use crate::storage::{Column, StoredFile};
 use crate::tokens::PartTokens;
 
 mod builder;
+mod portable;
 
 pub(crate) use builder::{NewUnit, PartBuilder, TableBuilder};
 
@@ -430,6 +431,11 @@ impl UnitRecord {
         kind_of(self.kind).unwrap_or(UnitKind::Module)
     }
 
+    /// The number that stands for its kind.
+    pub fn kind_number(&self) -> u32 {
+        self.kind
+    }
+
     /// Whether it is test code, as far as its own file tells.
     pub fn is_test(&self) -> bool {
         self.is_test != 0
@@ -505,7 +511,7 @@ impl Text {
 pub(crate) const KINDS: [UnitKind; 5] =
     [UnitKind::Function, UnitKind::Method, UnitKind::Type, UnitKind::Module, UnitKind::Section];
 
-fn kind_of(number: u32) -> Option<UnitKind> {
+pub(crate) fn kind_of(number: u32) -> Option<UnitKind> {
     KINDS.get(number as usize).copied()
 }
 

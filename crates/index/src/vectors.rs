@@ -63,6 +63,15 @@ impl UnitVectors {
         Ok(if part.has_row(row) { part.vector(row) } else { vec![0.0; part.dimension] })
     }
 
+    /// The factor and the values of the unit in a row of a part; none if it has no vector.
+    ///
+    /// # Errors
+    /// When the part cannot be opened.
+    pub fn quantized(&self, (part, row): (usize, usize)) -> Result<Option<(f32, Vec<i8>)>, Error> {
+        let part = self.parts[part].get()?;
+        Ok(part.has_row(row).then(|| (part.factors[row], part.row(row).to_vec())))
+    }
+
     /// Dot product of the vectors of two units (part and row); 0 if one has none.
     ///
     /// # Errors
@@ -196,6 +205,14 @@ impl Rows {
         let mut quantized = Vec::with_capacity(self.dimension);
         self.factors[row] = quantize(values, &mut quantized);
         self.row_mut(row).copy_from_slice(&quantized);
+    }
+
+    /// Sets a row to values that were quantized before.
+    pub fn set_quantized(&mut self, row: usize, (factor, values): (f32, &[i8])) {
+        if values.len() == self.dimension {
+            self.factors[row] = factor;
+            self.row_mut(row).copy_from_slice(values);
+        }
     }
 
     /// Copies a row of another matrix.

@@ -123,6 +123,19 @@ impl Notebook {
         Ok((text.bytes, Self { n_lines, ..text.notebook }))
     }
 
+    /// The lines of a text whose numbers in the file are known, without cells.
+    pub fn of_lines(text: &[u8], numbers: &[u32]) -> Self {
+        let after_newlines = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let starts = iter::once(0).chain(after_newlines);
+        let lines = starts.zip(numbers).map(|(start, &number)| TextLine { start, number }).collect();
+        Self { lines, cells: Vec::new(), n_lines: numbers.last().copied().unwrap_or_default() }
+    }
+
+    /// The line of the file for each line of the text.
+    pub fn line_numbers(&self) -> impl Iterator<Item = u32> {
+        self.lines.iter().map(|line| line.number)
+    }
+
     pub fn line_number(&self, index: usize) -> u32 {
         self.lines.get(index).or(self.lines.last()).map_or(1, |line| line.number)
     }

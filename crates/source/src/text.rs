@@ -50,6 +50,23 @@ impl SourceText {
         Ok(Self { bytes, notebook: Some(notebook) })
     }
 
+    /// A text that is the content of its file.
+    pub fn plain(bytes: Vec<u8>) -> Self {
+        Self { bytes, notebook: None }
+    }
+
+    /// The text of a notebook whose [`notebook_lines`](Self::notebook_lines) are known, to be shown; it has no cells to
+    /// [`extract`](Self::extract).
+    pub fn with_lines(bytes: Vec<u8>, lines: &[u32]) -> Self {
+        let notebook = Some(Notebook::of_lines(&bytes, lines));
+        Self { bytes, notebook }
+    }
+
+    /// Of a notebook: the line of the file for each line of the text.
+    pub fn notebook_lines(&self) -> Option<Vec<u32>> {
+        Some(self.notebook.as_ref()?.line_numbers().collect())
+    }
+
     /// The text; not always UTF-8.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

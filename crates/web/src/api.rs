@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quarry_answer::{
-    Answer, Callees, Callers, CallsQuestion, FileView, SearchQuestion, SimilarQuestion, StatusView, Tree,
+    Answer, Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView, Tree,
 };
 use quarry_index::{Filter, Hit};
 use schemars::JsonSchema;
@@ -73,8 +73,14 @@ impl SearchAsked {
         let (asked, metrics) = (Arc::clone(self), Arc::clone(&app.metrics));
         let answer = app.gate.run(move || {
             let start = Instant::now();
-            let found = quarry_answer::search(&current.tree.tree(), &asked.text, &asked.question.request())?;
+            let need = Need::Query(&asked.text, &asked.question.filter, asked.question.limit);
+            let tree = current.tree.tree_for(&need)?;
+            let opened = start.elapsed();
+            let mut found = quarry_answer::search(&tree, &asked.text, &asked.question.request())?;
             metrics.time(Stage::Search, start.elapsed());
+            if tree.is_elsewhere() {
+                found.answer.open_ms = quarry_answer::milliseconds(opened);
+            }
             Ok(found.answer)
         });
         answer.await
@@ -234,12 +240,17 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<
     let question = Question::read(&params.without("tree"), &app.trees)?;
     let current = app.trees.ready()?;
     let answer = app.gate.run(move || {
-        let tree = current.tree.tree();
+        let tree = current.tree.tree_for(&like(&position, &question))?;
         let given = unit_at(&tree, &position)?;
         let select = |hits: Vec<Hit>| hits;
         Ok(quarry_answer::similar(&tree, &given, &question.request(), Duration::ZERO, select)?)
     });
     Ok(Json(answer.await?))
+}
+
+/// What is needed to find code like that at a position.
+pub(crate) fn like<'a>(position: &'a Position, question: &'a Question) -> Need<'a> {
+    Need::Like((position.root, &position.path, position.line), &question.filter, question.limit)
 }
 
 /// The unit at a position.
@@ -316,7 +327,7 @@ pub(crate) async fn callers(State(app): State<App>, params: Params) -> Answered<
     let asked = CallsAsked::read(&params, &app)?;
     let current = app.trees.ready()?;
     let answer = app.gate.run(move || {
-        let (start, tree) = (Instant::now(), current.tree.tree());
+        let (start, tree) = (Instant::now(), current.tree.tree_for(&Need::Calls)?);
         let definitions = asked.definitions(&tree)?;
         let sites = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
         Ok(quarry_answer::callers(&tree, &asked.question(&definitions, start.elapsed()), &sites))
@@ -328,7 +339,7 @@ pub(crate) async fn callees(State(app): State<App>, params: Params) -> Answered<
     let asked = CallsAsked::read(&params, &app)?;
     let current = app.trees.ready()?;
     let answer = app.gate.run(move || {
-        let (start, tree) = (Instant::now(), current.tree.tree());
+        let (start, tree) = (Instant::now(), current.tree.tree_for(&Need::Calls)?);
         let definitions = asked.definitions(&tree)?;
         let found: Result<Vec<_>, _> = definitions.iter().map(|hit| tree.index.callees(hit)).collect();
         Ok(quarry_answer::callees(&tree, &asked.question(&definitions, start.elapsed()), &found?))
@@ -346,7 +357,8 @@ pub(crate) async fn units(
     let line: Option<u32> = params.number("line")?;
     let current = app.trees.ready()?;
     let answer = app.gate.run(move || {
-        quarry_answer::file(&current.tree.tree(), root, &path, line).ok_or_else(|| match line {
+        let tree = current.tree.tree_for(&Need::File(root, &path))?;
+        quarry_answer::file(&tree, root, &path, line).ok_or_else(|| match line {
             Some(line) => no_unit(&path, line),
             None => not_indexed(&path),
         })

@@ -127,10 +127,11 @@ impl Metrics {
                 "Time since the index was opened or refreshed.",
             );
             let _ = writeln!(text, "quarry_index_age_seconds {}", current.since.elapsed().as_secs_f64());
+            let (units, files) = current.tree.sizes();
             about(&mut text, "quarry_index_units", "gauge", "Units that are indexed.");
-            let _ = writeln!(text, "quarry_index_units {}", current.tree.index.n_units());
+            let _ = writeln!(text, "quarry_index_units {units}");
             about(&mut text, "quarry_index_files", "gauge", "Files that are indexed.");
-            let _ = writeln!(text, "quarry_index_files {}", current.tree.index.n_files());
+            let _ = writeln!(text, "quarry_index_files {files}");
             about(&mut text, "quarry_index_refreshes_total", "counter", "Indexes that were opened.");
             let _ = writeln!(text, "quarry_index_refreshes_total {}", current.generation);
         }

@@ -94,7 +94,12 @@ impl From<quarry_index::Error> for Problem {
             Error::EmptyQuery | Error::UnknownLanguage { .. } | Error::Glob { .. } => {
                 Self::bad_request(error.to_string())
             }
-            Error::NoUnit { .. } => Self::not_found(error.to_string()),
+            Error::NoUnit { .. } | Error::NotKept { .. } => Self::not_found(error.to_string()),
+            Error::Elsewhere(cause) => {
+                tracing::warn!("{cause}");
+                let detail = "the engine that keeps the trees does not answer as it should; the server's log says why";
+                Self { retry_after: Some(5), ..Self::busy(detail) }
+            }
             Error::Replaced { .. } => {
                 tracing::info!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default());
                 let detail = "an index has just been replaced; ask again in a moment";

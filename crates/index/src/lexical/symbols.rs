@@ -85,6 +85,9 @@ impl LexicalIndex {
     /// # Errors
     /// When the dictionaries cannot be read.
     pub(crate) fn has_term(&self, term: &str) -> Result<bool, Error> {
+        if let Some(whole) = &self.whole {
+            return Ok(whole.counts.count(term)?.units > 0);
+        }
         for part in &self.parts {
             // Most words occur in a body.
             for reader in part.get()?.fields.iter().rev() {

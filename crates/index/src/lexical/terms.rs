@@ -6,7 +6,7 @@ use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use super::{LexicalText, N_FIELDS};
 
 /// Terminates each term of a field; no identifier contains it.
-const TERM_END: char = '\n';
+pub(super) const TERM_END: char = '\n';
 
 /// The terms of a text, field by field.
 #[derive(Debug, Clone, Default)]

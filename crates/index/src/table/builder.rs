@@ -201,7 +201,7 @@ impl PartBuilder {
         Ok(CallBytes { start, length })
     }
 
-    fn push_text(&mut self, text: &str) -> Result<Text, Error> {
+    pub(super) fn push_text(&mut self, text: &str) -> Result<Text, Error> {
         let start = u32::try_from(self.strings.len()).map_err(|_| Error::TooLarge)?;
         // Only headings of sections can be longer; they are truncated.
         let length = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at));

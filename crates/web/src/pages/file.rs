@@ -4,6 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
 use maud::html;
+use quarry_answer::Need;
 use quarry_index::IndexedFile;
 use quarry_source::SourceText;
 
@@ -34,7 +35,7 @@ pub(crate) async fn file(
     let current = app.trees.ready()?;
     let gate = app.gate.clone();
     let html = gate.run(move || {
-        let tree = current.tree.tree();
+        let tree = current.tree.tree_for(&Need::File(root, &path))?;
         let file = tree.index.file(root, &path).ok_or_else(|| not_indexed(&path))?;
         let text = read(&file)?;
         let content = text.to_str();
@@ -70,7 +71,7 @@ pub(crate) async fn file(
                         a href=(raw) { "Raw" }
                         @if let Some(hit) = unit {
                             " · " a href=(position(hit.start_line).link("/similar")) { "Similar code" }
-                            @if !hit.name.is_empty() {
+                            @if !hit.name.is_empty() && !tree.is_elsewhere() {
                                 " · " a href=(position(hit.start_line).link("/calls")) { "Calls" }
                             }
                         }
@@ -97,7 +98,7 @@ pub(crate) async fn raw(
     let root = app.trees.number(&name)?;
     let current = app.trees.ready()?;
     let text = app.gate.run(move || {
-        let tree = current.tree.tree();
+        let tree = current.tree.tree_for(&Need::File(root, &path))?;
         let file = tree.index.file(root, &path).ok_or_else(|| not_indexed(&path))?;
         Ok(read(&file)?.into_bytes())
     });

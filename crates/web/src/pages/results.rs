@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use quarry_answer::{Block, Excerpt, Facets, KINDS, ResultView, Tree, UnitView};
+use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, Tree, UnitView};
 use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
 use quarry_source::SourceText;
 use quarry_text::{counted, query_terms};
@@ -14,7 +14,7 @@ use quarry_text::{counted, query_terms};
 use super::code::{CodeLine, lines};
 use super::layout::{file_address, page};
 use super::{ProblemPage, is_fragment};
-use crate::api::{CallsAsked, unit_at};
+use crate::api::{CallsAsked, like, unit_at};
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
 use crate::params::Params;
@@ -60,7 +60,8 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     }
     let gate = app.gate.clone();
     let html = gate.run(move || {
-        let (start, tree) = (Instant::now(), current.tree.tree());
+        let need = Need::Query(&text, &question.filter, question.limit);
+        let (start, tree) = (Instant::now(), current.tree.tree_for(&need)?);
         let found = quarry_answer::search(&tree, &text, &question.request())?;
         let searched = start.elapsed();
         app.metrics.time(Stage::Search, searched);
@@ -105,7 +106,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     let current = app.trees.ready()?;
     let gate = app.gate.clone();
     let html = gate.run(move || {
-        let tree = current.tree.tree();
+        let tree = current.tree.tree_for(&like(&position, &question))?;
         let given = unit_at(&tree, &position)?;
         let mut shown = Vec::new();
         let select = |hits: Vec<Hit>| {
@@ -135,7 +136,7 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
     let current = app.trees.ready()?;
     let gate = app.gate.clone();
     let html = gate.run(move || {
-        let tree = current.tree.tree();
+        let tree = current.tree.tree_for(&Need::Calls)?;
         let definitions = asked.definitions(&tree)?;
         let calls = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
         let sites = &calls.found;
@@ -229,10 +230,16 @@ fn start(trees: &Trees, tree: &Tree) -> Markup {
                 "Find code by what it does, such as " a href="/?q=retry+with+backoff" { "retry with backoff" }
                 ", or by the name of a symbol."
             }
-            h1 { (counted(tree.index.n_units(), "unit")) " in " (counted(tree.index.n_files(), "file")) }
+            @let (units, files) = tree.sizes();
+            h1 { (counted(units, "unit")) " in " (counted(files, "file")) }
             ul {
                 @for (number, name) in trees.names().iter().enumerate() {
                     li { b { (name) } " " span .quiet { (tree.root(number)) } }
+                }
+            }
+            @if tree.is_elsewhere() {
+                p .quiet {
+                    "Kept in another engine, as they were when they were uploaded. Who calls what is not there."
                 }
             }
             p .quiet { "Press " kbd { "?" } " for keys." }
@@ -402,7 +409,9 @@ impl ResultsShown<'_> {
                     (self.blocks(unit, hit, &address))
                     p .actions {
                         a href=(position.link("/similar")) { "Similar code" }
-                        @if is_definition { " · " a href=(position.link("/calls")) { "Calls" } }
+                        @if is_definition && !self.tree.is_elsewhere() {
+                            " · " a href=(position.link("/calls")) { "Calls" }
+                        }
                         @for link in &self.trees.links {
                             " · " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
                         }

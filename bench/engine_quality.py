@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Measures `quarry serve --from` beside `quarry serve` of the same trees: what is lost, and how long it takes.
+
+    pip install milvus-lite==3.2.2 pymilvus==3.0.2
+    cargo build --release -p quarry-cli --features milvus
+    python3 bench/engine_quality.py --quarry target/release/quarry TABLE REPOS gin rack gson
+
+Each checkout becomes a tree in Milvus Lite. Each query of a table of the repository search is asked of both servers, in its
+own tree alone and in all trees together: nDCG at 10 and hits by files, how many of the ten results are the same, and the
+times. Speeds are those of Milvus Lite, which is written in Python."""
+
+import argparse
+import csv
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote_plus
+
+from check_engine import Engine, Server
+
+RESULTS = 10
+RANKED = 100
+
+
+def quality(ranked: list[tuple], relevant: set[tuple]) -> tuple[float, float]:
+    """nDCG at 10 and whether a relevant file is among the first 10, by files, each where it comes first."""
+    files = list(dict.fromkeys(ranked))[:RESULTS]
+    gains = [1 / math.log2(rank + 2) for rank, file in enumerate(files) if file in relevant]
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(len(relevant), RESULTS)))
+    return sum(gains) / ideal, float(bool(gains))
+
+
+def ask(base: str, query: str, more: str) -> tuple[list[dict], float]:
+    start = time.monotonic()
+    address = f"{base}/api/v1/search?q={quote_plus(query)}&limit={RANKED}&threshold=0{more}"
+    with urllib.request.urlopen(address, timeout=120) as reply:
+        answer = json.load(reply)
+    return answer["results"], time.monotonic() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quarry", default="target/release/quarry")
+    parser.add_argument("table", type=Path)
+    parser.add_argument("repos", type=Path)
+    parser.add_argument("names", nargs="+", metavar="REPO")
+    args = parser.parse_args()
+    with args.table.open(newline="") as file:
+        questions = [row for row in csv.DictReader(file, delimiter="\t") if row["repo"] in args.names]
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ.update(XDG_CACHE_HOME=f"{scratch}/cache", XDG_STATE_HOME=f"{scratch}/state")
+        engine = Engine(Path(scratch, "milvus"))
+        roots = {}
+        units, took = 0, 0.0
+        for row in questions:
+            root = (args.repos / row["repo"] / (row["root"] or ".")).resolve()
+            if row["repo"] in roots:
+                continue
+            # Servers name a tree by its directory.
+            tree = Path(scratch, "trees", row["repo"])
+            tree.parent.mkdir(exist_ok=True)
+            subprocess.run(["cp", "-r", str(root), str(tree)], check=True)
+            roots[row["repo"]] = tree
+            command = [args.quarry, "index", str(tree), "--json"]
+            subprocess.run(command, check=True, capture_output=True)
+            start = time.monotonic()
+            done = subprocess.run([*command, "--to", engine.url], check=True, capture_output=True, text=True)
+            took += time.monotonic() - start
+            units += json.loads(done.stdout)["upload"]["stored_units"]
+        size = sum(path.stat().st_size for path in Path(scratch, "milvus").rglob("*") if path.is_file())
+        print(f"{units} units of {len(roots)} trees stored in {took:.1f} s ({units / took:.0f}/s), {size / units:.0f} bytes each")
+        servers = {
+            "local": Server(args.quarry, *map(str, roots.values())),
+            "engine": Server(args.quarry, "--from", engine.url),
+        }
+        print(f"{'':<20} {'nDCG@10':>8} {'hit@10':>7} {'same ten':>9} {'same first':>10} {'ms, median':>11} {'ms, p95':>8}")
+        for scope in ("own tree", "all trees"):
+            sums = {name: [] for name in servers}
+            for row in questions:
+                more = f"&tree={row['repo']}" if scope == "own tree" else ""
+                prefix = f"{row['root']}/" if row["root"] else ""
+                relevant = {(row["repo"], path.removeprefix(prefix)) for path in row["relevant"].split("|")}
+                answers = {}
+                for name, server in servers.items():
+                    # The first time, files are read from the engine; the second time, they are known.
+                    answers[name], first = ask(server.base, row["query"], more)
+                    _, second = ask(server.base, row["query"], more)
+                    files = [(Path(found["root"]).name, found["path"]) for found in answers[name]]
+                    sums[name].append((*quality(files, relevant), first * 1000, second * 1000))
+                places = {
+                    name: [(found["root"], found["path"], found["start_line"]) for found in results[:RESULTS]]
+                    for name, results in answers.items()
+                }
+                ours = places["local"]
+                for name in servers:
+                    same = sum(place in places[name] for place in ours) / max(1, len(ours))
+                    sums[name][-1] += (same, float(places[name][:1] == ours[:1]))
+            for name, values in sums.items():
+                columns = list(zip(*values))
+                mean = [statistics.fmean(column) for column in columns]
+                for time_name, column in (("", columns[3]), (", first time", columns[2])):
+                    print(
+                        f"{name + ', ' + scope + time_name:<32} {mean[0]:>8.4f} {mean[1]:>7.3f} {mean[4]:>9.3f} {mean[5]:>10.3f} "
+                        f"{statistics.median(column):>11.1f} {sorted(column)[int(0.95 * len(column))]:>8.1f}",
+                        flush=True,
+                    )
+        for server in servers.values():
+            server.stop()
+        engine.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+//! Trees in another engine: `quarry index --to URL`, `quarry serve --from URL`.
+
+#[cfg(feature = "milvus")]
+pub use connected::{Upload, remove, upload};
+#[cfg(all(feature = "milvus", feature = "serve"))]
+pub use connected::open;
+
+/// Fails, since this program has no engine's client.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "milvus"))]
+pub fn missing<T>(option: &str) -> anyhow::Result<T> {
+    anyhow::bail!(
+        "{option}: this program was built without the client of Milvus; build one with `cargo build --release -p quarry-cli \
+         --features milvus`"
+    )
+}
+
+#[cfg(feature = "milvus")]
+mod connected {
+    use std::env;
+    use std::path::Path;
+    use std::time::Instant;
+
+    use anyhow::Context;
+    use quarry_engine::{Engine, Event};
+    use quarry_index::Index;
+    use serde::Serialize;
+
+    use crate::output;
+    use crate::progress::progress_bar;
+
+    /// The environment variable that may hold `USER:PASSWORD` or a key for the engine.
+    const TOKEN_VARIABLE: &str = "QUARRY_ENGINE_TOKEN";
+
+    fn connect(url: &str) -> anyhow::Result<std::sync::Arc<dyn Engine>> {
+        let token = env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+        Ok(quarry_engine::connect(url, token.as_deref())?)
+    }
+
+    /// What an upload came to.
+    #[derive(Debug, Serialize)]
+    pub struct Upload {
+        tree: String,
+        stored_files: usize,
+        stored_units: usize,
+        resumed_files: usize,
+        removed_files: usize,
+        took_ms: f64,
+    }
+
+    impl Upload {
+        /// Text for people.
+        pub fn sentence(&self) -> String {
+            let Self { tree, stored_files, stored_units, resumed_files, removed_files, took_ms } = self;
+            if *stored_files + resumed_files + removed_files == 0 {
+                return format!("{tree}: nothing to upload");
+            }
+            let counted = quarry_text::counted::<usize>;
+            let resumed = match resumed_files {
+                0 => String::new(),
+                n => format!(", {n} were stored by an interrupted upload"),
+            };
+            let (files, units) = (counted(*stored_files, "file"), counted(*stored_units, "unit"));
+            let took = took_ms / 1000.0;
+            format!("{tree}: stored {files} with {units} in {took:.1} s{resumed}, removed {removed_files}")
+        }
+    }
+
+    /// Stores what an index of `path` finds under `name`, or under that of its directory.
+    ///
+    /// # Errors
+    /// When the engine fails, or refuses.
+    pub fn upload(url: &str, name: Option<&str>, path: &Path, index: &Index) -> anyhow::Result<Upload> {
+        let start = Instant::now();
+        let tree = tree_name(name, path)?;
+        let root = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+        let root = if root.is_file() { root.parent().unwrap_or(&root).to_owned() } else { root };
+        let engine = connect(url)?;
+        let bar = progress_bar("uploading", 0);
+        let mut show = |Event::Stored { done, total }: Event| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+        };
+        let uploaded =
+            quarry_engine::upload(&*engine, (&tree, &root.to_string_lossy()), index, &mut show);
+        bar.finish_and_clear();
+        let uploaded = uploaded?;
+        Ok(Upload {
+            tree,
+            stored_files: uploaded.stored_files,
+            stored_units: uploaded.stored_units,
+            resumed_files: uploaded.resumed_files,
+            removed_files: uploaded.removed_files,
+            took_ms: quarry_answer::milliseconds(start.elapsed()),
+        })
+    }
+
+    /// Removes the tree `name`, or the one with the name of the directory `path`.
+    ///
+    /// # Errors
+    /// When there is none, or the engine fails.
+    pub fn remove(url: &str, name: Option<&str>, path: &Path) -> anyhow::Result<()> {
+        // Its directory may be gone.
+        let tree = match (name, path.file_name()) {
+            (None, Some(of_path)) => of_path.to_string_lossy().into_owned(),
+            _ => tree_name(name, path)?,
+        };
+        quarry_engine::remove(&*connect(url)?, &tree)?;
+        output::note(&format!("{tree}: removed from the engine"));
+        Ok(())
+    }
+
+    fn tree_name(name: Option<&str>, path: &Path) -> anyhow::Result<String> {
+        if let Some(name) = name {
+            return Ok(name.to_owned());
+        }
+        let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+        Ok(path.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()))
+    }
+
+    #[cfg(feature = "serve")]
+    mod served {
+        use std::sync::Arc;
+
+        use quarry_answer::{Elsewhere, Need};
+        use quarry_embed::Embedder;
+        use quarry_engine::{ReadOptions, Reader, Search};
+        use quarry_index::{Error, Index};
+
+        /// Trees that an engine keeps.
+        pub struct Kept(pub Reader);
+
+        /// Opens the trees of an engine, of which at most `max_bytes` are kept in memory.
+        ///
+        /// # Errors
+        /// When it does not answer, or has trees of another model.
+        pub fn open(url: &str, model: Arc<dyn Embedder>, max_bytes: u64) -> anyhow::Result<Kept> {
+            let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+            let options = ReadOptions { max_bytes, ..ReadOptions::default() };
+            Ok(Kept(Reader::open(super::connect(url)?, model, options)?))
+        }
+
+        impl Elsewhere for Kept {
+            fn index(&self, need: &Need) -> Result<Index, Error> {
+                let Self(reader) = self;
+                let found = match *need {
+                    Need::Query(text, filter, limit) => reader.search(Search::Query(text), filter, limit),
+                    Need::Like((root, path, line), filter, limit) => {
+                        reader.search(Search::Like(root, path, line), filter, limit)
+                    }
+                    Need::File(root, path) => reader.file(root, path),
+                    Need::Calls => return Err(Error::NotKept { what: "who calls what" }),
+                };
+                Ok(found?)
+            }
+
+            fn sizes(&self) -> (usize, usize) {
+                let totals = self.0.totals();
+                (totals.units as usize, totals.files as usize)
+            }
+        }
+    }
+
+    #[cfg(feature = "serve")]
+    pub use served::open;
+}

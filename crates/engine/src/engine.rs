@@ -1,0 +1,147 @@
+//! What a served index needs of an engine.
+
+use crate::EngineError;
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Space {
+    /// A few small ones for each tree.
+    Trees,
+    /// All others.
+    Records,
+}
+
+/// A text under a key. A record that is written again replaces the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its key.
+    pub key: String,
+    /// The tree that it belongs to.
+    pub tree: String,
+    /// At most [`Record::MAX_BYTES`].
+    pub value: String,
+}
+
+impl Record {
+    /// The longest value, in bytes: what a text field of Milvus holds.
+    pub const MAX_BYTES: usize = 65_000;
+}
+
+/// A unit, as far as it is needed to find candidates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitRow {
+    /// Key of its file, `/` and its number there from 0.
+    pub key: String,
+    /// Key of its file.
+    pub file: String,
+    /// Its tree.
+    pub tree: String,
+    /// Path of its file in the tree.
+    pub path: String,
+    /// Name of its language.
+    pub language: String,
+    /// Its kind.
+    pub kind: String,
+    /// The symbol that it defines, folded; empty if it defines none.
+    pub symbol: String,
+    /// Its vector.
+    pub dense: Vec<f32>,
+    /// Weights of its terms, by their numbers, ascending.
+    pub sparse: Vec<(u32, f32)>,
+}
+
+/// Which units may be candidates; an empty list means all. More may pass than are wanted, since the ranking filters
+/// again; none may be missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Narrowing {
+    /// Names of trees.
+    pub trees: Vec<String>,
+    /// Names of languages, with `extensions`.
+    pub languages: Vec<String>,
+    /// Extensions of files that pass whatever their language, each with its dot; only if there are `languages`.
+    pub extensions: Vec<String>,
+    /// Kinds.
+    pub kinds: Vec<String>,
+    /// What paths begin with.
+    pub directory: String,
+}
+
+/// An engine that keeps an index. Every method returns when what it writes can be read by everybody, and reads what
+/// others have written before.
+pub trait Engine: Send + Sync {
+    /// Makes sure that units with vectors of this dimension can be stored.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or stores vectors of another dimension.
+    fn prepare(&self, dimension: usize) -> Result<(), EngineError>;
+
+    /// Writes records, which replace others with the same keys.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or refuses.
+    fn put(&self, space: Space, records: &[Record]) -> Result<(), EngineError>;
+
+    /// The records with these keys, those that there are, in any order.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn get(&self, space: Space, keys: &[String]) -> Result<Vec<Record>, EngineError>;
+
+    /// All records of a space that holds a few.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn all(&self, space: Space) -> Result<Vec<Record>, EngineError>;
+
+    /// The keys of all records of a tree.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn keys(&self, space: Space, tree: &str) -> Result<Vec<String>, EngineError>;
+
+    /// Removes the records with these keys, those that there are.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn delete(&self, space: Space, keys: &[String]) -> Result<(), EngineError>;
+
+    /// Writes units, which replace others with the same keys.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn put_units(&self, units: &[UnitRow]) -> Result<(), EngineError>;
+
+    /// Removes the units of files, by their keys.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn delete_units(&self, files: &[String]) -> Result<(), EngineError>;
+
+    /// Keys of the units whose vectors have the largest products with this one.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn nearest(&self, vector: &[f32], limit: usize, within: &Narrowing) -> Result<Vec<String>, EngineError>;
+
+    /// Keys of the units whose weights have the largest products with these, which are ascending by number.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn with_terms(
+        &self,
+        terms: &[(u32, f32)],
+        limit: usize,
+        within: &Narrowing,
+    ) -> Result<Vec<String>, EngineError>;
+
+    /// Keys of units that define one of some symbols.
+    ///
+    /// # Errors
+    /// Like [`put`](Self::put).
+    fn defining(
+        &self,
+        symbols: &[String],
+        limit: usize,
+        within: &Narrowing,
+    ) -> Result<Vec<String>, EngineError>;
+}

@@ -1,0 +1,110 @@
+/// Why a served index in an engine cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The address is of another form.
+    #[error("{address}: {problem}; expected milvus://HOST[:PORT][/DATABASE]")]
+    Address {
+        /// As it was given, without what may be secret.
+        address: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Nobody answers, or not in time.
+    #[error("the engine at {address} does not answer: {reason}")]
+    Unavailable {
+        /// Of the engine.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// The engine refuses.
+    #[error("the engine at {address} refused to {action}: {reason}")]
+    Refused {
+        /// Of the engine.
+        address: String,
+        /// What was asked for.
+        action: String,
+        /// What it says.
+        reason: String,
+    },
+    /// Another process writes the same tree.
+    #[error("another process began to upload or remove the tree {tree}; this one stops, and what it has stored is taken over or removed by the other")]
+    Conflict {
+        /// Name of the tree.
+        tree: String,
+    },
+    /// The name is taken.
+    #[error("the engine has a tree {tree} of {root}; store this one under another name with --as NAME, or remove that one with --remove")]
+    Taken {
+        /// Name of the tree.
+        tree: String,
+        /// Where the other one was indexed.
+        root: String,
+    },
+    /// A name that cannot be one.
+    #[error("{tree:?} cannot be the name of a tree: expected 1 to 200 bytes without control characters or quotes; name it with --as NAME")]
+    Name {
+        /// The name.
+        tree: String,
+    },
+    /// Trees of another model.
+    #[error("the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine need one model: name it with --model")]
+    Model {
+        /// Name of the tree.
+        tree: String,
+        /// Its model.
+        found: String,
+        /// The other one.
+        expected: String,
+    },
+    /// There is no such tree.
+    #[error("the engine has no tree {tree}; it has {known}")]
+    NoTree {
+        /// Name of the tree.
+        tree: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// What is stored is not what was written.
+    #[error("the engine's record {key} cannot be read: {problem}; remove the tree with --remove and upload it again")]
+    Damaged {
+        /// Its key.
+        key: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Trees were replaced faster than they could be searched.
+    #[error("trees were replaced while they were searched; ask again")]
+    Replaced,
+    /// A tree has too much to be named in a record.
+    #[error("the tree {tree} is too large for one record that names its parts; index parts of it as trees of their own")]
+    TooLarge {
+        /// Name of the tree.
+        tree: String,
+    },
+    /// The index cannot be read.
+    #[error(transparent)]
+    Index(Box<quarry_index::Error>),
+}
+
+impl From<quarry_index::Error> for EngineError {
+    fn from(error: quarry_index::Error) -> Self {
+        match error {
+            // From the engine, by way of the ranking.
+            quarry_index::Error::Elsewhere(inner) => match inner.downcast::<Self>() {
+                Ok(error) => *error,
+                Err(inner) => Self::Index(Box::new(quarry_index::Error::Elsewhere(inner))),
+            },
+            error => Self::Index(Box::new(error)),
+        }
+    }
+}
+
+impl From<EngineError> for quarry_index::Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Index(error) => *error,
+            error => Self::Elsewhere(Box::new(error)),
+        }
+    }
+}

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -38,11 +39,17 @@ def quality(ranked: list[tuple], relevant: set[tuple]) -> tuple[float, float]:
 
 
 def ask(base: str, query: str, more: str) -> tuple[list[dict], float]:
-    start = time.monotonic()
     address = f"{base}/api/v1/search?q={quote_plus(query)}&limit={RANKED}&threshold=0{more}"
-    with urllib.request.urlopen(address, timeout=120) as reply:
-        answer = json.load(reply)
-    return answer["results"], time.monotonic() - start
+    while True:
+        start = time.monotonic()
+        try:
+            with urllib.request.urlopen(address, timeout=120) as reply:
+                return json.load(reply)["results"], time.monotonic() - start
+        except urllib.error.HTTPError as error:
+            # The first search has Milvus Lite build its indexes, which may take longer than a search may.
+            if error.code != 503:
+                raise
+            time.sleep(1)
 
 
 def main() -> int:

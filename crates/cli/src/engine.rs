@@ -1,9 +1,9 @@
 //! Trees in another engine: `quarry index --to URL`, `quarry serve --from URL`.
 
-#[cfg(feature = "milvus")]
-pub use connected::{Upload, remove, upload};
 #[cfg(all(feature = "milvus", feature = "serve"))]
 pub use connected::open;
+#[cfg(feature = "milvus")]
+pub use connected::{Upload, remove, upload};
 
 /// Fails, since this program has no engine's client.
 ///
@@ -21,10 +21,10 @@ pub fn missing<T>(option: &str) -> anyhow::Result<T> {
 mod connected {
     use std::env;
     use std::path::Path;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use anyhow::Context;
-    use quarry_engine::{Engine, Event};
+    use quarry_engine::{Event, Milvus};
     use quarry_index::Index;
     use serde::Serialize;
 
@@ -34,9 +34,12 @@ mod connected {
     /// The environment variable that may hold `USER:PASSWORD` or a key for the engine.
     const TOKEN_VARIABLE: &str = "QUARRY_ENGINE_TOKEN";
 
-    fn connect(url: &str) -> anyhow::Result<std::sync::Arc<dyn Engine>> {
+    /// The longest that a read may take for somebody who uploads.
+    const UPLOAD_PATIENCE: Duration = Duration::from_secs(120);
+
+    fn connect(url: &str, patience: Duration) -> anyhow::Result<Milvus> {
         let token = env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-        Ok(quarry_engine::connect(url, token.as_deref())?)
+        Ok(Milvus::connect(url, token.as_deref(), patience)?)
     }
 
     /// What an upload came to.
@@ -77,14 +80,13 @@ mod connected {
         let tree = tree_name(name, path)?;
         let root = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
         let root = if root.is_file() { root.parent().unwrap_or(&root).to_owned() } else { root };
-        let engine = connect(url)?;
+        let engine = connect(url, UPLOAD_PATIENCE)?;
         let bar = progress_bar("uploading", 0);
         let mut show = |Event::Stored { done, total }: Event| {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
         };
-        let uploaded =
-            quarry_engine::upload(&*engine, (&tree, &root.to_string_lossy()), index, &mut show);
+        let uploaded = quarry_engine::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show);
         bar.finish_and_clear();
         let uploaded = uploaded?;
         Ok(Upload {
@@ -107,7 +109,7 @@ mod connected {
             (None, Some(of_path)) => of_path.to_string_lossy().into_owned(),
             _ => tree_name(name, path)?,
         };
-        quarry_engine::remove(&*connect(url)?, &tree)?;
+        quarry_engine::remove(&connect(url, UPLOAD_PATIENCE)?, &tree)?;
         output::note(&format!("{tree}: removed from the engine"));
         Ok(())
     }
@@ -123,11 +125,15 @@ mod connected {
     #[cfg(feature = "serve")]
     mod served {
         use std::sync::Arc;
+        use std::time::Duration;
 
         use quarry_answer::{Elsewhere, Need};
         use quarry_embed::Embedder;
         use quarry_engine::{ReadOptions, Reader, Search};
         use quarry_index::{Error, Index};
+
+        /// The longest that a read may take for somebody who searches: less than a request has.
+        const PATIENCE: Duration = Duration::from_secs(10);
 
         /// Trees that an engine keeps.
         pub struct Kept(pub Reader);
@@ -139,7 +145,8 @@ mod connected {
         pub fn open(url: &str, model: Arc<dyn Embedder>, max_bytes: u64) -> anyhow::Result<Kept> {
             let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
             let options = ReadOptions { max_bytes, ..ReadOptions::default() };
-            Ok(Kept(Reader::open(super::connect(url)?, model, options)?))
+            let engine = Arc::new(super::connect(url, PATIENCE)?);
+            Ok(Kept(Reader::open(engine, model, options)?))
         }
 
         impl Elsewhere for Kept {

@@ -136,7 +136,7 @@ pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let source = &args.source;
     #[cfg(not(feature = "milvus"))]
-    if args.to.is_some() {
+    if args.to.is_some() || args.name.is_some() || args.remove {
         return crate::engine::missing("--to");
     }
     #[cfg(feature = "milvus")]

@@ -28,13 +28,17 @@ pub enum EngineError {
         reason: String,
     },
     /// Another process writes the same tree.
-    #[error("another process began to upload or remove the tree {tree}; this one stops, and what it has stored is taken over or removed by the other")]
+    #[error(
+        "another process began to upload or remove the tree {tree}; this one stops, and what it has stored is taken over or removed by the other"
+    )]
     Conflict {
         /// Name of the tree.
         tree: String,
     },
     /// The name is taken.
-    #[error("the engine has a tree {tree} of {root}; store this one under another name with --as NAME, or remove that one with --remove")]
+    #[error(
+        "the engine has a tree {tree} of {root}; store this one under another name with --as NAME, or remove that one with --remove"
+    )]
     Taken {
         /// Name of the tree.
         tree: String,
@@ -42,13 +46,17 @@ pub enum EngineError {
         root: String,
     },
     /// A name that cannot be one.
-    #[error("{tree:?} cannot be the name of a tree: expected 1 to 200 bytes without control characters or quotes; name it with --as NAME")]
+    #[error(
+        "{tree:?} cannot be the name of a tree: expected 1 to 200 bytes without control characters or quotes; name it with --as NAME"
+    )]
     Name {
         /// The name.
         tree: String,
     },
     /// Trees of another model.
-    #[error("the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine need one model: name it with --model")]
+    #[error(
+        "the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine need one model: name it with --model"
+    )]
     Model {
         /// Name of the tree.
         tree: String,
@@ -66,7 +74,9 @@ pub enum EngineError {
         known: String,
     },
     /// What is stored is not what was written.
-    #[error("the engine's record {key} cannot be read: {problem}; remove the tree with --remove and upload it again")]
+    #[error(
+        "the engine's record {key} cannot be read: {problem}; remove the tree with --remove and upload it again"
+    )]
     Damaged {
         /// Its key.
         key: String,
@@ -77,7 +87,9 @@ pub enum EngineError {
     #[error("trees were replaced while they were searched; ask again")]
     Replaced,
     /// A tree has too much to be named in a record.
-    #[error("the tree {tree} is too large for one record that names its parts; index parts of it as trees of their own")]
+    #[error(
+        "the tree {tree} is too large for one record that names its parts; index parts of it as trees of their own"
+    )]
     TooLarge {
         /// Name of the tree.
         tree: String,

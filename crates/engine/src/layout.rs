@@ -160,7 +160,10 @@ pub(crate) fn read(
         for record in engine.get(Space::Records, keys)? {
             let Some((n, piece)) = record.value.split_once('\n') else { continue };
             let n: usize = n.parse().map_err(|error| damaged(&record.key, error))?;
-            others.extend((1..n.min(MAX_TEXT_BYTES as usize / Record::MAX_BYTES)).map(|number| format!("{}/{number}", record.key)));
+            others.extend(
+                (1..n.min(MAX_TEXT_BYTES as usize / Record::MAX_BYTES))
+                    .map(|number| format!("{}/{number}", record.key)),
+            );
             first.insert(record.key, (n, piece.to_owned()));
         }
     }

@@ -25,12 +25,3 @@ pub use memory::MemoryEngine;
 pub use milvus::Milvus;
 pub use reader::{ReadOptions, Reader, Search, ServedTree};
 pub use upload::{Event, Uploaded, remove, upload};
-
-/// An engine at an address.
-///
-/// # Errors
-/// When the address is of another form, or nobody answers there.
-#[cfg(feature = "milvus")]
-pub fn connect(address: &str, token: Option<&str>) -> Result<std::sync::Arc<dyn Engine>, EngineError> {
-    Ok(std::sync::Arc::new(Milvus::connect(address, token)?))
-}

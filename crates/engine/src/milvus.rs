@@ -1,5 +1,7 @@
 //! Milvus, by its gRPC.
 
+mod columns;
+mod filter;
 mod protocol;
 
 use std::time::{Duration, Instant};
@@ -14,11 +16,13 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use url::Url;
 
+use self::columns::{floats, sparse_bytes, texts};
+use self::filter::{is_in, quoted};
 use self::protocol::{
     BoolResponse, CollectionDescription, CollectionSchema, CreateCollection, CreateIndex, Delete,
-    FLOAT_VECTOR, FieldData, FieldSchema, Floats, GetLoadState, LOADED, LoadState, MutationResult,
-    OfCollection, Pair, Placeholder, PlaceholderGroup, Query, QueryResults, SPARSE_FLOAT_VECTOR, Scalars,
-    Search, SearchResults, SparseRows, Status, Strings, Upsert, VARCHAR, Vectors,
+    FLOAT_VECTOR, FieldData, FieldSchema, GetLoadState, LOADED, LoadState, MutationResult, OfCollection,
+    Pair, Placeholder, PlaceholderGroup, Query, QueryResults, SPARSE_FLOAT_VECTOR, Search, SearchResults,
+    SparseRows, Status, Upsert, VARCHAR, Vectors,
 };
 use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
 
@@ -27,8 +31,6 @@ const PORT: u16 = 19530;
 /// The longest message, in bytes: what Milvus accepts.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// The longest that a read may take: less than a request to a server has.
-const READ_TIME: Duration = Duration::from_secs(10);
 /// The longest that a write may take.
 const WRITE_TIME: Duration = Duration::from_secs(120);
 /// The longest that collections may take to be loaded.
@@ -71,6 +73,8 @@ pub struct Milvus {
     address: String,
     database: String,
     authorization: Option<MetadataValue<Ascii>>,
+    /// The longest that a read may take.
+    read_time: Duration,
 }
 
 impl Drop for Milvus {
@@ -92,11 +96,12 @@ impl Space {
 }
 
 impl Milvus {
-    /// Connects to `milvus://HOST[:PORT][/DATABASE]`, without encryption. `token` is `USER:PASSWORD` or a key.
+    /// Connects to `milvus://HOST[:PORT][/DATABASE]`, without encryption. `token` is `USER:PASSWORD` or a key; whoever waits
+    /// for a read waits at most for `read_time`.
     ///
     /// # Errors
     /// When the address is of another form. Whether somebody answers is found out by the first request.
-    pub fn connect(address: &str, token: Option<&str>) -> Result<Self, EngineError> {
+    pub fn connect(address: &str, token: Option<&str>, read_time: Duration) -> Result<Self, EngineError> {
         let wrong = |problem: &str| EngineError::Address {
             address: address.rsplit_once('@').map_or(address, |(_, host)| host).to_owned(),
             problem: problem.to_owned(),
@@ -106,7 +111,9 @@ impl Milvus {
             return Err(wrong("it does not begin with milvus://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("addresses with a password are shown to everybody; set QUARRY_ENGINE_TOKEN to USER:PASSWORD"));
+            return Err(wrong(
+                "addresses with a password are shown to everybody; set QUARRY_ENGINE_TOKEN to USER:PASSWORD",
+            ));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("something follows the database"));
@@ -115,8 +122,7 @@ impl Milvus {
         let shown = format!("{host}:{}", url.port().unwrap_or(PORT));
         let database = url.path().trim_matches('/').to_owned();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let unavailable =
-            |reason: String| EngineError::Unavailable { address: shown.clone(), reason };
+        let unavailable = |reason: String| EngineError::Unavailable { address: shown.clone(), reason };
         let runtime = runtime.map_err(|error| unavailable(error.to_string()))?;
         let endpoint =
             Endpoint::from_shared(format!("http://{shown}")).map_err(|error| wrong(&error.to_string()))?;
@@ -126,16 +132,14 @@ impl Milvus {
         drop(guard);
         let authorization = match token {
             Some(token) => {
-                let mut value: MetadataValue<Ascii> = STANDARD
-                    .encode(token)
-                    .parse()
-                    .map_err(|_| wrong("the token cannot be sent"))?;
+                let mut value: MetadataValue<Ascii> =
+                    STANDARD.encode(token).parse().map_err(|_| wrong("the token cannot be sent"))?;
                 value.set_sensitive(true);
                 Some(value)
             }
             None => None,
         };
-        Ok(Self { runtime: Some(runtime), channel, address: shown, database, authorization })
+        Ok(Self { runtime: Some(runtime), channel, address: shown, database, authorization, read_time })
     }
 
     fn call<Q, A>(&self, method: &str, request: &Q, limit: Duration) -> Result<A, EngineError>
@@ -216,7 +220,7 @@ impl Milvus {
         texts: &[(&str, usize)],
         vectors: &[(&str, Option<usize>)],
     ) -> Result<(), EngineError> {
-        let has: BoolResponse = self.call("HasCollection", &self.collection(name), READ_TIME)?;
+        let has: BoolResponse = self.call("HasCollection", &self.collection(name), self.read_time)?;
         self.check("tell its collections", has.status)?;
         if has.value {
             return Ok(());
@@ -284,7 +288,7 @@ impl Milvus {
         let start = Instant::now();
         let request = GetLoadState { collection_name: name.to_owned(), db_name: self.database.clone() };
         loop {
-            let state: LoadState = self.call("GetLoadState", &request, READ_TIME)?;
+            let state: LoadState = self.call("GetLoadState", &request, self.read_time)?;
             self.check("tell whether a collection is loaded", state.status)?;
             if state.state == LOADED {
                 return Ok(());
@@ -299,7 +303,7 @@ impl Milvus {
     /// Number of columns of stored vectors.
     fn dimension(&self) -> Result<Option<usize>, EngineError> {
         let found: CollectionDescription =
-            self.call("DescribeCollection", &self.collection(UNITS), READ_TIME)?;
+            self.call("DescribeCollection", &self.collection(UNITS), self.read_time)?;
         self.check("describe a collection", found.status)?;
         let fields = found.schema.unwrap_or_default().fields;
         let dense = fields.iter().find(|field| field.name == DENSE);
@@ -352,7 +356,7 @@ impl Milvus {
             query_params: params,
             consistency_level: 0,
         };
-        let answer: QueryResults = self.call("Query", &request, READ_TIME)?;
+        let answer: QueryResults = self.call("Query", &request, self.read_time)?;
         self.check("read", answer.status)?;
         let mut fields = answer.fields_data;
         let mut values = columns.iter().map(|column| {
@@ -395,34 +399,10 @@ impl Milvus {
             nq: 1,
             consistency_level: 0,
         };
-        let answer: SearchResults = self.call("Search", &request, READ_TIME)?;
+        let answer: SearchResults = self.call("Search", &request, self.read_time)?;
         self.check("search", answer.status)?;
         let ids = answer.results.and_then(|results| results.ids?.str_id);
         Ok(ids.unwrap_or_default().data)
-    }
-}
-
-impl Narrowing {
-    /// Conditions that all hold for units that pass.
-    fn filter(&self) -> Vec<String> {
-        let mut conditions = Vec::new();
-        if !self.trees.is_empty() {
-            conditions.push(is_in("tree", &self.trees));
-        }
-        if !self.languages.is_empty() {
-            let languages = is_in("language", &self.languages);
-            let extensions =
-                self.extensions.iter().map(|extension| format!(" or path like {}", quoted(&format!("%{extension}"))));
-            conditions.push(format!("({languages}{})", extensions.collect::<String>()));
-        }
-        if !self.kinds.is_empty() {
-            conditions.push(is_in("kind", &self.kinds));
-        }
-        if !self.directory.is_empty() {
-            // Characters that mean any in a pattern let more pass.
-            conditions.push(format!("path like {}", quoted(&format!("{}%", self.directory))));
-        }
-        conditions
     }
 }
 
@@ -438,7 +418,9 @@ impl Engine for Milvus {
             let action = format!("store vectors of {dimension} columns");
             return Err(EngineError::Refused { address: self.address.clone(), action, reason });
         }
-        [Space::Trees.collection(), Space::Records.collection(), UNITS].iter().try_for_each(|name| self.load(name))
+        [Space::Trees.collection(), Space::Records.collection(), UNITS]
+            .iter()
+            .try_for_each(|name| self.load(name))
     }
 
     fn put(&self, space: Space, records: &[Record]) -> Result<(), EngineError> {
@@ -490,7 +472,8 @@ impl Engine for Milvus {
     fn put_units(&self, units: &[UnitRow]) -> Result<(), EngineError> {
         let dimension = units.first().map_or(0, |unit| unit.dense.len());
         let sparse = |unit: &UnitRow| sparse_bytes(&unit.sparse);
-        let largest = units.iter().filter_map(|unit| unit.sparse.last()).map(|(term, _)| i64::from(*term)).max();
+        let largest =
+            units.iter().filter_map(|unit| unit.sparse.last()).map(|(term, _)| i64::from(*term)).max();
         let rows = SparseRows { contents: units.iter().map(sparse).collect(), dim: largest.unwrap_or(0) + 1 };
         let columns = vec![
             texts("id", units.iter().map(|unit| &unit.key)),
@@ -551,38 +534,6 @@ fn record(row: Vec<String>) -> Option<Record> {
     Some(Record { key, tree, value })
 }
 
-fn texts<'a>(name: &str, values: impl Iterator<Item = &'a String>) -> FieldData {
-    let strings = Strings { data: values.cloned().collect() };
-    FieldData {
-        r#type: VARCHAR,
-        field_name: name.to_owned(),
-        scalars: Some(Scalars { string_data: Some(strings) }),
-        vectors: None,
-    }
-}
-
-fn floats(name: &str, dimension: usize, data: Vec<f32>) -> FieldData {
-    let vectors =
-        Vectors { dim: dimension as i64, float_vector: Some(Floats { data }), sparse_float_vector: None };
-    FieldData { r#type: FLOAT_VECTOR, field_name: name.to_owned(), scalars: None, vectors: Some(vectors) }
-}
-
-/// Numbers and weights, one after the other.
-fn sparse_bytes(row: &[(u32, f32)]) -> Vec<u8> {
-    row.iter().flat_map(|(term, weight)| [term.to_le_bytes(), weight.to_le_bytes()]).flatten().collect()
-}
-
-/// A filter for rows with one of some values.
-fn is_in(column: &str, values: &[String]) -> String {
-    let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-    format!("{column} in [{}]", values.join(", "))
-}
-
-/// A text in a filter.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
 /// What went wrong, and why.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -601,9 +552,11 @@ fn causes(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     #[test]
     fn addresses_are_of_one_form_and_show_no_password() {
-        let milvus = Milvus::connect("milvus://engine.example/code", Some("user:secret")).unwrap();
+        let milvus = Milvus::connect("milvus://engine.example/code", Some("user:secret"), SECOND).unwrap();
         assert_eq!((milvus.address.as_str(), milvus.database.as_str()), ("engine.example:19530", "code"));
         for wrong in [
             "engine.example:19530",
@@ -613,39 +566,17 @@ mod tests {
             "milvus://engine.example/code?token=secret",
             "",
         ] {
-            let error = Milvus::connect(wrong, None).err().map(|error| error.to_string()).unwrap_or_default();
+            let error =
+                Milvus::connect(wrong, None, SECOND).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains("expected milvus://"), "{wrong}: {error}");
             assert!(!error.contains("user:secret"), "{error}");
         }
     }
 
     #[test]
-    fn filters_say_what_is_wanted() {
-        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let narrowing = Narrowing {
-            trees: texts(&["shop", "lib"]),
-            languages: texts(&["c"]),
-            extensions: texts(&[".h"]),
-            kinds: texts(&["function"]),
-            directory: "src/a \"b\"/".to_owned(),
-        };
-        assert_eq!(
-            narrowing.filter().join(" and "),
-            "tree in [\"shop\", \"lib\"] and (language in [\"c\"] or path like \"%.h\") and kind in [\"function\"] and \
-             path like \"src/a \\\"b\\\"/%\""
-        );
-        assert!(Narrowing::default().filter().is_empty());
-    }
-
-    #[test]
-    fn sparse_rows_are_pairs_of_four_bytes() {
-        assert_eq!(sparse_bytes(&[(1, 0.5)]), [1, 0, 0, 0, 0, 0, 0, 0x3f]);
-    }
-
-    #[test]
     fn nobody_answers_in_time() {
         // Nobody listens at the port of a listener that is gone.
-        let milvus = Milvus::connect("milvus://127.0.0.1:9", None).unwrap();
+        let milvus = Milvus::connect("milvus://127.0.0.1:9", None, SECOND).unwrap();
         let error = milvus.all(Space::Trees).unwrap_err();
         assert!(matches!(error, EngineError::Unavailable { .. }), "{error}");
     }

@@ -18,6 +18,8 @@ use crate::{Engine, EngineError, Narrowing, Space};
 const MAX_TRIES: usize = 4;
 /// Units that define a symbol of a query, at most.
 const MAX_DEFINITIONS: usize = 200;
+/// Units with the words of a query, whatever a filter passes.
+const BEST: usize = 50;
 /// How many times as many candidates are asked for if a filter looks at what the engine does not know.
 const FILTERED: usize = 4;
 /// Most candidates that are asked for.
@@ -278,6 +280,11 @@ impl Reader {
         // The engine may answer them at the same time.
         let found = thread::scope(|scope| {
             let by_terms = scope.spawn(|| engine.with_terms(&weights, depth, within));
+            // Files are scored relative to the best one, whether or not it passes.
+            let best = scope.spawn(|| match *within == Narrowing::default() {
+                true => Ok(Vec::new()),
+                false => engine.with_terms(&weights, BEST, &Narrowing::default()),
+            });
             let defining = scope.spawn(|| match symbols.is_empty() {
                 true => Ok(Vec::new()),
                 false => engine.defining(&symbols, MAX_DEFINITIONS, within),
@@ -285,7 +292,8 @@ impl Reader {
             let failed = |_| EngineError::Replaced;
             let nearest = engine.nearest(&vectors.values, depth, within)?;
             let by_terms = by_terms.join().map_err(failed)??;
-            Ok::<_, EngineError>([nearest, by_terms, defining.join().map_err(failed)??])
+            let best = best.join().map_err(failed)??;
+            Ok::<_, EngineError>([nearest, by_terms, best, defining.join().map_err(failed)??])
         })?;
         Ok(found.iter().flatten().filter_map(|key| snapshot.position(key)).collect())
     }

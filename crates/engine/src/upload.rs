@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use quarry_index::Index;
 
 use crate::layout::{
-    self, FileEntry, Head, TermList, TreeState, file_key, file_lists, hashed, head_key, is_name, pieces, rows,
-    term_lists, tree_of_head, writer_key,
+    self, FileEntry, Head, TermList, TreeState, file_key, file_lists, hashed, head_key, is_name, pieces,
+    rows, term_lists, tree_of_head, writer_key,
 };
 use crate::{Engine, EngineError, Record, Space};
 
@@ -84,10 +84,8 @@ pub fn upload(
     }
     let tree = Tree { engine, name };
     let keys = index.file_keys();
-    let entry = |file: &quarry_index::FileKey| FileEntry {
-        path: file.path.clone(),
-        key: file_key(name, file.key),
-    };
+    let entry =
+        |file: &quarry_index::FileKey| FileEntry { path: file.path.clone(), key: file_key(name, file.key) };
     let files: Vec<FileEntry> = keys.iter().map(entry).collect();
     let known = match &before {
         Some((_, state)) => layout::files(engine, state)?.unwrap_or_default(),
@@ -123,8 +121,7 @@ pub fn upload(
     tree.store(index, &missing, dimension, &writer, &mut uploaded, events)?;
     let (totals, counts) = index.totals()?;
     uploaded.units = totals.units as usize;
-    let counts: TermList =
-        counts.into_iter().map(|(term, count)| (term, count.units, count.files)).collect();
+    let counts: TermList = counts.into_iter().map(|(term, count)| (term, count.units, count.files)).collect();
     let mut lists = Lists { tree: name, records: Vec::new() };
     let state = TreeState {
         root: root.to_owned(),

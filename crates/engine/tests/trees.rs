@@ -80,7 +80,10 @@ fn results_are_those_of_the_local_index() {
     let local = index(tree.path());
     store(&*engine, "shop", tree.path()).unwrap();
     let reader = reader(&engine);
-    assert_eq!((reader.totals().units as usize, reader.totals().files as usize), (local.n_units(), local.n_files()));
+    assert_eq!(
+        (reader.totals().units as usize, reader.totals().files as usize),
+        (local.n_units(), local.n_files())
+    );
     let python = Filter::new(&["python".to_owned()], &[], &["*_1*.py".to_owned()]).unwrap();
     for filter in [Filter::default(), python] {
         for query in QUERIES {
@@ -190,7 +193,12 @@ struct Faulty<'a> {
 impl<'a> Faulty<'a> {
     fn after(inner: &'a MemoryEngine, writes: usize) -> Self {
         let before_write = Mutex::new(Box::new(|| ()) as _);
-        Self { inner, writes_left: AtomicUsize::new(writes), before_write, is_in_call: AtomicBool::new(false) }
+        Self {
+            inner,
+            writes_left: AtomicUsize::new(writes),
+            before_write,
+            is_in_call: AtomicBool::new(false),
+        }
     }
 
     fn write(&self) -> Result<(), EngineError> {
@@ -198,7 +206,8 @@ impl<'a> Faulty<'a> {
             (self.before_write.lock().unwrap())();
             self.is_in_call.store(false, Ordering::SeqCst);
         }
-        let left = self.writes_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let left =
+            self.writes_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         left.map(|_| ()).map_err(|_| EngineError::Unavailable {
             address: "faulty".to_owned(),
             reason: "on purpose".to_owned(),
@@ -278,7 +287,8 @@ fn change(tree: &Path, text: &str) {
 /// The words by which a state of the tree is known, in all files: all old or all new.
 fn states(reader: &Reader) -> Vec<usize> {
     let words = ["before_everything", "after_everything"];
-    let found = |word: &&str| found(reader, word, &Filter::default()).iter().filter(|hit| hit.name == **word).count();
+    let found =
+        |word: &&str| found(reader, word, &Filter::default()).iter().filter(|hit| hit.name == **word).count();
     words.iter().map(found).collect()
 }
 
@@ -394,7 +404,8 @@ fn damaged_records_are_told_of() {
     let keys = engine.keys(Space::Records, "shop").unwrap();
     let reader = reader(&engine);
     engine.delete(Space::Records, &keys).unwrap();
-    let error = reader.search(Search::Query("order"), &Filter::default(), 10).err().map(|error| error.to_string());
+    let error =
+        reader.search(Search::Query("order"), &Filter::default(), 10).err().map(|error| error.to_string());
     assert!(error.as_deref().is_some_and(|error| error.contains("--remove")), "{error:?}");
     let head = Record { key: "tree/shop".to_owned(), tree: "shop".to_owned(), value: "{}".to_owned() };
     engine.put(Space::Trees, &[head]).unwrap();

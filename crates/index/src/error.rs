@@ -49,7 +49,9 @@ pub enum Error {
         path: String,
     },
     /// An index of what is kept elsewhere does not have it.
-    #[error("{what} is not kept in the engine that these trees are served from; ask `quarry` where their files are")]
+    #[error(
+        "{what} is not kept in the engine that these trees are served from; ask `quarry` where their files are"
+    )]
     NotKept {
         /// What is asked for.
         what: &'static str,

@@ -178,7 +178,8 @@ impl Index {
     /// # Errors
     /// When the index cannot be read.
     pub fn totals(&self) -> Result<(Totals, BTreeMap<String, TermCount>), Error> {
-        let is_found: Vec<bool> = (0..self.table.files.len()).map(|row| self.root_of(row).is_some()).collect();
+        let is_found: Vec<bool> =
+            (0..self.table.files.len()).map(|row| self.root_of(row).is_some()).collect();
         let mut totals = Totals::default();
         for (row, file) in self.table.files.iter().enumerate().filter(|(row, _)| is_found[*row]) {
             totals.units += self.units_of_files[row].len() as u64;

@@ -125,7 +125,8 @@ impl Notebook {
 
     /// The lines of a text whose numbers in the file are known, without cells.
     pub fn of_lines(text: &[u8], numbers: &[u32]) -> Self {
-        let after_newlines = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+        let after_newlines =
+            text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let starts = iter::once(0).chain(after_newlines);
         let lines = starts.zip(numbers).map(|(start, &number)| TextLine { start, number }).collect();
         Self { lines, cells: Vec::new(), n_lines: numbers.last().copied().unwrap_or_default() }

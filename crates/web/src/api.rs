@@ -10,7 +10,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quarry_answer::{
-    Answer, Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView, Tree,
+    Answer, Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView,
+    Tree,
 };
 use quarry_index::{Filter, Hit};
 use schemars::JsonSchema;

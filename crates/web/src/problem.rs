@@ -97,7 +97,8 @@ impl From<quarry_index::Error> for Problem {
             Error::NoUnit { .. } | Error::NotKept { .. } => Self::not_found(error.to_string()),
             Error::Elsewhere(cause) => {
                 tracing::warn!("{cause}");
-                let detail = "the engine that keeps the trees does not answer as it should; the server's log says why";
+                let detail =
+                    "the engine that keeps the trees does not answer as it should; the server's log says why";
                 Self { retry_after: Some(5), ..Self::busy(detail) }
             }
             Error::Replaced { .. } => {

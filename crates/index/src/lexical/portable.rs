@@ -88,13 +88,14 @@ impl Part {
     /// When the postings cannot be read.
     pub fn for_each_term(&self, mut visit: impl FnMut(&str, &[Occurrence])) -> Result<(), Error> {
         let streams = self.fields.iter().map(|field| field.postings.terms().stream());
-        let mut streams =
-            streams.collect::<Result<Vec<_>, _>>().map_err(tantivy::TantivyError::from)?;
+        let mut streams = streams.collect::<Result<Vec<_>, _>>().map_err(tantivy::TantivyError::from)?;
         let mut is_open: Vec<bool> = streams.iter_mut().map(|stream| stream.advance()).collect();
         let mut found = Vec::new();
         loop {
             let open = || streams.iter().zip(&is_open).filter(|(_, open)| **open).map(|(stream, _)| stream);
-            let Some(term) = open().map(|stream| stream.key()).min().map(<[u8]>::to_vec) else { return Ok(()) };
+            let Some(term) = open().map(|stream| stream.key()).min().map(<[u8]>::to_vec) else {
+                return Ok(());
+            };
             found.clear();
             for (field, (stream, open)) in streams.iter_mut().zip(&mut is_open).enumerate() {
                 if !*open || stream.key() != term {

@@ -336,6 +336,7 @@ impl Index {
                 files: start..files.len(),
                 unread: Vec::new(),
                 roots: vec![root],
+                stored: None,
             });
         }
         let mut rows = Rows::missing(embedder.dimension(), texts.len());
@@ -359,7 +360,7 @@ impl Index {
             counts,
         });
         let parts = if is_empty { Vec::new() } else { vec![rows.into_matrix().into()] };
-        let dense = Some(Dense { embedder, matrix: UnitVectors { parts, numbering } });
+        let dense = Some(Dense { embedder, matrix: UnitVectors { parts, numbering }, ahead: None });
         Ok(Self { carried: Some(files), ..Self::of(of_index, table, lexical, dense, None) })
     }
 

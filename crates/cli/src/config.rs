@@ -9,7 +9,7 @@ use quarry_index::{Index, OpenOptions, Remembered};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::index::ModelChoice;
+use crate::model_choice::ModelChoice;
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::tuned::{self, Tuned};

@@ -1,7 +1,6 @@
 //! `quarry index`: building and refreshing an index.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
 use serde::Serialize;
 
 use crate::model::Quality;
+use crate::model_choice::{ModelChoice, ModelSource};
 use crate::progress::progress_bar;
 use crate::settings::Settings;
 use crate::tuned::{self, Tuned};
@@ -506,77 +506,6 @@ impl OpenArgs {
                 ..ModelChoice::default()
             }),
             _ => Ok(untuned),
-        }
-    }
-}
-
-/// A model that was named.
-#[derive(Debug, Default)]
-pub struct ModelChoice {
-    /// Its path; none for the built-in one.
-    pub path: Option<PathBuf>,
-    source: ModelSource,
-    /// What orders its first results again.
-    quality: Quality,
-}
-
-/// What names a model.
-#[derive(Debug, Default)]
-enum ModelSource {
-    /// The command line, the settings, or nothing.
-    #[default]
-    Named,
-    /// The index.
-    Remembered,
-    /// `quarry tune`, for this tree.
-    Tuned(PathBuf),
-}
-
-impl ModelChoice {
-    /// The model that the index of a path, else a settings file names, whatever was tuned.
-    pub fn untuned(path: &Path, options: &OpenOptions, settings: &Settings) -> anyhow::Result<Self> {
-        let remembered = Index::remembered(path, options)?;
-        if let Some(name) = remembered.and_then(|remembered| remembered.model) {
-            let path = model::named(name.as_ref()).map(Path::to_owned);
-            return Ok(Self { path, source: ModelSource::Remembered, ..Self::default() });
-        }
-        Ok(Self { path: settings.get(|layer| layer.model.clone()), ..Self::default() })
-    }
-
-    /// What the model is called wherever it is named from.
-    pub fn name(&self) -> anyhow::Result<String> {
-        self.path.as_deref().map_or_else(|| Ok(model::BUILTIN.to_owned()), model::name)
-    }
-
-    /// The model, for a search of `searched`.
-    fn load(&self, searched: &Path) -> anyhow::Result<Arc<dyn Embedder>> {
-        let loaded = model::load(self.path.as_deref());
-        let first = match &self.source {
-            ModelSource::Named => Ok(loaded?),
-            ModelSource::Remembered => loaded.with_context(|| {
-                format!(
-                    "{} was indexed with {self}; name another one with --model, or with `quarry index --model DIR` for \
-                     all searches",
-                    searched.display()
-                )
-            }),
-            ModelSource::Tuned(tree) => loaded.with_context(|| {
-                format!(
-                    "{self} was made by `quarry tune`; `quarry tune {0}` makes it again, `quarry tune --undo {0}` does \
-                     without",
-                    tree.display()
-                )
-            }),
-        }?;
-        Ok(self.quality.of(first)?)
-    }
-}
-
-impl fmt::Display for ModelChoice {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "the model {}", path.display()),
-            None => write!(f, "the built-in model"),
         }
     }
 }

@@ -31,6 +31,7 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod model;
+mod model_choice;
 #[cfg(feature = "data")]
 mod models;
 #[cfg(any(feature = "data", feature = "eval"))]

@@ -26,7 +26,7 @@ use quarry_train::static_model::{BatchesOf, Progress, Settings as Recipe, train}
 
 use self::report::{Report, Values};
 use crate::eval::arguments::LayoutArgs;
-use crate::index::ModelChoice;
+use crate::model_choice::ModelChoice;
 use crate::settings::Settings;
 use crate::train::changed;
 use crate::tuned::{self, Tuned};

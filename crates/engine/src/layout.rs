@@ -230,7 +230,7 @@ fn lists<T>(all: &[T], per_list: u64, name: impl Fn(&T) -> &str) -> Vec<&[T]> {
     let (mut lists, mut start) = (Vec::new(), 0);
     for (at, member) in all.iter().enumerate() {
         let is_long = at - start >= 8 * per_list as usize;
-        if at > start && (is_long || xxh3_64(name(member).as_bytes()) % per_list == 0) {
+        if at > start && (is_long || xxh3_64(name(member).as_bytes()).is_multiple_of(per_list)) {
             lists.push(&all[start..at]);
             start = at;
         }

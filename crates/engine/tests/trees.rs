@@ -1,5 +1,7 @@
 //! Trees that are uploaded, interrupted, searched, changed and removed, in an engine in memory.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! Trees that are kept elsewhere, of which every request gets a part.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ impl Elsewhere for Kept {
     }
 }
 
-fn index(tree: &PathBuf) -> Index {
+fn index(tree: &Path) -> Index {
     let options = OpenOptions { directory: Some(tree.with_file_name("index")), ..OpenOptions::default() };
     Index::open_or_build(tree, &options, Some(Arc::new(StaticModel::builtin())), &|_| {}).unwrap().index
 }

@@ -37,7 +37,7 @@ const TOKEN_VARIABLE: &str = "QUARRY_TOKEN";
 pub struct ServeArgs {
     #[command(flatten)]
     source: SourcesArgs,
-    /// Serve all trees that the engine at this address has (`quarry index --to`), in place of trees here. Needs a program
+    /// Serve all trees that the engine at this address has (`quarry index --to URL`), in place of trees here. Needs a program
     /// with the feature `milvus`
     #[arg(long, value_name = "URL")]
     from: Option<String>,

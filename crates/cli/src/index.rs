@@ -91,7 +91,7 @@ pub struct IndexArgs {
     /// Keep the index in the tree, in PATH/.quarry, where later searches find it
     #[arg(long, conflicts_with = "index")]
     local: bool,
-    /// Also store the tree in the engine at this address, milvus://HOST[:PORT][/DATABASE], which `quarry serve --from URL`
+    /// Also store the tree in the engine at this address, `milvus://HOST[:PORT][/DATABASE]`, which `quarry serve --from URL`
     /// serves; only what has changed is uploaded. Needs a program with the feature `milvus`
     #[arg(long, value_name = "URL")]
     to: Option<String>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use quarry_corpus::dataset::convert::{ConvertOptions, Target, convert};
 use quarry_corpus::dataset::{self, split};
 use quarry_corpus::formats::source::Source;
-use quarry_corpus::formats::{beir, cosqa_plus, query_code};
+use quarry_corpus::formats::{RecordKind, beir, cosqa_plus, query_code};
 use quarry_corpus::pairs::split_summary;
 use serde::Serialize;
 use serde_json::json;
@@ -56,6 +56,11 @@ pub(crate) fn write_splits(
     Ok(counts)
 }
 
+/// Whether a file has any content.
+pub(crate) fn has_content(path: &Path) -> Result<bool, FactoryError> {
+    fs::metadata(path).map(|found| found.len() > 0).map_err(FactoryError::read(path))
+}
+
 pub(crate) fn part_file(splits: &Path, part: &str) -> PathBuf {
     splits.join(PARTS).join(part).with_added_extension("jsonl")
 }
@@ -68,7 +73,8 @@ struct Identity<'p> {
 
 /// Whether an export in a format has queries without pairs, too.
 pub(crate) fn holds_queries(format: &str) -> bool {
-    matches!(Target::named(format), Some(Target::Directory(_)))
+    let Some(Target::Directory(layout)) = Target::named(format) else { return false };
+    layout.files.iter().any(|(_, format)| format.holds == RecordKind::Queries)
 }
 
 /// The step that exports in one format.
@@ -147,16 +153,21 @@ pub(crate) fn write(
         Target::File(_) => Vec::new(),
     };
     let mut counts = BTreeMap::new();
+    let mut judged = Vec::new();
     for part in parts {
-        let pairs = write_part(inputs, part, workspace, numbered)?;
         let mut sources = shared.clone();
-        sources.push(pairs);
+        let has_pairs = has_content(&part_file(inputs.splits, part))?;
+        if has_pairs {
+            judged.push(part);
+            sources.push(write_part(inputs, part, workspace, numbered)?);
+        }
         dataset::sort(&mut sources);
         let out = match target {
             Target::Directory(_) => workspace.join(part).join(&plan.format),
             Target::File(format) => step.join(part).with_added_extension(ending(format)),
         };
-        let converted = convert(&sources, target, &out, part, &ConvertOptions::default())?;
+        let options = ConvertOptions { without_judgments: !has_pairs, ..ConvertOptions::default() };
+        let converted = convert(&sources, target, &out, part, &options)?;
         for written in &converted.files {
             let name = written.path.strip_prefix(&out).ok().filter(|name| !name.as_os_str().is_empty());
             let name =
@@ -172,7 +183,7 @@ pub(crate) fn write(
     }
     if let Some(files) = HUB_FILES.iter().find(|files| files.format == plan.format) {
         let path = step.join("README.md");
-        fs::write(&path, files.readme(&parts_of(plan, splits))).map_err(FactoryError::write(&path))?;
+        fs::write(&path, files.readme(&judged)).map_err(FactoryError::write(&path))?;
     }
     Ok(counts)
 }
@@ -212,9 +223,9 @@ impl HubFiles {
         let [before, after] = self.judgments;
         let judgments: Vec<(&str, String)> =
             parts.iter().map(|part| (*part, format!("{before}{part}{after}"))).collect();
+        let default = if judgments.is_empty() { String::new() } else { config("default", &judgments) };
         format!(
-            "---\nconfigs:\n{}{}{}---\n",
-            config("default", &judgments),
+            "---\nconfigs:\n{default}{}{}---\n",
             config("corpus", &[("corpus", self.corpus.to_owned())]),
             config("queries", &[("queries", self.queries.to_owned())]),
         )

@@ -103,12 +103,9 @@ pub(crate) fn write_export(
     inputs: &Inputs<'_>,
     directories: (&Path, &Path),
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let is_empty =
-        |path: &Path| fs::metadata(path).map(|found| found.len() == 0).map_err(FactoryError::read(path));
-    let holds_queries = export::holds_queries(&export.format);
-    if is_empty(&inputs.queries.join(QUERIES))?
-        || !holds_queries && is_empty(&part_file(inputs.splits, PART))?
-    {
+    let has_queries = export::has_content(&inputs.queries.join(QUERIES))?;
+    let has_pairs = export::has_content(&part_file(inputs.splits, PART))?;
+    if !has_queries || !has_pairs && !export::holds_queries(&export.format) {
         return Ok(BTreeMap::new());
     }
     let (plan, splits) = plans(export);

@@ -336,6 +336,37 @@ fn queries_in_other_languages_are_a_data_set_of_their_own() {
 }
 
 #[test]
+fn queries_in_other_languages_without_any_answer_are_exported_where_there_is_a_place() {
+    let directory = tempfile::tempdir().unwrap();
+    repository(GitRepository::bare(&directory.path().join("sums.git")));
+    fs::write(directory.path().join("typed.txt"), "sum of a list\n列表中所有元素的总和\n").unwrap();
+    let formats =
+        ["coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder", "cosqa-plus", "training-pairs"];
+    let exports: String = formats.iter().map(|name| format!("[[exports]]\nformat = \"{name}\"\n")).collect();
+    let path = directory.path().join("plan.toml");
+    let typed =
+        "[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"typed.txt\"\nfilters = [\"english\"]\n";
+    fs::write(&path, format!("{SOURCE}{COMMITS}{typed}{REST}{exports}")).unwrap();
+    let out = directory.path().join("out");
+    let built = made(&Plan::open(&path).unwrap(), &out).unwrap();
+    let of_step = counts(&built, "other-languages");
+    assert_eq!((of_step["queries"], of_step["pairs"]), (1, 0));
+    let apart = out.join("exports/other-languages");
+    let mut found: Vec<_> = fs::read_dir(&apart)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort_unstable();
+    // The others have queries only in pairs.
+    assert_eq!(found, ["beir", "coir", "cosqa-plus-folder", "mteb", "mteb-parquet"]);
+    assert!(fs::read_to_string(apart.join("beir/queries.jsonl")).unwrap().contains("列表"));
+    assert!(fs::read_to_string(apart.join("cosqa-plus-folder/query.json")).unwrap().contains("列表"));
+    assert!(apart.join("beir/corpus.jsonl").exists() && !apart.join("beir/qrels").exists());
+    let readme = fs::read_to_string(apart.join("mteb/README.md")).unwrap();
+    assert!(readme.contains("config_name: queries") && !readme.contains("config_name: default"), "{readme}");
+}
+
+#[test]
 fn a_plan_that_was_never_built_is_estimated() {
     let directory = tempfile::tempdir().unwrap();
     repository(GitRepository::bare(&directory.path().join("sums.git")));

@@ -17,6 +17,7 @@ use quarry_source::Language;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// How to merge several grades for one query and document, as from several annotators.
@@ -51,6 +52,8 @@ pub struct ConvertOptions {
     pub hide_names: Option<HideNames>,
     /// Number of results of a query in a run that become pairs, best first; all if `None`.
     pub top: Option<usize>,
+    /// Leave out files of judgments and of pairs that would be empty, instead of refusing to write nothing.
+    pub without_judgments: bool,
 }
 
 /// How to hide names, see [`quarry_source::hide_names`].
@@ -157,6 +160,11 @@ fn write(
     let mut written = Vec::new();
     for (writer, (path, format, _)) in writers.into_iter().zip(&files) {
         let records = writer.finish()?;
+        let is_of_judgments = matches!(format.holds, RecordKind::Judgments | RecordKind::Pairs);
+        if records == 0 && options.without_judgments && is_of_judgments {
+            remove_with_empty_directory(path, staged)?;
+            continue;
+        }
         if records == 0 {
             return Err(FormatError::File {
                 path: out.to_owned(),
@@ -179,6 +187,16 @@ fn write(
         written.push(Written { path, records, holds: format.holds });
     }
     Ok(Converted { files: written, negatives, names_kept: normalizer.names_kept })
+}
+
+/// Removes a file, and its directory below `staged` if nothing else is in it.
+fn remove_with_empty_directory(path: &Path, staged: &Path) -> Result<(), FormatError> {
+    fs::remove_file(path).map_err(|source| FormatError::Write { path: path.to_owned(), source })?;
+    if let Some(directory) = path.parent().filter(|directory| *directory != staged) {
+        // It holds other files.
+        let _ = fs::remove_dir(directory);
+    }
+    Ok(())
 }
 
 fn unfit(out: &Path, record: &Record) -> FormatError {

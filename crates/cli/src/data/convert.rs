@@ -96,6 +96,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
         unlabeled: args.unlabeled,
         grades: args.grades.into(),
         renumber: args.renumber,
+        without_judgments: false,
     };
     let sources = args.inputs.sources(&inputs)?;
     let target = named.map_or_else(|| Target::default_for(out, &sources), Ok)?;

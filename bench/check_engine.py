@@ -153,9 +153,10 @@ def main() -> int:
         expect(upload["stored_files"] == 1 and upload["removed_files"] == 1, "a changed file is replaced, and nothing else")
         expect(before != after and all(found in (before, after) for found in seen), f"{len(seen)} searches saw before or after")
 
-        # An upload that is killed.
+        # An upload that is killed: of many batches, so that it does not end before.
         large = scratch / "large"
-        shutil.copytree(REPOSITORY / "crates" / "index" / "src", large)
+        for crate in ("index", "cli", "source"):
+            shutil.copytree(REPOSITORY / "crates" / crate / "src", large / crate)
         subprocess.run([quarry, "index", str(large)], check=True, capture_output=True)
         killed = subprocess.Popen([quarry, "index", str(large), "--to", engine.url], stderr=subprocess.DEVNULL)
         from pymilvus import MilvusClient
@@ -174,7 +175,7 @@ def main() -> int:
         fresh = Server(quarry, "--from", engine.url)
         status, answer = fresh.get("/api/v1/trees")
         expect([tree["name"] for tree in answer["trees"]] == ["large", "metrics", "text"], "all trees are served")
-        expect(fresh.results("reciprocal rank fusion", "&tree=large")[0][0] == "fusion.rs", "the resumed tree is searched")
+        expect(fresh.results("reciprocal rank fusion", "&tree=large")[0][0] == "index/fusion.rs", "the resumed tree is searched")
 
         # Removal.
         subprocess.run([quarry, "index", str(large), "--to", engine.url, "--remove"], check=True, capture_output=True)

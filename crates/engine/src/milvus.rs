@@ -283,10 +283,9 @@ impl Milvus {
 
     /// Has a collection be searchable.
     fn load(&self, name: &str) -> Result<(), EngineError> {
-        let status: Status = self.call("LoadCollection", &self.collection(name), WRITE_TIME)?;
-        self.check("load a collection", Some(status))?;
         let start = Instant::now();
         let request = GetLoadState { collection_name: name.to_owned(), db_name: self.database.clone() };
+        let mut is_asked = false;
         loop {
             let state: LoadState = self.call("GetLoadState", &request, self.read_time)?;
             self.check("tell whether a collection is loaded", state.status)?;
@@ -296,7 +295,14 @@ impl Milvus {
             if start.elapsed() > LOAD_TIME {
                 return Err(self.unavailable(format!("{name} is still being loaded; try again later")));
             }
-            std::thread::sleep(LOAD_PAUSE);
+            if is_asked {
+                std::thread::sleep(LOAD_PAUSE);
+                continue;
+            }
+            // Only one that is not loaded: Milvus Lite lets this wait for what it does in the background.
+            let status: Status = self.call("LoadCollection", &self.collection(name), WRITE_TIME)?;
+            self.check("load a collection", Some(status))?;
+            is_asked = true;
         }
     }
 
@@ -372,6 +378,29 @@ impl Milvus {
         Ok(rows)
     }
 
+    /// Columns of all rows, of which `id` is the first; `condition` ends with `and` if there is one.
+    fn pages(
+        &self,
+        space: Space,
+        condition: &str,
+        columns: &[&str],
+    ) -> Result<Vec<Vec<String>>, EngineError> {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        loop {
+            let last = rows.last().and_then(|row| row.first()).map_or("", String::as_str);
+            let expr = format!("{condition}id > {}", quoted(last));
+            // As the official client iterates: then rows are in the order of their keys.
+            let params =
+                vec![pair("limit", PAGE), pair("iterator", "True"), pair("reduce_stop_for_best", "True")];
+            let found = self.query(space.collection(), expr, columns, params)?;
+            let (n, before) = (found.len(), rows.len());
+            rows.extend(found);
+            if n < PAGE || !rows[before..].is_sorted() {
+                return Ok(rows);
+            }
+        }
+    }
+
     fn search(
         &self,
         field: &str,
@@ -442,27 +471,13 @@ impl Engine for Milvus {
     }
 
     fn all(&self, space: Space) -> Result<Vec<Record>, EngineError> {
-        let (limit, all) = (vec![pair("limit", PAGE)], "id != \"\"".to_owned());
-        let rows = self.query(space.collection(), all, &["id", "tree", "value"], limit)?;
+        let rows = self.pages(space, "", &["id", "tree", "value"])?;
         Ok(rows.into_iter().filter_map(record).collect())
     }
 
     fn keys(&self, space: Space, tree: &str) -> Result<Vec<String>, EngineError> {
-        let mut keys: Vec<String> = Vec::new();
-        loop {
-            let last = keys.last().map_or("", String::as_str);
-            let expr = format!("tree == {} and id > {}", quoted(tree), quoted(last));
-            // As the official client iterates: then rows are in the order of their keys.
-            let params =
-                vec![pair("limit", PAGE), pair("iterator", "True"), pair("reduce_stop_for_best", "True")];
-            let rows = self.query(space.collection(), expr, &["id"], params)?;
-            let n = rows.len();
-            let before = keys.len();
-            keys.extend(rows.into_iter().flatten());
-            if n < PAGE || !keys[before..].is_sorted() {
-                return Ok(keys);
-            }
-        }
+        let rows = self.pages(space, &format!("tree == {} and ", quoted(tree)), &["id"])?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     fn delete(&self, space: Space, keys: &[String]) -> Result<(), EngineError> {

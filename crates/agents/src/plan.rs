@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry as Slot;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use diffy::DiffOptions;
 use quarry_files::Readers;
-use similar::TextDiff;
 
 use crate::agent::TargetFile;
 use crate::edit::{Content, Present};
@@ -363,13 +363,14 @@ impl Plan {
                 Some(_) => path.display().to_string(),
                 None => "/dev/null".to_owned(),
             };
-            let diff = TextDiff::from_lines(
-                before.as_deref().unwrap_or_default(),
-                after.as_deref().unwrap_or_default(),
-            );
-            let unified =
-                diff.unified_diff().context_radius(CONTEXT).header(&name(before), &name(after)).to_string();
-            text.push_str(&unified);
+            let mut options = DiffOptions::new();
+            options
+                .set_context_len(CONTEXT)
+                .set_original_filename(name(before))
+                .set_modified_filename(name(after));
+            let patch = options
+                .create_patch(before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
+            text.push_str(&patch.to_string());
         }
         text
     }

@@ -205,6 +205,9 @@ mod tests {
         let json = r#"{"message": "line\n\u0073k-a\u002Bb\/0123456789\\"}"#;
         let shown: serde_json::Value = serde_json::from_str(&key.redact(json)).unwrap();
         assert_eq!(shown["message"], "line\n[K]\\");
+        // The key may also be read from the last digit of the quotation mark, of which half would be left.
+        let key_of_digits = ApiKey::new("K", r"2\2000!0").unwrap();
+        assert_eq!(key_of_digits.redact(r#""\u0022\r2\\2000!0""#), r#""\u0022\r[K]""#);
         for other in [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", "sk-a&#43", r"sk-a\u00"] {
             assert_eq!(key.redact(other), other);
         }

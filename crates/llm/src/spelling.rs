@@ -59,6 +59,7 @@ impl Spelling {
         iter::from_fn(move || {
             let begins = (from..bytes.len()).filter(|&begin| self.may_begin(bytes, begin));
             let found = { begins }.find_map(|begin| self.end(text, begin).map(|end| begin..end))?;
+            let found = self.without_escape(text, found);
             let position = match self.kind {
                 Kind::Plain => found,
                 Kind::Hexadecimal => {
@@ -71,6 +72,20 @@ impl Spelling {
             from = position.end;
             Some(position)
         })
+    }
+
+    /// The same occurrence from a later position, if it begins within an escape that may stand for another character:
+    /// what is left of that would be no escape.
+    fn without_escape(&self, text: &str, found: Range<usize>) -> Range<usize> {
+        let bytes = text.as_bytes();
+        if !is_in_escape(bytes, found.start) {
+            return found;
+        }
+        let mut begins = (found.start + 1..found.end)
+            .filter(|&begin| self.may_begin(bytes, begin) && !is_in_escape(bytes, begin));
+        begins
+            .find(|&begin| self.end(text, begin) == Some(found.end))
+            .map_or(found.clone(), |begin| begin..found.end)
     }
 
     /// Whether this position is worth a closer look.
@@ -193,6 +208,14 @@ fn word_around(bytes: &[u8], found: Range<usize>) -> Range<usize> {
     }
     let end = found.end + bytes[found.end..].iter().take_while(|byte| is_inner(byte)).count();
     start..end
+}
+
+/// Whether a position is that of a digit in an escape such as `\u0022`, whose backslash may be an escape, too.
+fn is_in_escape(bytes: &[u8], at: usize) -> bool {
+    let n_digits = bytes[..at].iter().rev().take(3).take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let begins =
+        |before: &[u8]| [b"\\u".as_slice(), b"u005cu", b"u005Cu"].iter().any(|begin| before.ends_with(begin));
+    bytes[at].is_ascii_hexdigit() && (0..=n_digits).any(|n| begins(&bytes[..at - n]))
 }
 
 /// Backslashes, and the zero bytes between letters in UTF-16 text.

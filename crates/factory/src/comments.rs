@@ -55,19 +55,20 @@ fn marker(language: Language) -> Option<&'static str> {
 
 /// Comments and code as the published notebook extracts them from R scripts, for any language:
 ///
-/// - each byte is a character, and blank lines are ignored;
+/// - a file is read as Latin-1, written as UTF-8 without blank lines, and read as Latin-1 again, so that what is not
+///   ASCII becomes several characters, as in the published data;
 /// - if `library(` occurs anywhere, everything before the first line that begins with it is ignored, as are all lines
-///   that begin with it; if it does not occur, everything is ignored;
-/// - consecutive comment lines are joined with spaces, and all `#`, `-` and `=` are deleted from them;
-/// - a comment must have two words of letters or more; otherwise it is dropped with the code below it;
-/// - code consists of stripped lines joined with spaces; equal comments in a file are merged, with the code of both.
+///   that begin with it; if none begins with it, everything is ignored;
+/// - lines are stripped, consecutive comment lines are joined with spaces, and all `#`, `-` and `=` are deleted from them;
+/// - a comment must have two words of ASCII letters or more; otherwise it is dropped with the code below it;
+/// - code lines are joined with spaces; equal comments in a file are merged, with the code of both.
 ///
 /// Comments without code are omitted.
 #[must_use]
 pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
-    let text = latin1(bytes);
-    let mut lines: Vec<(u32, &str)> =
-        (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()).collect();
+    let text = latin1(latin1(bytes).as_bytes()).replace("\r\n", "\n").replace('\r', "\n");
+    let lines = (1..).zip(text.split('\n')).map(|(number, line)| (number, line.trim()));
+    let mut lines: Vec<(u32, &str)> = lines.filter(|(_, line)| !line.is_empty()).collect();
     if text.contains("library(") {
         let first = lines.iter().position(|(_, line)| line.starts_with("library("));
         lines.drain(..first.unwrap_or(lines.len()));
@@ -78,7 +79,6 @@ pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
     let mut current: Option<usize> = None;
     let mut lines = lines.into_iter().peekable();
     while let Some((number, line)) = lines.next() {
-        let line = line.trim();
         if !line.starts_with('#') {
             if let Some(block) = current.and_then(|current| blocks.get_mut(current)) {
                 if !block.code.is_empty() {
@@ -90,15 +90,15 @@ pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
             continue;
         }
         let mut comment = line.to_owned();
-        while let Some((_, next)) = lines.next_if(|(_, next)| next.trim_start().starts_with('#')) {
-            comment = format!("{comment} {}", next.trim());
+        while let Some((_, next)) = lines.next_if(|(_, next)| next.starts_with('#')) {
+            comment = format!("{comment} {next}");
         }
         comment.retain(|c| !matches!(c, '#' | '-' | '='));
-        let comment = comment.trim();
-        current = has_words(comment).then(|| {
+        // Comments that differ in the space at their beginning are two.
+        current = has_words(&comment, |c| c.is_ascii_alphabetic()).then(|| {
             blocks.iter().position(|block| block.comment == comment).unwrap_or_else(|| {
                 blocks.push(CommentBlock {
-                    comment: comment.to_owned(),
+                    comment,
                     code: String::new(),
                     start_line: number,
                     end_line: number,
@@ -108,6 +108,7 @@ pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
         });
     }
     blocks.retain(|block| !block.code.is_empty());
+    blocks.iter_mut().for_each(|block| block.comment = block.comment.trim().to_owned());
     blocks
 }
 
@@ -146,7 +147,7 @@ pub fn comment_blocks(language: Language, bytes: &[u8]) -> Vec<CommentBlock> {
             }
         }
         let code = without_indentation(&code);
-        if has_words(&comment) && !code.is_empty() {
+        if has_words(&comment, char::is_alphabetic) && !code.is_empty() {
             blocks.push(CommentBlock { comment, code, start_line, end_line });
         }
     }
@@ -157,8 +158,10 @@ fn latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-fn has_words(comment: &str) -> bool {
-    comment.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= MIN_WORDS
+/// Whether a comment has enough words: runs of letters that neither a digit nor an underscore adjoins.
+fn has_words(comment: &str, is_letter: impl Fn(char) -> bool) -> bool {
+    let runs = comment.split(|c: char| !c.is_alphanumeric() && c != '_');
+    runs.filter(|run| !run.is_empty() && run.chars().all(&is_letter)).count() >= MIN_WORDS
 }
 
 /// A comment line without its marker and decoration.
@@ -208,11 +211,11 @@ mod tests {
     #[test]
     fn each_byte_is_a_character_as_released() {
         let script = "# Größe der Stichprobe\nn <- 3\n".as_bytes();
-        released(script, &[("GrÃ¶Ã\u{9f}e der Stichprobe", "n <- 3")]);
+        // The notebook writes what it read, and reads it again: the published data have `donÃ¢Â\u{80}Â\u{99}t`.
+        released(script, &[("GrÃ\u{83}Â¶Ã\u{83}Â\u{9f}e der Stichprobe", "n <- 3")]);
         fixed("r", script, &[("Größe der Stichprobe", "n <- 3")]);
-        // Latin-1 stays readable in both.
         let script = b"# Gr\xf6\xdfe der Stichprobe\nn <- 3\n";
-        released(script, &[("Größe der Stichprobe", "n <- 3")]);
+        released(script, &[("GrÃ¶Ã\u{9f}e der Stichprobe", "n <- 3")]);
         fixed("r", script, &[("Größe der Stichprobe", "n <- 3")]);
     }
 
@@ -236,6 +239,13 @@ mod tests {
                 ("Fit the model", "library(lme4)\nm <- lm(y ~ x)"),
             ],
         );
+        // Lines are stripped first.
+        let script = b"# Set the seed\nset.seed(1)\n  library(lme4)\n# Fit the model\nm <- lm(y ~ x)\n";
+        released(script, &[("Fit the model", "m <- lm(y ~ x)")]);
+        // Lines that load packages do not end a comment.
+        let script =
+            b"library(lme4)\n# Fit the\nlibrary(nlme)\n# model again\nlibrary(mgcv)\nm <- lm(y ~ x)\n";
+        released(script, &[("Fit the  model again", "m <- lm(y ~ x)")]);
         // It occurs, but not at the beginning of a line.
         let script = b"# Fit the model\nif (TRUE) library(lme4)\nm <- lm(y ~ x)\n";
         released(script, &[]);
@@ -255,6 +265,15 @@ mod tests {
         let expected = &[("Plot 2 means", "plot(x)")];
         released(script, expected);
         fixed("r", script, expected);
+        // A word is a run of letters: both comments are in the published data.
+        let script = b"# Cronbach's alpha (ingroup)\nalpha(d)\n# Calculate Cohen's d_z\nd_z(a)\n# x1 d_z 2nd\ny <- 2\n";
+        let expected = &[("Cronbach's alpha (ingroup)", "alpha(d)"), ("Calculate Cohen's d_z", "d_z(a)")];
+        released(script, expected);
+        fixed("r", script, expected);
+        // What is left of a letter that is not ASCII may be no letter.
+        let script = "# Über ändern\nn <- 3\n# Übung ñandú\nn <- 4\n".as_bytes();
+        released(script, &[("Ã\u{83}Â\u{9c}ber Ã\u{83}Â¤ndern", "n <- 3")]);
+        fixed("r", script, &[("Über ändern", "n <- 3"), ("Übung ñandú", "n <- 4")]);
     }
 
     #[test]
@@ -269,6 +288,10 @@ mod tests {
     fn equal_comments_are_one_as_released() {
         let script = b"# Plot the means\nplot(a)\n# Fit a model\nlm(a)\n# Plot the means\nplot(b)\n";
         released(script, &[("Plot the means", "plot(a) plot(b)"), ("Fit a model", "lm(a)")]);
+        released(
+            b"# Plot the means\nplot(a)\n#Plot the means\nplot(b)\rplot(c)\n",
+            &[("Plot the means", "plot(a)"), ("Plot the means", "plot(b) plot(c)")],
+        );
         fixed(
             "r",
             script,

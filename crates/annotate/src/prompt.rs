@@ -16,7 +16,7 @@ use crate::error::AnnotateError;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The names allowed between `{{` and `}}` in a prompt.
-const VARIABLES: [&str; 16] = [
+const VARIABLES: [&str; 18] = [
     "query",
     "code",
     "language",
@@ -33,6 +33,8 @@ const VARIABLES: [&str; 16] = [
     "api",
     "documentation",
     "explanation",
+    "categories",
+    "examples",
 ];
 
 /// The built-in prompts by name.
@@ -60,6 +62,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("api-explainer", include_str!("../prompts/api-explainer.toml")),
     ("api-recall", include_str!("../prompts/api-recall.toml")),
     ("api-rating", include_str!("../prompts/api-rating.toml")),
+    ("statcodesearch", include_str!("../prompts/statcodesearch.toml")),
 ];
 
 /// The text of a question to a model, with variables.
@@ -277,6 +280,7 @@ mod tests {
             ("api-explainer", "7b9a242554e210ed"),
             ("api-recall", "d67289167c9cba97"),
             ("api-rating", "791480fc93952e05"),
+            ("statcodesearch", "2b07dcfc936582b0"),
         ];
         let prompts = Prompts::open(None).unwrap();
         let found: Vec<(&str, String)> =

@@ -14,6 +14,7 @@ use crate::authoring::{Authoring, OpenAuthor};
 use crate::calibration;
 use crate::candidates::{self, Methods};
 use crate::card;
+use crate::categories;
 use crate::croissant;
 use crate::error::FactoryError;
 use crate::export;
@@ -48,13 +49,18 @@ pub struct Tools<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// A finished step.
+/// What happens to a step.
 #[derive(Debug, Clone, Copy)]
-pub struct Event<'a> {
-    /// The step, with its counts.
-    pub step: &'a Step,
-    /// Whether it was done by an earlier build.
-    pub known: bool,
+pub enum Event<'a> {
+    /// Work on it begins.
+    Begun(&'a Step),
+    /// It is done, and has its counts.
+    Done {
+        /// The step.
+        step: &'a Step,
+        /// Whether it was done by an earlier build.
+        known: bool,
+    },
 }
 
 /// The result of a build.
@@ -112,13 +118,19 @@ impl Build<'_> {
         }
         let key = step.key();
         let (step, known) = match self.store {
-            Some(store) => store.run(step, work)?,
+            Some(store) => {
+                let on_event = &mut *self.on_event;
+                store.run(step, |step, directory, workspace| {
+                    on_event(Event::Begun(step));
+                    work(directory, workspace)
+                })?
+            }
             None => match step::read(self.root, &key) {
                 Some(known) => (Step { name: step.name, ..known }, true),
                 None => (step, false),
             },
         };
-        (self.on_event)(Event { step: &step, known });
+        (self.on_event)(Event::Done { step: &step, known });
         self.steps.push((step, known));
         Ok(key)
     }
@@ -172,8 +184,7 @@ impl Build<'_> {
         }
         let records: Vec<PathBuf> = sources.iter().map(|source| self.at(source).join(RECORDS)).collect();
         let step = pool::step(&plan.pool, &sources.iter().collect::<Vec<_>>());
-        let pool = self.run(step, |step, _| pool::write(&plan.pool, &records, step))?;
-        let at_pool = self.at(&pool);
+        let mut pool = self.run(step, |step, _| pool::write(&plan.pool, &records, step))?;
 
         let authoring = plan.author.as_ref().map(|author| Authoring {
             plan: author,
@@ -182,6 +193,13 @@ impl Build<'_> {
             open: open_author,
             stop,
         });
+        if let Some(categories) = &plan.categories {
+            let step = categories::step(categories, authoring.as_ref(), &pool)?;
+            let whole = self.at(&pool);
+            pool =
+                self.run(step, |step, _| categories::write(categories, authoring.as_ref(), &whole, step))?;
+        }
+        let at_pool = self.at(&pool);
         let authoring = authoring.filter(|_| plan.has_author());
         let annotations = match &authoring {
             Some(authoring) => Some(self.annotate(plan, authoring, (&sources, &records), &pool)?),
@@ -346,6 +364,7 @@ pub fn build(
     });
     let cards = [("card.md", card::markdown(&content)), ("card.html", card::page(&content))];
     let mut written = Vec::new();
+    written.extend(sheet(&at_pool, out)?);
     for (name, text) in cards {
         let path = out.join(name);
         write_file(&path, text.as_bytes())?;
@@ -356,6 +375,21 @@ pub fn build(
     written.push(metadata);
     pool::write_json(&out.join(BUILD), &steps)?;
     Ok(Built { steps, exports, about: written })
+}
+
+/// Copies the sheet for people out of the step that wrote it, under a name that its content decides: what people filled in
+/// is never overwritten.
+fn sheet(step: &Path, out: &Path) -> Result<Option<PathBuf>, FactoryError> {
+    let sheet = step.join(categories::SHEET);
+    if !sheet.exists() {
+        return Ok(None);
+    }
+    let path = out.join(format!("review-{}.csv", &step::hash_file(&sheet)?[..8]));
+    // A link is not followed, and nothing that is there is replaced.
+    if std::fs::symlink_metadata(&path).is_err() {
+        write_file(&path, &std::fs::read(&sheet).map_err(FactoryError::read(&sheet))?)?;
+    }
+    Ok(Some(path))
 }
 
 /// The steps of a plan, each with whether it is done in a directory, in their order. Nothing is done or written; sources

@@ -11,6 +11,8 @@ pub(crate) use markdown::markdown;
 pub(crate) use page::page;
 
 use crate::calibration;
+use crate::categories;
+use crate::labels;
 use crate::other_languages;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
@@ -104,9 +106,14 @@ impl Facts<'_> {
         self.find(step).and_then(|step| step.counts.get(name)).copied().unwrap_or(0)
     }
 
+    /// The step that says which codes there are.
+    fn pool(&self) -> &'static str {
+        if self.find(categories::STEP).is_some() { categories::STEP } else { "pool" }
+    }
+
     fn contents(&self) -> Vec<Block> {
         let rows = [
-            ("codes", "pool", "kept"),
+            ("codes", self.pool(), "kept"),
             ("queries", "merge", "queries"),
             ("queries in other languages, kept apart", other_languages::NAME, "queries"),
             ("candidates", "candidates", "candidates"),
@@ -161,7 +168,7 @@ impl Facts<'_> {
             "{documentation} Filters are asked in this order; what one removes is not shown to the next."
         ))];
         let bars = self.removed.iter().map(|removed| (removed.filter.clone(), removed.count));
-        let bars = bars.chain([("kept".to_owned(), self.count("pool", "kept"))]).collect();
+        let bars = bars.chain([("kept".to_owned(), self.count(self.pool(), "kept"))]).collect();
         blocks.push(Block::Chart("Codes that filters removed, and codes kept", bars));
         let rows = self.removed.iter().map(|Removed { filter, about, count, examples }| {
             [filter.clone(), about.clone(), count.to_string(), examples.join("; ")]
@@ -176,11 +183,27 @@ impl Facts<'_> {
         if !kinds.is_empty() {
             blocks.push(table(["snippets that were", "removed"], kinds));
         }
+        if let (Some(step), Some(plan)) = (self.find(categories::STEP), &self.plan.categories) {
+            let by = match plan.review {
+                Some(_) => "People said which category a code is of, and which to keep".to_owned(),
+                None => format!(
+                    "A model said which category a code is of, shown {} examples of each; nobody checked it",
+                    plan.examples
+                ),
+            };
+            blocks.push(Block::Text(format!("{by}.")));
+            let counts = step.counts.iter().filter(|(name, _)| categories::is_of_codes(name));
+            let rows = counts.map(|(name, count)| [name.clone(), count.to_string()]);
+            blocks.push(table(["category", "codes"], rows));
+        }
         if self.plan.pool.mask {
             blocks.push(text(
                 "Secrets and personal data are masked, in code and documentation, by rules; what no rule knows is not.",
             ));
-            blocks.push(table(["masked", "number"], pairs(&self.shares.masked)));
+            match self.shares.masked.is_empty() {
+                true => blocks.push(text("There was nothing to mask.")),
+                false => blocks.push(table(["masked", "number"], pairs(&self.shares.masked))),
+            }
         }
         blocks
     }
@@ -263,11 +286,26 @@ impl Facts<'_> {
             let by = step.counts.iter().filter(|(name, _)| name.contains(" by "));
             by.map(|(name, count)| (name.clone(), *count)).collect()
         });
-        vec![
+        let mut blocks = vec![
             Block::Numbered(self.plan.labels.iter().map(|label| about(label).to_owned()).collect()),
             Block::Chart("Pairs, by label and who gave it", most_first(&by)),
             table(["label", "pairs"], pairs(&by)),
-        ]
+        ];
+        let agreement =
+            self.find("labels").map_or_else(BTreeMap::new, |step| labels::agreement(&step.counts));
+        if agreement.is_empty() {
+            blocks.push(text("No pair was labelled by two of them: how well they agree is not known."));
+        } else {
+            blocks.push(text(
+                "Of pairs that two of them label, the first one's label counts. How well they agree:",
+            ));
+            let rows = agreement.into_iter().map(|(who, [same, other])| {
+                let share = 100.0 * same as f64 / (same + other).max(1) as f64;
+                [who, (same + other).to_string(), same.to_string(), format!("{share:.1}")]
+            });
+            blocks.push(table(["who", "pairs", "the same label", "%"], rows));
+        }
+        blocks
     }
 
     fn splits(&self) -> Vec<Block> {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::annotation::{Documented, targets, wanted};
 use crate::calibration;
+use crate::categories;
 use crate::error::FactoryError;
 use crate::graph::{GRAPH, Node};
 use crate::jsonl;
@@ -19,6 +20,7 @@ const PROMPT_TOKENS: f64 = 350.0;
 const SUMMARY_TOKENS: f64 = 60.0;
 const QUERY_TOKENS: f64 = 20.0;
 const VALIDATION_TOKENS: f64 = 60.0;
+const CATEGORY_TOKENS: f64 = 5.0;
 
 /// Typical bytes per token, and seconds per answer.
 const BYTES_PER_TOKEN: f64 = 4.0;
@@ -57,7 +59,11 @@ pub fn estimate_written(
         let found = steps.iter().find(|(step, is_done)| *is_done && step.name == name);
         found.map(|(step, _)| directory_of(root, &step.key()))
     };
-    let (Some(author), Some(pool), Some(graph)) = (&plan.author, done("pool"), done("calls")) else {
+    let pool = match &plan.categories {
+        Some(_) => done(categories::STEP),
+        None => done("pool"),
+    };
+    let (Some(author), Some(pool), Some(graph)) = (&plan.author, pool, done("calls")) else {
         return Ok(None);
     };
     let nodes: Vec<Node> = jsonl::read_all(&graph.join(GRAPH))?;
@@ -121,6 +127,20 @@ pub(crate) fn of_written(
         tokens: (input + output) as u64,
         dollars: prices.map(|(of_input, of_output)| (input * of_input + output * of_output) / 1e6),
         seconds: questions * SECONDS_PER_ANSWER / f64::from(author.model.concurrency.max(1)),
+    }
+}
+
+/// The typical cost of asking for the categories of so many codes.
+pub(crate) fn of_categories(author: &AuthorPlan, n_codes: f64, code_bytes: f64) -> WrittenEstimate {
+    let input = n_codes * (code_bytes / BYTES_PER_TOKEN + PROMPT_TOKENS);
+    let output = n_codes * CATEGORY_TOKENS;
+    let prices = author.model.input_price.zip(author.model.output_price);
+    WrittenEstimate {
+        questions: n_codes as u64,
+        tokens: (input + output) as u64,
+        dollars: prices.map(|(of_input, of_output)| (input * of_input + output * of_output) / 1e6),
+        seconds: n_codes * SECONDS_PER_ANSWER / f64::from(author.model.concurrency.max(1)),
+        ..WrittenEstimate::default()
     }
 }
 

@@ -12,6 +12,7 @@ use quarry_corpus::pairs::split_summary;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::categories;
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::labels::{GENERATED, NEGATIVE, PAIRS_FILE};
@@ -128,6 +129,16 @@ pub(crate) fn write(
     if plan.format == TRAINING_PAIRS {
         return write_training_pairs(&parts, inputs, step);
     }
+    if plan.format == categories::FORMAT {
+        let (mut codes, mut counts) = (inputs.codes()?, BTreeMap::new());
+        for part in parts {
+            let name = format!("{part}.csv");
+            let pairs = part_file(inputs.splits, part);
+            let code = &mut |id: &str| Ok(codes.get(id)?.1);
+            counts.insert(name.clone(), categories::write_table(&pairs, code, &step.join(&name))?);
+        }
+        return Ok(counts);
+    }
     if let Some(extract) = Extract::named(&plan.format) {
         let summaries = written::summaries(inputs.written)?;
         let mut counts = BTreeMap::new();
@@ -167,6 +178,13 @@ pub(crate) fn write(
             Target::File(format) => step.join(part).with_added_extension(ending(format)),
         };
         let options = ConvertOptions { without_judgments: !has_pairs, ..ConvertOptions::default() };
+        if plan.format == ONLY_MATCHES && has_pairs && !has_positive(&part_file(inputs.splits, part))? {
+            let problem = format!(
+                "expected pairs that answer in the part {part}, for the format has no others, found none; take the part out of \
+                 `parts` of this export, or have more pairs labelled"
+            );
+            return Err(FactoryError::step(&format!("export {}", plan.format), problem));
+        }
         let converted = convert(&sources, target, &out, part, &options)?;
         for written in &converted.files {
             let name = written.path.strip_prefix(&out).ok().filter(|name| !name.as_os_str().is_empty());
@@ -234,6 +252,18 @@ impl HubFiles {
 
 /// Formats whose ids are whole numbers.
 const NUMBERED: [&str; 4] = ["cosqa", "cosqa-plus", "cosqa-plus-folder", "cosqa-qa"];
+
+/// The format of a file that has no negatives.
+pub(crate) const ONLY_MATCHES: &str = "query4code";
+
+fn has_positive(part: &Path) -> Result<bool, FactoryError> {
+    let mut found = false;
+    jsonl::for_each(part, &mut |pair: LabelledPair, _| {
+        found |= pair.is_positive();
+        Ok(())
+    })?;
+    Ok(found)
+}
 
 fn ending(format: &quarry_corpus::formats::Format) -> &'static str {
     use quarry_corpus::formats::Encoding;

@@ -10,7 +10,7 @@ use quarry_corpus::messages::question_of_title;
 
 use crate::candidates::Methods;
 use crate::error::FactoryError;
-use crate::estimate::{WrittenEstimate, of_written};
+use crate::estimate::{WrittenEstimate, of_categories, of_written};
 use crate::history;
 use crate::labels::judging_plan;
 use crate::plan::{LabelKind, Plan, QueryKind, QueryPlan};
@@ -145,6 +145,17 @@ pub(crate) fn forecast(
     forecast.without.extend(others.map(|name| format!("the time of {name}")));
     let others = plan.candidates.encoders.iter().filter(|name| *name != "static");
     forecast.without.extend(others.map(|name| format!("the time and the price of the encoder {name}")));
+    if let Some(author) = plan.author.as_ref().filter(|_| plan.asks_for_categories()) {
+        let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
+        let estimate = of_categories(author, n_codes, bytes / n_codes.max(1.0));
+        questions += estimate.questions as f64;
+        tokens += estimate.tokens as f64;
+        add_dollars(estimate.dollars);
+        seconds += estimate.seconds;
+    }
+    if plan.categories.is_some() {
+        forecast.without.push("that code of no category is removed from the pool".into());
+    }
     if let Some(author) = plan.author.as_ref().filter(|_| plan.has_author()) {
         let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
         let functions =
@@ -281,7 +292,8 @@ fn count(
             let time = SAMPLING / u32::try_from(histories.len().max(1)).unwrap_or(u32::MAX);
             let amounts: Result<Vec<Amount>, FactoryError> = (histories.iter())
                 .map(|history| {
-                    let survey = history::survey(history, sampled.share, time, &mut is_kept)?;
+                    let survey =
+                        history::survey(history, (sampled.share, plan.pool.tests), time, &mut is_kept)?;
                     let most = (!survey.is_cut).then_some(survey.messages as f64);
                     Ok(Amount::about(survey.messages as f64 * survey.share, most))
                 })

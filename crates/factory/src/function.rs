@@ -193,6 +193,7 @@ fn bare_record(
         calls: Vec::new(),
         imports: BTreeMap::new(),
         locals: Vec::new(),
+        category: None,
         has_syntax_errors: false,
         code: String::new(),
         whole,

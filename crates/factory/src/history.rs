@@ -16,7 +16,7 @@ use quarry_corpus::git::{
 use quarry_corpus::messages::{
     Reference, Rejection, Scopes, closed_issues, question_of_commit, question_of_title, subject,
 };
-use quarry_walk::{WalkOptions, max_bytes_of_member};
+use quarry_walk::{FileFlags, WalkOptions, max_bytes_of_member, path_flags};
 use rayon::prelude::*;
 use serde::Deserialize;
 
@@ -334,13 +334,13 @@ const SURVEYED_MESSAGES: usize = 50_000;
 const SURVEYED_COMMITS: usize = 64;
 
 /// Counts the messages of a history that `is_kept` keeps, and looks at what some of these commits changed.
-/// `in_pool` is the share of functions that are in the pool.
+/// `in_pool` is the share of functions that are in the pool, which has `tests` or not.
 ///
 /// # Errors
 /// When the history cannot be read.
 pub(crate) fn survey(
     history: &History<'_>,
-    in_pool: f64,
+    (in_pool, tests): (f64, bool),
     time: Duration,
     is_kept: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Survey, FactoryError> {
@@ -370,8 +370,9 @@ pub(crate) fn survey(
     let looked_at: HashSet<&str> = wanted.iter().step_by(step).map(String::as_str).collect();
     let walk = WalkOptions::default();
     let snapshot = Snapshot::open(path, Some(&history.commit)).map_err(failed)?;
+    let is_read = |path: &str| tests || path_flags(path).difference(FileFlags::DOCUMENTATION).is_empty();
     let files: HashSet<&str> =
-        snapshot.paths().filter(|path| max_bytes_of_member(path, &walk).is_some()).collect();
+        snapshot.paths().filter(|path| is_read(path) && max_bytes_of_member(path, &walk).is_some()).collect();
     let is_file = |path: &str| files.contains(path);
     let (begin, mut n_looked_at, mut n_answered) = (Instant::now(), 0_u32, 0.0);
     let mut on_commit = |commit: Commit| {

@@ -24,7 +24,7 @@ use crate::record::{Candidate, CodeRecord, LabelledPair, QueryRecord, normalized
 use crate::step::{Key, Step};
 
 /// Changes when the same candidates and labels give other pairs.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The evidence of negative labels of pairs that were not judged.
 pub(crate) const NEGATIVE: &str = "negative";
@@ -143,6 +143,34 @@ impl Label {
     fn is_open(&self) -> bool {
         self.value.is_none()
     }
+
+    /// Takes a label unless there is one. If there is one, counts whether both say the same.
+    fn give(&mut self, value: i32, evidence: &str, agreement: &mut BTreeMap<String, u64>) {
+        match (self.value, &self.evidence) {
+            (Some(known), Some(by)) => {
+                let says = if (known > 0) == (value > 0) { SAME } else { OTHER };
+                *agreement.entry(format!("{by} and {evidence}{says}")).or_default() += 1;
+            }
+            _ => *self = Self::new(value, evidence),
+        }
+    }
+}
+
+/// What the counts of pairs end with that two sources label.
+const SAME: &str = ": the same label";
+const OTHER: &str = ": other labels";
+
+/// How many pairs two sources of labels give the same label and other ones, by who they are.
+pub(crate) fn agreement(counts: &BTreeMap<String, u64>) -> BTreeMap<String, [u64; 2]> {
+    let mut agreement: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for (name, count) in counts {
+        for (number, says) in [SAME, OTHER].into_iter().enumerate() {
+            if let Some(who) = name.strip_suffix(says) {
+                agreement.entry(who.to_owned()).or_default()[number] += count;
+            }
+        }
+    }
+    agreement
 }
 
 /// Writes the pairs of all candidates, and of the codes from which queries were made, with their labels: the first
@@ -174,13 +202,14 @@ pub(crate) fn write(
         }
     }
     let mut labels: Vec<Label> = vec![Label::default(); pairs.len()];
+    let mut agreement: BTreeMap<String, u64> = BTreeMap::new();
     let mut generated: Vec<CodeRecord> = Vec::new();
     for (number, plan) in labelling.plans.iter().enumerate() {
         match (plan.kind, &plan.path) {
             (LabelKind::Pairing, _) => {
                 for ((query, code), label) in pairs.iter().zip(&mut labels) {
-                    if label.is_open() && queries[*query].codes.contains(code) {
-                        *label = Label::new(1, "pairing");
+                    if queries[*query].codes.contains(code) {
+                        label.give(1, "pairing", &mut agreement);
                     }
                 }
             }
@@ -188,7 +217,9 @@ pub(crate) fn write(
                 let open = labels.iter_mut().filter(|label| label.is_open());
                 open.for_each(|label| *label = Label::new(0, NEGATIVE));
             }
-            (LabelKind::File, Some(path)) => from_file(path, &queries, &pairs, &mut pool, &mut labels)?,
+            (LabelKind::File, Some(path)) => {
+                from_file(path, &queries, &pairs, &mut pool, &mut labels, &mut agreement)?;
+            }
             (LabelKind::Judge, Some(path)) => {
                 let open: Vec<usize> = (0..labels.len()).filter(|place| labels[*place].is_open()).collect();
                 if !open.is_empty() {
@@ -250,6 +281,7 @@ pub(crate) fn write(
             (_, None) => {}
         }
     }
+    counts.extend(agreement);
     counts.insert("pairs".into(), pairs.len() as u64);
     counts.insert("unlabelled".into(), unlabelled.len() as u64);
     counts.insert("queries with a positive".into(), answered.len() as u64);
@@ -295,6 +327,7 @@ fn from_file(
     pairs: &[(usize, String)],
     pool: &mut PoolReader,
     labels: &mut [Label],
+    agreement: &mut BTreeMap<String, u64>,
 ) -> Result<(), FactoryError> {
     let text_of = |query: &str| normalized_hash(&query.to_lowercase());
     let mut known: HashMap<(u128, u128), i32> = HashMap::new();
@@ -309,12 +342,10 @@ fn from_file(
     })?;
     let evidence = format!("file {}", path.file_name().unwrap_or_default().to_string_lossy());
     for ((query, code), label) in pairs.iter().zip(labels) {
-        if label.is_open() {
-            let (_, record) = pool.get(code)?;
-            let found = known.get(&(text_of(&queries[*query].text), normalized_hash(&record.code)));
-            if let Some(value) = found {
-                *label = Label::new(*value, &evidence);
-            }
+        let (_, record) = pool.get(code)?;
+        let found = known.get(&(text_of(&queries[*query].text), normalized_hash(&record.code)));
+        if let Some(value) = found {
+            label.give(*value, &evidence, agreement);
         }
     }
     Ok(())

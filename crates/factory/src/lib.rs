@@ -15,6 +15,7 @@ mod calibration;
 mod calls;
 mod candidates;
 mod card;
+mod categories;
 mod comments;
 mod compare;
 mod croissant;

@@ -13,6 +13,7 @@ use quarry_corpus::pairs::Extent;
 use quarry_files::{member, read_regular_text};
 use serde::{Deserialize, Serialize};
 
+use crate::categories;
 use crate::error::FactoryError;
 use crate::license;
 use locate::{At, line_of};
@@ -32,6 +33,7 @@ pub struct Plan {
     pub(crate) sources: Vec<SourcePlan>,
     pub(crate) pool: PoolPlan,
     pub(crate) author: Option<AuthorPlan>,
+    pub(crate) categories: Option<CategoryPlan>,
     pub(crate) annotation: AnnotationPlan,
     pub(crate) queries: Vec<QueryPlan>,
     pub(crate) candidates: CandidatePlan,
@@ -57,6 +59,8 @@ struct PlanFile {
     pool: PoolPlan,
     #[serde(default)]
     author: Option<AuthorPlan>,
+    #[serde(default)]
+    categories: Option<CategoryPlan>,
     #[serde(default)]
     annotation: AnnotationPlan,
     #[serde(default)]
@@ -165,6 +169,17 @@ pub(crate) enum Documentation {
     Removed,
     /// It is kept, as in CoSQA and CoSQA+.
     Kept,
+}
+
+/// Kinds of analysis, as in StatCodeSearch; code of none of them is removed from the pool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CategoryPlan {
+    /// Number of examples of each category that the model is shown.
+    pub(crate) examples: usize,
+    /// The sheet that people filled in; with it no model is asked.
+    #[serde(skip_serializing)]
+    pub(crate) review: Option<PathBuf>,
 }
 
 /// What models are shown when they summarize functions.
@@ -406,7 +421,7 @@ pub(crate) struct ExportPlan {
 }
 
 /// The formats of exports: that of `quarry train`, and formats of `quarry data convert`.
-pub(crate) const EXPORT_FORMATS: [&str; 14] = [
+pub(crate) const EXPORT_FORMATS: [&str; 15] = [
     TRAINING_PAIRS,
     "beir",
     "coir",
@@ -421,6 +436,7 @@ pub(crate) const EXPORT_FORMATS: [&str; 14] = [
     "query4code",
     "query4code-summaries",
     "query4code-triples",
+    categories::FORMAT,
 ];
 
 /// The format that `quarry train` reads.
@@ -464,6 +480,7 @@ impl Plan {
             mut sources,
             mut pool,
             author,
+            mut categories,
             mut annotation,
             mut queries,
             candidates,
@@ -475,6 +492,10 @@ impl Plan {
         if let Some(path) = &mut annotation.documentation {
             *path = member(directory, path)
                 .map_err(|problem| wrong([At::Key("annotation"), At::Key("documentation")], problem))?;
+        }
+        if let Some(review) = categories.as_mut().and_then(|categories| categories.review.as_mut()) {
+            *review = member(directory, review)
+                .map_err(|problem| wrong([At::Key("categories"), At::Key("review")], problem))?;
         }
         if shared && pool.licenses.is_empty() {
             pool.licenses.push(license::PERMISSIVE.to_owned());
@@ -515,6 +536,7 @@ impl Plan {
             sources,
             pool,
             author,
+            categories,
             annotation,
             queries,
             candidates,
@@ -542,6 +564,12 @@ impl Plan {
     #[must_use]
     pub fn has_author(&self) -> bool {
         self.queries.iter().any(|query| query.kind == QueryKind::Written)
+    }
+
+    /// Whether a model says which category codes are of.
+    #[must_use]
+    pub fn asks_for_categories(&self) -> bool {
+        self.categories.as_ref().is_some_and(|categories| categories.review.is_none())
     }
 
     /// Whether a judge labels pairs.

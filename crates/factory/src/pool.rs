@@ -91,8 +91,8 @@ pub(crate) fn write(
     writer.finish()?;
     let Sieve { removed, n_read, n_kept, shares, by_kind, masked, forks, .. } = sieve;
     let shares = Shares { forks: forks.found(), masked: masked.clone(), ..shares };
-    write_json(&step.join(REMOVED), &removed)?;
-    write_json(&step.join(SHARES), &shares)?;
+    write_removed(step, &removed)?;
+    write_shares(step, &shares)?;
     if n_kept == 0 {
         let counts: Vec<String> =
             removed.iter().map(|removed| format!("{} {}", removed.count, removed.filter)).collect();
@@ -314,11 +314,11 @@ pub(crate) struct Fork {
 }
 
 impl Removed {
-    fn by(filter: &str, about: &str) -> Self {
+    pub(crate) fn by(filter: &str, about: &str) -> Self {
         Self { filter: filter.to_owned(), about: about.to_owned(), ..Self::default() }
     }
 
-    fn note(&mut self, record: &CodeRecord) {
+    pub(crate) fn note(&mut self, record: &CodeRecord) {
         self.count += 1;
         if self.examples.len() < EXAMPLES {
             let CodeRecord { source, path, start_line, name, .. } = record;
@@ -328,7 +328,7 @@ impl Removed {
 }
 
 impl Shares {
-    fn note(&mut self, record: &CodeRecord) {
+    pub(crate) fn note(&mut self, record: &CodeRecord) {
         let license = record.license.clone().unwrap_or_else(|| UNKNOWN_LICENSE.to_owned());
         for (shares, name) in [
             (&mut self.languages, record.language.clone()),
@@ -359,6 +359,16 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T
 /// What the filters of a pool removed.
 pub(crate) fn removed(step: &Path) -> Result<Vec<Removed>, FactoryError> {
     read_json(&step.join(REMOVED))
+}
+
+/// Writes what the filters of a pool removed.
+pub(crate) fn write_removed(step: &Path, removed: &[Removed]) -> Result<(), FactoryError> {
+    write_json(&step.join(REMOVED), &removed)
+}
+
+/// Writes the composition of a pool.
+pub(crate) fn write_shares(step: &Path, shares: &Shares) -> Result<(), FactoryError> {
+    write_json(&step.join(SHARES), shares)
 }
 
 /// The composition of a pool.

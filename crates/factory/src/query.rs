@@ -27,7 +27,7 @@ use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
 use crate::step::{Key, Step, hash_file, sha256};
 
 /// Incremented when the same input and parameters lead to other queries.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 const MERGE_VERSION: u32 = 1;
 
 /// Maximum size of a text file of queries, in bytes.
@@ -141,8 +141,8 @@ pub(crate) fn write(
 pub(crate) fn question_of(record: &CodeRecord, plan: &QueryPlan) -> Option<String> {
     let own_name = record.name.rsplit('.').next().unwrap_or_default();
     match record.kind {
-        // The title of a question is used unchanged as a query.
-        CodeKind::Snippet => Some(record.documentation.clone()),
+        // The title of a question, and a comment with the code below it, are used unchanged as queries.
+        CodeKind::Snippet | CodeKind::Block => Some(record.documentation.clone()),
         _ => question(&record.documentation, own_name, plan.extent),
     }
 }

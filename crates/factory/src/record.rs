@@ -68,6 +68,9 @@ pub struct CodeRecord {
     /// The first parts of calls that are variables or parameters of the function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<String>,
+    /// The kind of analysis that it is, if the plan asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
     /// Whether its file has syntax errors.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_syntax_errors: bool,

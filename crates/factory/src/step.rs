@@ -172,7 +172,7 @@ impl Store {
     pub(crate) fn run(
         &self,
         step: Step,
-        work: impl FnOnce(&Path, &Path) -> Result<BTreeMap<String, u64>, FactoryError>,
+        work: impl FnOnce(&Step, &Path, &Path) -> Result<BTreeMap<String, u64>, FactoryError>,
     ) -> Result<(Step, bool), FactoryError> {
         let key = step.key();
         if let Some(known) = read(&self.root, &key) {
@@ -182,7 +182,7 @@ impl Store {
         let partial = target.with_file_name(format!("{PARTIAL}{}", key.as_str()));
         fs::create_dir_all(&partial).map_err(FactoryError::write(&partial))?;
         let workspace = self.workspace(&key)?;
-        let counts = match work(&partial, &workspace) {
+        let counts = match work(&step, &partial, &workspace) {
             Ok(counts) => counts,
             Err(error) => {
                 // No incomplete output is left, whatever the reason.
@@ -334,7 +334,7 @@ mod tests {
     fn a_step_is_done_once_and_leaves_nothing_when_it_fails() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let failed = store.run(step(1, &[]), |path, _| {
+        let failed = store.run(step(1, &[]), |_, path, _| {
             fs::write(path.join("half"), "").unwrap();
             Err(FactoryError::Stopped)
         });
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path().join("steps")).unwrap().count(), 0);
         for is_known in [false, true] {
             let (done, known) = store
-                .run(step(1, &[]), |path, _| {
+                .run(step(1, &[]), |_, path, _| {
                     assert!(!is_known);
                     fs::write(path.join("whole"), "text").unwrap();
                     Ok([("n".to_owned(), 7)].into())
@@ -361,7 +361,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
         let mut n_done = 0;
-        let mut work = |path: &Path, _: &Path| {
+        let mut work = |_: &Step, path: &Path, _: &Path| {
             n_done += 1;
             fs::create_dir(path.join("in")).unwrap();
             fs::write(path.join("in/file"), "text").unwrap();

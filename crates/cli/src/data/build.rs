@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use quarry_annotate::{AnnotateError, Author, AuthorPlan, Judging};
 #[cfg(feature = "workers")]
 use quarry_annotate::{WorkerModels, queue_of};
 use quarry_factory::{
-    Amount, Damage, Forecast, Plan, Rehearsal, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports,
+    Amount, Damage, Event, Forecast, Plan, Rehearsal, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports,
     estimate_written, rehearse, steps_of,
 };
 use quarry_metrics::table::{Layout, Table};
@@ -24,6 +25,7 @@ use crate::interrupt::stop_on_interrupt;
 #[cfg(feature = "judge")]
 use crate::judge::WorkplaceArgs;
 use crate::output;
+use crate::progress;
 
 /// A plan, and where it is built.
 #[derive(Debug, Args)]
@@ -93,9 +95,20 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         output::print(&format!("{}{written}{more}", listed(&steps)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let built = quarry_factory::build(&plan, &out, &tools, &mut |event| {
-        output::note(&described(event.step, event.known));
-    })?;
+    let mut spinner: Option<ProgressBar> = None;
+    let built = quarry_factory::build(&plan, &out, &tools, &mut |event| match event {
+        Event::Begun(step) => spinner = Some(progress::spinner(step.name.clone())),
+        Event::Done { step, known } => {
+            if let Some(spinner) = spinner.take() {
+                spinner.finish_and_clear();
+            }
+            output::note(&described(step, known));
+        }
+    });
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    let built = built?;
     for path in built.exports.iter().chain(&built.about) {
         output::note(&format!("wrote {}", path.display()));
     }

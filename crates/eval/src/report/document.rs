@@ -92,7 +92,9 @@ fn policy(forms: &str) -> String {
 pub fn table(table: &Table) -> Markup {
     html! {
         div.scroll { table.sortable {
-            thead { tr { @for name in table.header() { th scope="col" { button type="button" { (name) } } } } }
+            thead { tr { @for (index, name) in table.header().iter().enumerate() {
+                th.words[has_words(table, index)] scope="col" { button type="button" { (name) } }
+            } } }
             tbody { @for row in table.rows() { tr {
                 @for (index, cell) in row.iter().enumerate() {
                     @if index == 0 { th scope="row" { (cell) } } @else { td.words[is_words(cell)] { (cell) } }
@@ -100,6 +102,13 @@ pub fn table(table: &Table) -> Markup {
             } } }
         } }
     }
+}
+
+/// Whether all cells of a column hold words, which stand below their heading then.
+fn has_words(table: &Table, column: usize) -> bool {
+    let mut cells =
+        (table.rows().iter()).filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
+    cells.peek().is_some() && cells.all(|cell| is_words(cell))
 }
 
 /// Whether a cell holds words rather than a number, a sign, or nothing.

@@ -98,6 +98,9 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("kind = \"docstrings\"", "kind = \"written\"", 9, &["needs [author]"]);
     check("kind = \"docstrings\"", "kind = \"issues\"", 9, &["needs `path`, the export of issues"]);
     check("kind = \"docstrings\"", "kind = \"commits\"", 9, &["needs `sources`"]);
+    check("kind = \"docstrings\"", "kind = \"docstrings\"\ncontaining = [\"\"]", 10, &["every query holds"]);
+    check("\"beir\"", "\"statcodesearch\"", 13, &["needs [categories]; add it"]);
+    check("[[queries]]", "[categories]\n[[queries]]", 7, &["needs [author]"]);
     check("kind = \"docstrings\"", "kind = \"commits\"\nsources = [\"b\"]", 10, &["did you mean \"a\"?"]);
     check(
         "kind = \"docstrings\"",
@@ -248,7 +251,7 @@ fn links_that_lead_out_of_the_directory_of_a_plan_are_refused() {
 fn known_entries(table: &str) -> Vec<String> {
     let surprise = match table {
         "" => format!("surprise = 1\n{PLAN}"),
-        "author" | "annotation" | "pool" | "candidates" | "splits" | "leaks" => {
+        "author" | "categories" | "annotation" | "pool" | "candidates" | "splits" | "leaks" => {
             format!("{PLAN}[{table}]\nsurprise = 1\n")
         }
         _ => PLAN.replacen(&format!("[[{table}]]"), &format!("[[{table}]]\nsurprise = 1"), 1),
@@ -268,6 +271,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
         "sources",
         "pool",
         "author",
+        "categories",
         "annotation",
         "queries",
         "candidates",

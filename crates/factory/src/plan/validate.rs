@@ -7,12 +7,14 @@ use quarry_text::nearest;
 
 use super::locate::At;
 use super::{
-    AnnotationPlan, CandidatePlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan,
-    SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword, wrong,
+    AnnotationPlan, CandidatePlan, CategoryPlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS,
+    QueryKind, QueryPlan, SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword,
+    wrong,
 };
 use crate::candidates::RELEASED_PARTITION;
+use crate::export::ONLY_MATCHES;
 use crate::written::{self, Extract};
-use crate::{filter, license};
+use crate::{categories, filter, license};
 
 /// Maximum number of candidates per query.
 const MAX_CANDIDATES: usize = 1000;
@@ -67,6 +69,7 @@ impl PlanFile {
         if let Some(author) = &self.author {
             author.validate().map_err(|problem| wrong([At::Key("author")], problem))?;
         }
+        self.validate_categories()?;
         self.validate_annotation()?;
         self.validate_queries()?;
         self.validate_candidates()?;
@@ -105,6 +108,27 @@ impl PlanFile {
                     format!("expected a language, found {name:?}; `quarry languages` lists them"),
                 ));
             }
+        }
+        Ok(())
+    }
+
+    fn validate_categories(&self) -> Result<(), Wrong> {
+        let Some(CategoryPlan { examples, review }) = &self.categories else { return Ok(()) };
+        let at = |key| [At::Key("categories"), At::Key(key)];
+        if review.is_none() && self.author.is_none() {
+            let problem = "[categories] needs [author], the model that says which category a comment is of, or `review`, the \
+                           sheet that people filled in; add one of them";
+            return Err(wrong([At::Key("categories")], problem));
+        }
+        if review.is_some() && *examples > 0 {
+            let problem =
+                "`examples` are shown to a model, and with `review` none is asked; remove one of them";
+            return Err(wrong(at("examples"), problem));
+        }
+        if *examples > categories::max_examples() {
+            let problem =
+                format!("expected 0 to {} as `examples`, found {examples}", categories::max_examples());
+            return Err(wrong(at("examples"), problem));
         }
         Ok(())
     }
@@ -172,6 +196,14 @@ impl PlanFile {
             for (item, name) in query.filters.iter().enumerate() {
                 let at = [at("filters"), vec![At::Item(item)]].concat();
                 known(at, "a filter of queries", name, &QUERY_FILTERS)?;
+            }
+            if let Some(item) = query.containing.iter().position(|word| word.trim().is_empty()) {
+                let problem =
+                    "expected a word in `containing`, found an empty one, which every query holds; remove it";
+                return Err(Wrong {
+                    at: [at("containing"), vec![At::Item(item)]].concat(),
+                    problem: problem.into(),
+                });
             }
             if query.maximum == Some(0) {
                 return Err(Wrong {
@@ -369,10 +401,19 @@ impl PlanFile {
                 return Err(Wrong { at: at("format"), problem });
             }
             known(at("format"), "a format", &export.format, &EXPORT_FORMATS)?;
-            let needs_positives = export.format == TRAINING_PAIRS || Extract::named(&export.format).is_some();
+            let needs_positives =
+                matches!(export.format.as_str(), TRAINING_PAIRS | categories::FORMAT | ONLY_MATCHES)
+                    || Extract::named(&export.format).is_some();
             if needs_positives && self.labels.iter().all(|label| label.kind == LabelKind::Negative) {
                 let problem = format!(
                     "{:?} has the pairs that answer, and by [[labels]] none does; add labels of another kind",
+                    export.format
+                );
+                return Err(Wrong { at: at("format"), problem });
+            }
+            if export.format == categories::FORMAT && self.categories.is_none() {
+                let problem = format!(
+                    "{:?} has the category of each code, and needs [categories]; add it",
                     export.format
                 );
                 return Err(Wrong { at: at("format"), problem });

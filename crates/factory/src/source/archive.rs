@@ -91,6 +91,7 @@ type TakeEntry<'t> = dyn FnMut(Entry) -> Result<(), Refused> + 't;
 
 impl<'p> Archive<'p> {
     pub(super) fn open(plan: &'p SourcePlan, tests: bool, is_hashed: bool) -> Result<Self, FactoryError> {
+        open_regular(&plan.path).map_err(FactoryError::read(&plan.path))?;
         let hash = if is_hashed { hash_file(&plan.path)? } else { String::new() };
         let stamp = Stamped::of(&plan.path)?;
         let packed = std::fs::metadata(&plan.path).map_err(FactoryError::read(&plan.path))?.len();
@@ -283,7 +284,10 @@ fn of_tar(
     // Raw: headers that contain long names are read here, up to a limit.
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry.map_err(|error| match (is_tar, error.kind()) {
-            (false, io::ErrorKind::Other) => Refused::Odd(format!("expected a tar or zip archive: {error}")),
+            // The error quotes the header, whatever is in it.
+            (false, io::ErrorKind::Other) => {
+                Refused::Odd("expected a tar or zip archive, found something else".to_owned())
+            }
             _ => Refused::Read(error),
         })?;
         is_tar = true;

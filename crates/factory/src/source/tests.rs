@@ -240,6 +240,10 @@ fn hostile_archives_are_refused() {
     let error = archive(&changed).unwrap_err().to_string();
     assert!(error.contains("a.py: cannot be unpacked"), "{error}");
     check_refused(b"not an archive at all, but a text of some length\n".repeat(20).as_slice(), "expected");
+    // What stands in place of a header is not quoted.
+    let junk: Vec<u8> = (0..2048_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let error = archive(&junk).unwrap_err().to_string();
+    assert!(error.contains("expected a tar or zip archive") && error.len() < 300, "{error}");
     check_refused(&tar_of(&[("a.bin", "x")], &|_| {}), "expected files in a known language");
     let error = read(SourceKind::Archive, tempfile::tempdir().unwrap().path().to_owned()).unwrap_err();
     assert!(matches!(error, FactoryError::Read { .. }), "{error}");

@@ -1,0 +1,453 @@
+//! Kinds of analysis, as StatCodeSearch tells them apart (GenCodeSearchNet, 2023, section 3): a model says of each comment
+//! with its code which kind it is, people check that on a sheet, and what is of no kind is removed from the pool.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use quarry_annotate::{Asked, Graded, language_title};
+use quarry_corpus::formats::table::Table;
+use quarry_corpus::formats::write::write_csv;
+use serde::{Deserialize, Serialize};
+
+use crate::annotation::add_consumed;
+use crate::authoring::{Authoring, stopped};
+use crate::error::FactoryError;
+use crate::jsonl::{self, RandomReader, Writer};
+use crate::plan::CategoryPlan;
+use crate::pool::{self, POOL, Removed, Shares};
+use crate::record::{CodeRecord, LabelledPair};
+use crate::step::{Key, Step, hash_file, sha256};
+
+/// Incremented when the same answers lead to another pool.
+const VERSION: u32 = 1;
+
+/// The name of the step.
+pub(crate) const STEP: &str = "categories";
+
+/// The format of exports that has categories.
+pub(crate) const FORMAT: &str = "statcodesearch";
+
+/// The sheet for people, with what the model said.
+pub(crate) const SHEET: &str = "review.csv";
+/// Codes whose category cannot be read, with the reason.
+const EXCLUDED: &str = "excluded.jsonl";
+
+const PROMPT: &str = "statcodesearch";
+
+/// What the sheet's columns hold that people fill in or correct.
+const ID: &str = "id";
+const MODEL: &str = "model";
+const CATEGORY: &str = "category";
+const KEEP: &str = "keep";
+
+const RULES_TEXT: &str = include_str!("categories.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CategoryFile {
+    category: Vec<Category>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Category {
+    name: String,
+    about: String,
+    examples: Vec<Example>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Example {
+    comment: String,
+    code: String,
+}
+
+/// The categories; the last one stands for none of the others. A test parses them.
+static CATEGORIES: LazyLock<Vec<Category>> = LazyLock::new(|| {
+    toml::from_str(RULES_TEXT).map_or_else(|_| Vec::new(), |CategoryFile { category }| category)
+});
+
+/// The maximum number of examples of each category.
+pub(crate) fn max_examples() -> usize {
+    CATEGORIES.iter().map(|category| category.examples.len()).min().unwrap_or(0)
+}
+
+/// The name of the category with a grade: its number from 1, or 0 for none.
+fn named(grade: u8) -> &'static str {
+    let number = usize::from(grade).checked_sub(1).unwrap_or(CATEGORIES.len().saturating_sub(1));
+    CATEGORIES.get(number).map_or("", |category| &category.name)
+}
+
+/// The names of all categories, without the one for none.
+fn relevant() -> Vec<&'static str> {
+    let names = CATEGORIES.iter().map(|category| category.name.as_str());
+    names.take(CATEGORIES.len().saturating_sub(1)).collect()
+}
+
+/// Whether a count of the step is one of codes, not of questions or tokens.
+pub(crate) fn is_of_codes(count: &str) -> bool {
+    count.starts_with(REMOVED) || count == CHANGED || relevant().contains(&count)
+}
+
+/// What counts of removed codes begin with, and the count of those whose category people changed.
+const REMOVED: &str = "removed: ";
+const CHANGED: &str = "categories that people changed";
+
+#[derive(Serialize)]
+struct Identity<'p> {
+    plan: &'p CategoryPlan,
+    /// Hash of the sheet that people filled in, or the version of the model's answers.
+    says: String,
+    rules: String,
+}
+
+/// The step that takes what is of no category out of a pool.
+///
+/// # Errors
+/// When the prompt or the sheet cannot be read, or nobody says what the categories are.
+pub(crate) fn step(
+    plan: &CategoryPlan,
+    authoring: Option<&Authoring<'_>>,
+    pool: &Key,
+) -> Result<Step, FactoryError> {
+    let says = match (&plan.review, authoring) {
+        (Some(review), _) => hash_file(review)?,
+        (None, Some(authoring)) => authoring.plan.version(authoring.directory, Asked::Writer, &[PROMPT])?,
+        (None, None) => return Err(FactoryError::step(STEP, NOBODY)),
+    };
+    let identity = Identity { plan, says, rules: sha256(RULES_TEXT.as_bytes()) };
+    Ok(Step::new(STEP, VERSION, &identity, &[pool]))
+}
+
+/// Plans are checked for this.
+const NOBODY: &str =
+    "expected [author], the model that says which category a comment is of, or `review`, found neither";
+
+/// What somebody says of a code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Said {
+    /// It is of this category.
+    Category(&'static str),
+    /// It is not kept, for this reason.
+    Not(&'static str),
+    /// The answer cannot be read.
+    Unreadable(String),
+}
+
+const NO_CATEGORY: &str = "of no category";
+const NOT_REVIEWED: &str = "not reviewed";
+const REFUSED: &str = "not kept by people";
+const UNREADABLE: &str = "unreadable answers";
+const UNDOCUMENTED: &str = "without a comment";
+
+/// Writes the codes of a pool that are of a category, and the sheet for people if a model says so.
+///
+/// # Errors
+/// When something cannot be read or written, a question fails, nothing is left, or the user stopped.
+pub(crate) fn write(
+    plan: &CategoryPlan,
+    authoring: Option<&Authoring<'_>>,
+    pool: &Path,
+    step: &Path,
+) -> Result<BTreeMap<String, u64>, FactoryError> {
+    let mut counts = BTreeMap::new();
+    let said = match (&plan.review, authoring) {
+        (Some(review), _) => reviewed(review, &mut counts)?,
+        (None, Some(authoring)) => asked(plan, authoring, pool, &mut counts)?,
+        (None, None) => return Err(FactoryError::step(STEP, NOBODY)),
+    };
+    let about = match plan.review {
+        Some(_) => format!("code that people keep, of {}", relevant().join(", ")),
+        None => format!("code that is of {} by a model", relevant().join(", ")),
+    };
+    let mut removed = Removed::by(STEP, &about);
+    let mut shares = Shares { forks: Vec::new(), ..Shares::default() };
+    let mut writer = Writer::create(&step.join(POOL))?;
+    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
+    let mut sheet = match plan.review {
+        Some(_) => None,
+        None => Some(Sheet::create(step.join(SHEET))?),
+    };
+    let mut n_kept = 0;
+    jsonl::for_each(&pool.join(POOL), &mut |record: CodeRecord, _| {
+        let said = said.get(&record.id).cloned().unwrap_or(match plan.review {
+            Some(_) => Said::Not(NOT_REVIEWED),
+            None => Said::Not(UNDOCUMENTED),
+        });
+        let reason = match said {
+            Said::Category(category) => {
+                n_kept += 1;
+                *counts.entry(category.to_owned()).or_default() += 1;
+                shares.note(&record);
+                if let Some(sheet) = &mut sheet {
+                    sheet.add(&record, category)?;
+                }
+                return writer.write(&CodeRecord { category: Some(category.to_owned()), ..record });
+            }
+            Said::Not(reason) => reason,
+            Said::Unreadable(problem) => {
+                let CodeRecord { id, path, start_line, .. } = &record;
+                let place = format!("{path}:{start_line}");
+                excluded.write(&serde_json::json!({"id": id, "place": place, "problem": problem}))?;
+                UNREADABLE
+            }
+        };
+        *counts.entry(format!("{REMOVED}{reason}")).or_default() += 1;
+        removed.note(&record);
+        Ok(())
+    })?;
+    writer.finish()?;
+    excluded.finish()?;
+    sheet.map(Sheet::finish).transpose()?;
+    if n_kept == 0 {
+        let found: Vec<String> = counts.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        let problem = format!(
+            "expected code of a category, found none: {}; take other sources, or fill in the column `{KEEP}` of the sheet",
+            found.join(", ")
+        );
+        return Err(FactoryError::step(STEP, problem));
+    }
+    let of_pool = pool::shares(pool)?;
+    shares = Shares { forks: of_pool.forks, masked: of_pool.masked, ..shares };
+    pool::write_shares(step, &shares)?;
+    let mut all_removed = pool::removed(pool)?;
+    all_removed.push(removed);
+    pool::write_removed(step, &all_removed)?;
+    counts.insert("kept".into(), n_kept);
+    Ok(counts)
+}
+
+/// What a model says of all codes with a comment, by their ids.
+fn asked(
+    plan: &CategoryPlan,
+    authoring: &Authoring<'_>,
+    pool: &Path,
+    counts: &mut BTreeMap<String, u64>,
+) -> Result<HashMap<String, Said>, FactoryError> {
+    #[derive(Deserialize)]
+    struct Documented {
+        id: String,
+        #[serde(default)]
+        documentation: String,
+    }
+    let path = pool.join(POOL);
+    let mut items: Vec<(String, u64)> = Vec::new();
+    jsonl::for_each(&path, &mut |Documented { id, documentation }, at| {
+        if !documentation.trim().is_empty() {
+            items.push((id, at));
+        }
+        Ok(())
+    })?;
+    let records = Mutex::new(RandomReader::open(&path)?);
+    let author = authoring.open()?;
+    let (categories, examples) = (listed(), shown(plan.examples));
+    let answers = authoring.ask_all(&author, STEP, &items, |(_, at)| {
+        let record: CodeRecord = records.lock().unwrap_or_else(PoisonError::into_inner).read(*at)?;
+        let values = BTreeMap::from([
+            ("query", record.documentation),
+            ("code", record.code),
+            ("language", language_title(&record.language).to_owned()),
+            ("categories", categories.clone()),
+            ("examples", examples.clone()),
+        ]);
+        author.grade(Asked::Writer, PROMPT, &values, authoring.stop).map_err(stopped)
+    })?;
+    add_consumed(counts, author.consumed());
+    let said = |answer| match answer {
+        Ok(Graded { grade: 0, .. }) => Said::Not(NO_CATEGORY),
+        Ok(Graded { grade, .. }) => Said::Category(named(grade)),
+        Err(problem) => Said::Unreadable(problem),
+    };
+    Ok(items.into_iter().map(|(id, _)| id).zip(answers.into_iter().map(said)).collect())
+}
+
+/// The categories, for the prompt.
+fn listed() -> String {
+    let lines: Vec<String> =
+        CATEGORIES.iter().map(|category| format!("- {}: {}", category.name, category.about)).collect();
+    lines.join("\n")
+}
+
+/// So many examples of each category, for the prompt; one of each before the second of any.
+fn shown(n_examples: usize) -> String {
+    let examples = (0..n_examples).flat_map(|number| {
+        CATEGORIES.iter().filter_map(move |category| Some((&category.name, category.examples.get(number)?)))
+    });
+    let example = |(name, Example { comment, code }): (&String, &Example)| {
+        format!("<comment>\n{comment}\n</comment>\n<code>\n{code}\n</code>\n{name}\n\n")
+    };
+    examples.map(example).collect()
+}
+
+/// What people say on a sheet, by the ids of codes.
+fn reviewed(path: &Path, counts: &mut BTreeMap<String, u64>) -> Result<HashMap<String, Said>, FactoryError> {
+    let sheet = Table::read(path)?;
+    let names: Vec<&'static str> = CATEGORIES.iter().map(|category| category.name.as_str()).collect();
+    let expected = format!("one of {}", names.join(", "));
+    let known = |field: &str| names.iter().copied().find(|name| name.eq_ignore_ascii_case(field));
+    let ids = sheet.column(ID, "the id of a code", |field| (!field.is_empty()).then_some(field))?;
+    let categories = sheet.column(CATEGORY, &expected, known)?;
+    let models = sheet.column(MODEL, &expected, known)?;
+    let keeps = sheet.column(KEEP, "yes, no or nothing", |field| match field.to_lowercase().as_str() {
+        "" => Some(None),
+        "yes" => Some(Some(true)),
+        "no" => Some(Some(false)),
+        _ => None,
+    })?;
+    let mut said = HashMap::new();
+    for (((id, category), model), keep) in ids.into_iter().zip(categories).zip(models).zip(keeps) {
+        if keep.is_some() && category != model {
+            *counts.entry(CHANGED.to_owned()).or_default() += 1;
+        }
+        let says = match keep {
+            None => Said::Not(NOT_REVIEWED),
+            Some(false) => Said::Not(REFUSED),
+            Some(true) if relevant().contains(&category) => Said::Category(category),
+            Some(true) => Said::Not(NO_CATEGORY),
+        };
+        if said.insert(id.to_owned(), says).is_some() {
+            let problem =
+                format!("expected each code once in {}, found {id} twice; remove one row", path.display());
+            return Err(FactoryError::step(STEP, problem));
+        }
+    }
+    Ok(said)
+}
+
+/// The sheet on which people say what they keep.
+struct Sheet {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Sheet {
+    fn create(path: PathBuf) -> Result<Self, FactoryError> {
+        let file = File::create(&path).map_err(FactoryError::write(&path))?;
+        let mut sheet = Self { path, file: BufWriter::new(file) };
+        sheet.row(&[
+            ID,
+            "repository",
+            "path",
+            "line",
+            "license",
+            "comment",
+            "code",
+            MODEL,
+            CATEGORY,
+            KEEP,
+        ])?;
+        Ok(sheet)
+    }
+
+    fn row(&mut self, cells: &[&str]) -> Result<(), FactoryError> {
+        write_csv(&mut self.file, cells).map_err(FactoryError::write(&self.path))
+    }
+
+    fn add(&mut self, record: &CodeRecord, category: &str) -> Result<(), FactoryError> {
+        let CodeRecord { id, repository, path, start_line, license, documentation, code, .. } = record;
+        let (line, license) = (start_line.to_string(), license.as_deref().unwrap_or_default());
+        self.row(&[id, repository, path, &line, license, documentation, code, category, category, ""])
+    }
+
+    fn finish(mut self) -> Result<(), FactoryError> {
+        self.file.flush().map_err(FactoryError::write(&self.path))
+    }
+}
+
+/// Writes the pairs of a part that answer, with the categories of their codes, as StatCodeSearch's table; returns their
+/// number.
+///
+/// # Errors
+/// When pairs cannot be read, or the table cannot be written.
+pub(crate) fn write_table(
+    pairs: &Path,
+    code: &mut dyn FnMut(&str) -> Result<CodeRecord, FactoryError>,
+    out: &Path,
+) -> Result<u64, FactoryError> {
+    let mut file = BufWriter::new(File::create(out).map_err(FactoryError::write(out))?);
+    let mut n_written = 0_u64;
+    write_csv(&mut file, ["Idx", "Comment", "Code", "License", "Label"]).map_err(FactoryError::write(out))?;
+    jsonl::for_each(pairs, &mut |pair: LabelledPair, _| {
+        if !pair.is_positive() {
+            return Ok(());
+        }
+        let CodeRecord { license, category, .. } = code(&pair.code_id)?;
+        let Some(category) = category else { return Ok(()) };
+        let cells = [n_written.to_string(), pair.query, pair.code, license.unwrap_or_default(), category];
+        n_written += 1;
+        write_csv(&mut file, cells).map_err(FactoryError::write(out))
+    })?;
+    file.flush().map_err(FactoryError::write(out))?;
+    Ok(n_written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prompt_knows_the_categories_by_their_numbers() {
+        let text = include_str!("../../annotate/prompts/statcodesearch.toml");
+        let prompt: toml::Table = toml::from_str(text).unwrap();
+        let values = prompt["answer"]["values"].as_array().unwrap();
+        assert_eq!(values.len(), CATEGORIES.len());
+        for value in values {
+            let grade = u8::try_from(value["grade"].as_integer().unwrap()).unwrap();
+            assert_eq!(value["says"][0].as_str().unwrap(), named(grade));
+        }
+        assert_eq!(
+            relevant(),
+            ["Statistical Test", "Statistical Modeling", "Data Variable", "Visualization"]
+        );
+    }
+
+    #[test]
+    fn examples_are_of_each_category_in_turn() {
+        assert_eq!((max_examples(), shown(0)), (3, String::new()));
+        let names = |n_examples: usize| -> Vec<String> {
+            let examples = shown(n_examples);
+            let examples = examples.split("</code>\n").skip(1);
+            examples.map(|after| after.lines().next().unwrap().to_owned()).collect()
+        };
+        let all: Vec<&str> = CATEGORIES.iter().map(|category| category.name.as_str()).collect();
+        assert_eq!(names(1), all);
+        assert_eq!(names(3), [&all[..], &all, &all].concat());
+    }
+
+    #[test]
+    fn sheets_are_read_as_people_fill_them_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sheet.csv");
+        let read = |rows: &str| {
+            std::fs::write(&path, format!("id,comment,model,category,keep\n{rows}")).unwrap();
+            let mut counts = BTreeMap::new();
+            reviewed(&path, &mut counts).map(|said| (said, counts)).map_err(|error| error.to_string())
+        };
+        let (said, counts) = read(
+            "a,\"x,\ny\",Visualization,Visualization,yes\nb,x,Visualization,data variable,YES\nc,x,Data Variable,Data Variable,no\n\
+             d,x,Data Variable,Data Variable,\ne,x,Data Variable,No Relevant Class,yes\n",
+        )
+        .unwrap();
+        let expected = [
+            ("a", Said::Category("Visualization")),
+            ("b", Said::Category("Data Variable")),
+            ("c", Said::Not(REFUSED)),
+            ("d", Said::Not(NOT_REVIEWED)),
+            ("e", Said::Not(NO_CATEGORY)),
+        ];
+        assert_eq!(said, expected.map(|(id, says)| (id.to_owned(), says)).into());
+        assert_eq!(counts["categories that people changed"], 2);
+        for (rows, problem) in [
+            ("a,x,Visualization,Plot,yes\n", "Plot"),
+            ("a,x,Visualization,Visualization,maybe\n", "yes, no or nothing"),
+            ("a,x,Visualization,Visualization,no\na,x,Visualization,Visualization,yes\n", "found a twice"),
+        ] {
+            let error = read(rows).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+}

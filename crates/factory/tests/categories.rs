@@ -1,0 +1,165 @@
+//! Categories of comments in a build, from scripts to exports, with a server on loopback that follows a script.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use quarry_annotate::{Author, Judging};
+use quarry_embed::{EmbedError, Embedder};
+use quarry_eval::method::ModelName;
+use quarry_factory::{Built, FactoryError, Plan, Tools, build};
+use quarry_test_support::model_server::{Reply, Seen, Server};
+use serde_json::json;
+
+fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
+    let stop = AtomicBool::new(false);
+    let prepare = |plan: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
+        Ok(Judging::prepare(plan, None)?)
+    };
+    // No model is needed to find candidates by words.
+    let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
+    let tools = Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop };
+    build(plan, out, &tools, &mut |_| {})
+}
+
+fn answered(text: &str) -> Reply {
+    let choice = json!({"message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
+    Reply::ok(json!({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}))
+}
+
+const SCRIPT: &str = "library(lme4)\n# Are both groups equal? Test it\nt.test(a, b)\n# Fit a mixed model\nm <- lmer(y ~ x)\n\
+# Plot the means\nplot(means)\n# Where the files are\nsetwd(there)\n# Say it in many words\nfoo(1)\n";
+
+/// What a model says of each comment; of one it says too much.
+fn category(seen: &Seen) -> Reply {
+    let question = seen.body["messages"][0]["content"].as_str().unwrap();
+    let comment = question.rsplit("<comment>").next().unwrap().split("</comment>").next().unwrap().trim();
+    answered(match comment {
+        "Are both groups equal? Test it" => "Statistical Test",
+        "Fit a mixed model" => "**statistical modeling**",
+        "Plot the means" => "Visualization",
+        "Where the files are" => "No Relevant Class",
+        _ => "It may be a plot, or a test.",
+    })
+}
+
+#[test]
+fn comments_are_of_categories_that_people_check() {
+    let server = Server::script(|_, seen| category(seen));
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("study")).unwrap();
+    fs::write(directory.path().join("study/analysis.R"), SCRIPT).unwrap();
+    let plan = |categories: &str, author: &str| {
+        let text = format!(
+            r#"
+[[sources]]
+name = "study"
+kind = "directory"
+path = "study"
+license = "CC0-1.0"
+units = "comments"
+as_released = true
+{author}
+[categories]
+{categories}
+[[queries]]
+name = "comments"
+kind = "docstrings"
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 2
+[[labels]]
+kind = "pairing"
+[[labels]]
+kind = "negative"
+[splits.parts]
+test = 1
+[[exports]]
+format = "statcodesearch"
+[[exports]]
+format = "gecs"
+"#
+        );
+        let path = directory.path().join("plan.toml");
+        fs::write(&path, text).unwrap();
+        Plan::open(&path)
+    };
+    let author = format!(
+        "[author.model]\nprovider = \"openai-compatible\"\nbase_url = \"{}\"\nmodel = \"scripted\"\nattempts = 1\n",
+        server.url()
+    );
+    let out = directory.path().join("out");
+    let built = made(&plan("", &author).unwrap(), &out).unwrap();
+    let counts =
+        |built: &Built| built.steps.iter().find(|step| step.name == "categories").unwrap().counts.clone();
+    let found = counts(&built);
+    for (what, count) in [
+        ("Statistical Test", 1),
+        ("Statistical Modeling", 1),
+        ("Visualization", 1),
+        ("removed: of no category", 1),
+        ("removed: unreadable answers", 1),
+        ("kept", 3),
+        // One answer could not be read, and was asked for twice.
+        ("questions", 6),
+    ] {
+        assert_eq!(found.get(what), Some(&count), "{what}: {found:?}");
+    }
+    let table = fs::read_to_string(out.join("exports/statcodesearch/test.csv")).unwrap();
+    assert_eq!(table.lines().next(), Some("Idx,Comment,Code,License,Label"));
+    // The whole comment, not its first sentence.
+    assert!(
+        table.contains("Are both groups equal? Test it,\"t.test(a, b)\",CC0-1.0,Statistical Test"),
+        "{table}"
+    );
+    assert_eq!(table.lines().count(), 4);
+    assert!(!fs::read_to_string(out.join("exports/gecs/test.jsonl")).unwrap().contains("setwd"));
+    let card = fs::read_to_string(out.join("card.md")).unwrap();
+    assert!(card.contains("| codes | 3 |") && card.contains("nobody checked it"), "{card}");
+    let is_shown = |words: &str| {
+        let seen = server.seen();
+        seen.iter().any(|seen| seen.body["messages"][0]["content"].as_str().unwrap().contains(words))
+    };
+    assert!(!is_shown("shapiro.test") && is_shown("- Data Variable: "));
+
+    // Examples are other questions.
+    let n_asked = server.count();
+    made(&plan("examples = 2", &author).unwrap(), &out).unwrap();
+    assert!(is_shown("shapiro.test") && !is_shown("TukeyHSD") && server.count() == n_asked + 6);
+
+    // People keep one of the codes, say that another is of another category, and leave the rest.
+    let sheet =
+        built.about.iter().find(|path| path.extension().is_some_and(|ending| ending == "csv")).unwrap();
+    let filled = fs::read_to_string(sheet).unwrap();
+    assert_eq!(filled.lines().count(), 4);
+    let filled = filled
+        .replace("Statistical Test,Statistical Test,", "Statistical Test,Statistical Test,yes")
+        .replace("Visualization,Visualization,", "Visualization,Data Variable,yes")
+        .replace(
+            "Statistical Modeling,Statistical Modeling,",
+            "Statistical Modeling,Statistical Modeling,no",
+        );
+    fs::write(directory.path().join("review.csv"), filled).unwrap();
+    let n_asked = server.count();
+    let built = made(&plan("review = \"review.csv\"", "").unwrap(), &out).unwrap();
+    let found = counts(&built);
+    assert_eq!((found["kept"], found["Data Variable"], found["Statistical Test"]), (2, 1, 1), "{found:?}");
+    assert_eq!((found["removed: not kept by people"], found["removed: not reviewed"]), (1, 2), "{found:?}");
+    assert_eq!((found["categories that people changed"], server.count()), (1, n_asked));
+    let table = fs::read_to_string(out.join("exports/statcodesearch/test.csv")).unwrap();
+    assert!(table.contains("Plot the means,plot(means),CC0-1.0,Data Variable"), "{table}");
+
+    for (categories, author, problem) in [
+        ("", "", "needs [author]"),
+        ("examples = 4", &*author, "expected 0 to 3 as `examples`"),
+        ("review = \"review.csv\"\nexamples = 1", "", "with `review` none is asked"),
+    ] {
+        let error = plan(categories, author).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}

@@ -29,7 +29,7 @@ mod portable;
 mod rankings;
 mod rebuild_reason;
 mod records;
-mod rerank;
+pub mod rerank;
 mod respelling;
 mod roots;
 pub mod rules;

@@ -164,6 +164,7 @@ impl Models {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),
             ModelName::Path(path) => Some(path),
+            ModelName::Reranker => return self.reranker(),
             ModelName::Api(api) => {
                 let client = self.api_client(api).map_err(remote)?;
                 let prefixes =
@@ -172,12 +173,15 @@ impl Models {
             }
         };
         if path == Some(Path::new(model::BALANCED)) {
-            // Whose vectors are kept, so not by way of `Quality`.
-            let reranker = self.cached(model::load(Some(&model::balanced_directory()?))?)?;
-            return Ok(Arc::new(WithReranker { first: model::load(None)?, reranker }));
+            return Ok(Arc::new(WithReranker { first: model::load(None)?, reranker: self.reranker()? }));
         }
         let embedder = model::load(path)?;
         if model::is_static(path) { Ok(embedder) } else { self.cached(embedder) }
+    }
+
+    /// The transformer of [`model::Quality::Balanced`], whose vectors are kept.
+    fn reranker(&self) -> Result<Arc<dyn Embedder>, EmbedError> {
+        self.cached(model::load(Some(&model::balanced_directory()?))?)
     }
 
     fn cached(&self, embedder: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {

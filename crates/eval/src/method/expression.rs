@@ -22,8 +22,10 @@ pub enum Method {
     Overlap,
     /// `static`: [`super::Dense`] with the built-in model, as in search.
     Static,
-    /// `hybrid`: [`super::Hybrid`] with the built-in model.
+    /// `hybrid`, or `fast`: [`super::Hybrid`] with the built-in model.
     Hybrid,
+    /// `balanced`: [`super::Balanced`], hybrid with the transformer that comes with the program.
+    Balanced,
     /// Any other name is a path: [`super::Dense`] with the model at that path, in full precision.
     Model(PathBuf),
     /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model on a
@@ -100,13 +102,15 @@ impl Default for ChatModel {
 }
 
 /// Methods without arguments, by name.
-pub(super) const NAMES: [(&str, Method); 6] = [
+pub(super) const NAMES: [(&str, Method); 8] = [
     ("bow", Method::BagOfWords(Vocabulary::Corpus)),
     ("bm25", Method::Bm25),
     ("bm25-lucene", Method::LuceneBm25),
     ("overlap", Method::Overlap),
     ("static", Method::Static),
     ("hybrid", Method::Hybrid),
+    ("fast", Method::Hybrid),
+    ("balanced", Method::Balanced),
 ];
 
 /// Names of methods that take methods as arguments.
@@ -126,14 +130,19 @@ impl Method {
     /// Whether the method uses the built-in model, which `--model` can replace.
     #[must_use]
     pub fn uses_builtin_model(&self) -> bool {
-        self.leaves().into_iter().any(|leaf| matches!(leaf, Method::Static | Method::Hybrid))
+        self.leaves()
+            .into_iter()
+            .any(|leaf| matches!(leaf, Method::Static | Method::Hybrid | Method::Balanced))
     }
 
     /// Number of times that the corpus is embedded.
     #[must_use]
     pub fn n_embeddings(&self) -> usize {
         let embeds = |leaf: &&Method| {
-            matches!(leaf, Method::Static | Method::Hybrid | Method::Model(_) | Method::Api(_))
+            matches!(
+                leaf,
+                Method::Static | Method::Hybrid | Method::Balanced | Method::Model(_) | Method::Api(_)
+            )
         };
         self.leaves().iter().filter(|leaf| embeds(leaf)).count()
     }
@@ -266,7 +275,12 @@ impl fmt::Display for Method {
                 write!(formatter, "rerank({first}, {second}, depth = {depth})")
             }
             // In `NAMES`.
-            Method::Bm25 | Method::LuceneBm25 | Method::Overlap | Method::Static | Method::Hybrid => Ok(()),
+            Method::Bm25
+            | Method::LuceneBm25
+            | Method::Overlap
+            | Method::Static
+            | Method::Hybrid
+            | Method::Balanced => Ok(()),
         }
     }
 }

@@ -21,7 +21,7 @@ pub use lucene::LuceneBm25;
 pub use pairs::{AllPairs, Overlap, PairScorer};
 pub use parser::MethodError;
 pub use precomputed::{Precomputed, RunScores, Similarity};
-pub use searched::{Bm25, Dense, Hybrid, Precision};
+pub use searched::{Balanced, Bm25, Dense, Hybrid, Precision};
 
 use crate::EvalError;
 use quarry_corpus::formats::beir::Benchmark;
@@ -111,6 +111,8 @@ pub enum ModelName<'a> {
     Path(&'a Path),
     /// The model behind an API.
     Api(&'a ApiModel),
+    /// The transformer that comes with the program, and orders results again.
+    Reranker,
 }
 
 /// Loads the models of methods. Implemented for functions that load embedders.
@@ -191,6 +193,12 @@ impl Method {
             Method::Hybrid => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
+            }
+            Method::Balanced => {
+                let dense = dense(ModelName::Builtin, Precision::Search)?;
+                let reranker = load.load(ModelName::Reranker)?;
+                models.push(reranker.id().to_owned());
+                Box::new(Balanced::new(Hybrid::new(Bm25::new(documents)?, dense), reranker, documents))
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
                 let model = CrossEncoder::load(path)?;
@@ -286,6 +294,26 @@ mod tests {
         // The lexical part knows `zebra`; the dense part distinguishes the two documents with it.
         let hybrid = scores(&Method::Hybrid, &texts, "zebra bbb");
         assert!(hybrid[1] > hybrid[2] && hybrid[2] > hybrid[0], "{hybrid:?}");
+    }
+
+    #[test]
+    fn balanced_is_hybrid_with_the_first_documents_read_in_pieces() {
+        // The answer is at the end of a document that begins with something else.
+        let long = format!("zebra\n{}{}", "aaaa\n".repeat(80), "bbbb\n".repeat(80));
+        let texts = ["zebra ab", &long, "a crossing"];
+        let load = |name: ModelName<'_>| match name {
+            ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
+            other => panic!("{other:?} is not needed"),
+        };
+        let of = |method: Method| {
+            let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
+            prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0)
+        };
+        let (fast, balanced) = (of(Method::Hybrid), of(Method::Balanced));
+        assert!(fast[0] > fast[1], "{fast:?}");
+        assert!(balanced[1] > balanced[0] && balanced[0] > balanced[2], "{balanced:?}");
+        // The best one keeps its score.
+        assert!((balanced[1] - fast[1]).abs() < 1e-6, "{fast:?} {balanced:?}");
     }
 
     #[test]

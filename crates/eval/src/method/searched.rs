@@ -8,12 +8,14 @@ use quarry_embed::{Embedder, Vectors};
 use quarry_index::RankingWeights;
 use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
+use quarry_index::rerank;
 use quarry_index::vectors::VectorMatrix;
 use quarry_text::query_terms;
 use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Documents passed to a model at a time: enough for it to form batches of equal length.
 const DOCUMENTS_PER_CALL: usize = 512;
@@ -142,5 +144,64 @@ impl Scorer for Hybrid {
         let dense_weight = self.lexical.ranking.dense_weight;
         let sides = self.lexical.scores(queries)?.into_iter().zip(self.dense.scores(queries)?);
         Ok(sides.map(|(lexical, dense)| convex_combination(&lexical, &dense, dense_weight)).collect())
+    }
+}
+
+/// The lexical and dense parts, fused, and a transformer that reads the first documents, as `--quality balanced` has it
+/// order functions.
+pub struct Balanced {
+    hybrid: Hybrid,
+    reranker: Arc<dyn Embedder>,
+    texts: Vec<String>,
+    /// The vectors of the pieces of documents that were read.
+    read: Mutex<HashMap<usize, Arc<Vectors>>>,
+}
+
+impl Balanced {
+    /// Has the first documents of `hybrid`, which is over the same documents, read by a transformer.
+    #[must_use]
+    pub fn new(hybrid: Hybrid, reranker: Arc<dyn Embedder>, documents: &[Document]) -> Self {
+        let texts = documents.iter().map(|document| document.full_text().into_owned()).collect();
+        Self { hybrid, reranker, texts, read: Mutex::default() }
+    }
+
+    /// The vectors of some documents, of which each is read once.
+    fn vectors(&self, wanted: &BTreeSet<usize>) -> Result<HashMap<usize, Arc<Vectors>>, EvalError> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing: Vec<usize> = wanted.iter().copied().filter(|at| !read.contains_key(at)).collect();
+        for missing in missing.chunks(DOCUMENTS_PER_CALL) {
+            let texts: Vec<&str> = missing.iter().map(|&at| self.texts[at].as_str()).collect();
+            let vectors = rerank::piece_vectors(&texts, &*self.reranker)?;
+            read.extend(missing.iter().copied().zip(vectors.into_iter().map(Arc::new)));
+        }
+        Ok(wanted.iter().filter_map(|at| Some((*at, Arc::clone(read.get(at)?)))).collect())
+    }
+}
+
+impl Scorer for Balanced {
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        let mut all = self.hybrid.scores(queries)?;
+        let first: Vec<Vec<usize>> = all
+            .par_iter()
+            .map(|scores| {
+                nearest::largest(scores, rerank::DEPTH).into_iter().map(|found| found.position).collect()
+            })
+            .collect();
+        let vectors = self.vectors(&first.iter().flatten().copied().collect())?;
+        let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
+        let of_queries = self.reranker.embed_queries(&texts)?;
+        let weight = RankingWeights::default().rerank_function;
+        all.par_iter_mut()
+            .zip(&first)
+            .zip(of_queries.values.par_chunks_exact(of_queries.dimension))
+            .for_each(|((scores, first), query)| {
+                let mut cosines = vec![None; scores.len()];
+                for at in first {
+                    cosines[*at] = vectors.get(at).and_then(|pieces| rerank::best_cosine(pieces, query));
+                }
+                let factors = rerank::factors(&cosines, std::iter::repeat(weight));
+                scores.iter_mut().zip(factors).for_each(|(score, factor)| *score *= factor);
+            });
+        Ok(all)
     }
 }

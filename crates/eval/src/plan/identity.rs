@@ -54,7 +54,11 @@ impl Program<'_> {
             } else if let Method::Chat(chat) = leaf {
                 models.insert(leaf.to_string(), (self.chat)(chat)?);
             } else if leaf.uses_builtin_model() {
-                models.insert(leaf.to_string(), self.load.load(ModelName::Builtin)?.id().to_owned());
+                let mut id = self.load.load(ModelName::Builtin)?.id().to_owned();
+                if *leaf == Method::Balanced {
+                    id = format!("{id} + {}", self.load.load(ModelName::Reranker)?.id());
+                }
+                models.insert(leaf.to_string(), id);
             }
         }
         Ok(models)

@@ -14,7 +14,7 @@ use crate::EvalError;
 use crate::method::{LoadModel, Method, ModelName};
 use crate::spans::{CodeSpan, K, MEASURE, ndcg};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery};
-use quarry_embed::Embedder;
+use quarry_embed::{Embedder, WithReranker};
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
 use rayon::prelude::*;
@@ -188,6 +188,13 @@ impl<'a> Indexes<'a> {
         let (embedder, ranking) = match method {
             Method::Bm25 => (None, RankingWeights::default()),
             Method::Hybrid => (Some(load.load(ModelName::Builtin)?), RankingWeights::default()),
+            Method::Balanced => {
+                let (first, reranker) = (load.load(ModelName::Builtin)?, load.load(ModelName::Reranker)?);
+                (
+                    Some(Arc::new(WithReranker { first, reranker }) as Arc<dyn Embedder>),
+                    RankingWeights::default(),
+                )
+            }
             Method::Static => (Some(load.load(ModelName::Builtin)?), dense_only),
             Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
             Method::Model(path) => {

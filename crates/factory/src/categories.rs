@@ -1,6 +1,7 @@
 //! Kinds of analysis, as StatCodeSearch tells them apart (GenCodeSearchNet, 2023, section 3): a model says of each comment
 //! with its code which kind it is, people check that on a sheet, and what is of no kind is removed from the pool.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -328,8 +329,10 @@ impl Sheet {
     fn create(path: PathBuf) -> Result<Self, FactoryError> {
         let file = File::create(&path).map_err(FactoryError::write(&path))?;
         let mut sheet = Self { path, file: BufWriter::new(file) };
+        // Without a byte order mark, some spreadsheets do not recognize UTF-8.
+        let id = format!("\u{feff}{ID}");
         sheet.row(&[
-            ID,
+            &id,
             "repository",
             "path",
             "line",
@@ -350,11 +353,22 @@ impl Sheet {
     fn add(&mut self, record: &CodeRecord, category: &str) -> Result<(), FactoryError> {
         let CodeRecord { id, repository, path, start_line, license, documentation, code, .. } = record;
         let (line, license) = (start_line.to_string(), license.as_deref().unwrap_or_default());
-        self.row(&[id, repository, path, &line, license, documentation, code, category, category, ""])
+        let [repository, path, license, comment, code] =
+            [repository, path, license, documentation, code].map(|text| protected(text));
+        self.row(&[id, &repository, &path, &line, &license, &comment, &code, category, category, ""])
     }
 
     fn finish(mut self) -> Result<(), FactoryError> {
         self.file.flush().map_err(FactoryError::write(&self.path))
+    }
+}
+
+/// A text of strangers that no spreadsheet takes for a formula: with an apostrophe before what may begin one. These columns
+/// are not read again.
+fn protected(text: &str) -> Cow<'_, str> {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']) {
+        true => Cow::Owned(format!("'{text}")),
+        false => Cow::Borrowed(text),
     }
 }
 

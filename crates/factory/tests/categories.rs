@@ -32,7 +32,7 @@ fn answered(text: &str) -> Reply {
 }
 
 const SCRIPT: &str = "library(lme4)\n# Are both groups equal? Test it\nt.test(a, b)\n# Fit a mixed model\nm <- lmer(y ~ x)\n\
-# Plot the means\nplot(means)\n# Where the files are\nsetwd(there)\n# Say it in many words\nfoo(1)\n";
+# Plot the means\nplot(means)\n# Where the files are\nsetwd(there)\n# Say it in many words\nfoo(1)\n# Add a line to it\n+ geom_line()\n";
 
 /// What a model says of each comment; of one it says too much.
 fn category(seen: &Seen) -> Reply {
@@ -41,7 +41,7 @@ fn category(seen: &Seen) -> Reply {
     answered(match comment {
         "Are both groups equal? Test it" => "Statistical Test",
         "Fit a mixed model" => "**statistical modeling**",
-        "Plot the means" => "Visualization",
+        "Plot the means" | "Add a line to it" => "Visualization",
         "Where the files are" => "No Relevant Class",
         _ => "It may be a plot, or a test.",
     })
@@ -101,12 +101,12 @@ format = "gecs"
     for (what, count) in [
         ("Statistical Test", 1),
         ("Statistical Modeling", 1),
-        ("Visualization", 1),
+        ("Visualization", 2),
         ("removed: of no category", 1),
         ("removed: unreadable answers", 1),
-        ("kept", 3),
+        ("kept", 4),
         // One answer could not be read, and was asked for twice.
-        ("questions", 6),
+        ("questions", 7),
     ] {
         assert_eq!(found.get(what), Some(&count), "{what}: {found:?}");
     }
@@ -117,10 +117,10 @@ format = "gecs"
         table.contains("Are both groups equal? Test it,\"t.test(a, b)\",CC0-1.0,Statistical Test"),
         "{table}"
     );
-    assert_eq!(table.lines().count(), 4);
+    assert_eq!(table.lines().count(), 5);
     assert!(!fs::read_to_string(out.join("exports/gecs/test.jsonl")).unwrap().contains("setwd"));
     let card = fs::read_to_string(out.join("card.md")).unwrap();
-    assert!(card.contains("| codes | 3 |") && card.contains("nobody checked it"), "{card}");
+    assert!(card.contains("| codes | 4 |") && card.contains("nobody checked it"), "{card}");
     let is_shown = |words: &str| {
         let seen = server.seen();
         seen.iter().any(|seen| seen.body["messages"][0]["content"].as_str().unwrap().contains(words))
@@ -130,13 +130,18 @@ format = "gecs"
     // Examples are other questions.
     let n_asked = server.count();
     made(&plan("examples = 2", &author).unwrap(), &out).unwrap();
-    assert!(is_shown("shapiro.test") && !is_shown("TukeyHSD") && server.count() == n_asked + 6);
+    assert!(is_shown("shapiro.test") && !is_shown("TukeyHSD") && server.count() == n_asked + 7);
 
     // People keep one of the codes, say that another is of another category, and leave the rest.
     let sheet =
         built.about.iter().find(|path| path.extension().is_some_and(|ending| ending == "csv")).unwrap();
     let filled = fs::read_to_string(sheet).unwrap();
-    assert_eq!(filled.lines().count(), 4);
+    assert_eq!(filled.lines().count(), 5);
+    // No spreadsheet takes code for a formula.
+    assert!(
+        filled.starts_with("\u{feff}id,") && filled.contains(",Add a line to it,'+ geom_line(),"),
+        "{filled}"
+    );
     let filled = filled
         .replace("Statistical Test,Statistical Test,", "Statistical Test,Statistical Test,yes")
         .replace("Visualization,Visualization,", "Visualization,Data Variable,yes")
@@ -148,9 +153,9 @@ format = "gecs"
     let n_asked = server.count();
     let built = made(&plan("review = \"review.csv\"", "").unwrap(), &out).unwrap();
     let found = counts(&built);
-    assert_eq!((found["kept"], found["Data Variable"], found["Statistical Test"]), (2, 1, 1), "{found:?}");
+    assert_eq!((found["kept"], found["Data Variable"], found["Statistical Test"]), (3, 2, 1), "{found:?}");
     assert_eq!((found["removed: not kept by people"], found["removed: not reviewed"]), (1, 2), "{found:?}");
-    assert_eq!((found["categories that people changed"], server.count()), (1, n_asked));
+    assert_eq!((found["categories that people changed"], server.count()), (2, n_asked));
     let table = fs::read_to_string(out.join("exports/statcodesearch/test.csv")).unwrap();
     assert!(table.contains("Plot the means,plot(means),CC0-1.0,Data Variable"), "{table}");
 

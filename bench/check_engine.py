@@ -66,7 +66,8 @@ class Engine:
 
     def stop(self) -> None:
         self.process.stdin.close()
-        self.process.wait(timeout=60)
+        # It ends what it does in the background.
+        self.process.wait(timeout=1800)
 
 
 class Server:

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use indicatif::ProgressBar;
 use quarry_answer::Tree;
@@ -325,6 +325,7 @@ impl SourcesArgs {
     /// When one is missing.
     #[cfg(feature = "serve")]
     pub fn make_absolute(&mut self) -> anyhow::Result<()> {
+        use anyhow::Context as _;
         self.paths = self.paths();
         for path in &mut self.paths {
             *path = path

@@ -91,7 +91,7 @@ def main(quarry, kills=20, seed=1):
         nats = Nats(directory / "nats")
         member = lambda: worker(quarry, nats, server.url, "--questions", QUESTIONS, "--programs", 0, "--lease", 3)
         one = member()
-        subprocess.run(build("one", "--nats", nats.url), check=True, capture_output=True)
+        subprocess.run(build("one", "--nats", nats.url), check=True, capture_output=True, timeout=300)
         if result(directory / "one") != expected or len(asked) != n_questions:
             sys.exit("one worker builds something else")
         team = [one, member()]

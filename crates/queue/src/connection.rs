@@ -26,6 +26,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The user is notified after failures for this long.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
+/// How often a stream that cannot be made is looked for again: the server refuses one that another process makes at the
+/// same moment as if it belonged to somebody else.
+const RACES: usize = 5;
+
 /// Interval at which waits check whether the user stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -284,12 +288,21 @@ impl Retry<'_> {
     }
 
     async fn stream(&self, context: &Context, config: &Config) -> Result<Stream, QueueError> {
+        let mut refused = 0;
         self.until_done("make its streams", async || {
             context.get_or_create_stream(config.clone()).await.map_err(|error| {
                 let without = "JetStream is not enabled; start nats-server with --jetstream";
                 match error.kind() {
                     // JetStream is unavailable for a moment while a server starts.
                     CreateStreamErrorKind::JetStreamUnavailable => ActionError::Transient(without.to_owned()),
+                    CreateStreamErrorKind::JetStream(error)
+                        if refused < RACES
+                            && [ErrorCode::STREAM_SUBJECT_OVERLAP, ErrorCode::STREAM_NAME_EXIST]
+                                .contains(&error.error_code()) =>
+                    {
+                        refused += 1;
+                        ActionError::Transient(error.to_string())
+                    }
                     CreateStreamErrorKind::JetStream(error) => {
                         ActionError::Final(self.server(match error.error_code() {
                             ErrorCode::JETSTREAM_NOT_ENABLED

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -392,6 +392,32 @@ fn a_reply_is_found_whose_predecessor_was_removed_before_the_server_was_killed()
     });
     ending.recv_timeout(Duration::from_secs(60)).expect("a reply is not found");
     worker.end().unwrap();
+}
+
+#[test]
+fn processes_that_connect_at_once_make_the_streams_together() {
+    for _ in 0..30 {
+        let Some(nats) = Nats::start() else { return };
+        let start = Barrier::new(16);
+        let open = || {
+            start.wait();
+            connect(&nats)
+        };
+        thread::scope(|scope| (0..16).for_each(|_| drop(scope.spawn(open))));
+    }
+}
+
+#[test]
+fn a_stream_of_another_program_with_the_same_subjects_is_named() {
+    let Some(nats) = Nats::start() else { return };
+    let foreign = r#"{"name": "FOREIGN", "subjects": ["quarry.>"]}"#;
+    let mut bare = nats.connect();
+    bare.say("SUB made 1\r\n");
+    bare.publish("$JS.API.STREAM.CREATE.FOREIGN", "made", foreign);
+    bare.wait_for("MSG made");
+    let stop = Arc::new(AtomicBool::new(false));
+    let error = Connection::open(&nats.url(), stop, silent()).unwrap_err().to_string();
+    assert!(error.contains("cannot be made") && error.contains("overlap"), "{error}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub struct Holds {
     pub units_by_language: BTreeMap<String, usize>,
     /// By kind.
     pub units_by_kind: BTreeMap<&'static str, usize>,
-    /// Files that were left out.
+    /// Files of the given path that were left out.
     pub skipped: Vec<SkippedView>,
 }
 

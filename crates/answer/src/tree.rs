@@ -149,7 +149,7 @@ impl Tree {
     /// Number of units and of files.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize) {
-        let here = || (self.index.n_units(), self.index.n_files());
+        let here = || self.index.sizes_of_roots();
         self.elsewhere.as_ref().map_or_else(here, |elsewhere| elsewhere.sizes())
     }
 

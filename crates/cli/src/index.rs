@@ -328,9 +328,8 @@ impl SourcesArgs {
         use anyhow::Context as _;
         self.paths = self.paths();
         for path in &mut self.paths {
-            *path = path
-                .canonicalize()
-                .with_context(|| format!("{}: no such file or directory", path.display()))?;
+            quarry_walk::base_directory(path)?;
+            *path = path.canonicalize().with_context(|| format!("cannot resolve {}", path.display()))?;
         }
         Ok(())
     }

@@ -110,11 +110,20 @@ pub struct ListenArgs {
     token_file: Option<PathBuf>,
     /// Name that the server is reached by, beside `localhost` and addresses; requests under other names are refused
     /// (can be repeated)
-    #[arg(long = "host", value_name = "NAME")]
+    #[arg(long = "host", value_name = "NAME", value_parser = host_name)]
     pub hosts: Vec<String>,
     /// A proxy before the server decides who may ask, and ends TLS
     #[arg(long)]
     pub behind_proxy: bool,
+}
+
+/// A name as the header `Host` has it, without a port.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err("expected a name alone, such as code.example.org".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 impl ListenArgs {

@@ -275,7 +275,7 @@ pub(crate) fn write(
         ("levels", n_levels),
         ("calls in the project", statistics.project.calls),
         ("calls of other packages", statistics.third_party.calls),
-        ("calls removed from circles", order.removed.len() as u64),
+        ("calls removed from cycles", order.removed.len() as u64),
         ("functions of other packages", n_apis as u64),
     ]
     .map(|(name, count)| (name.to_owned(), count))
@@ -378,7 +378,7 @@ mod tests {
         // Another repository is another project.
         assert!(called["far"].is_empty());
         // `go` and `step` call each other: one of the calls is removed.
-        assert_eq!(counts["calls removed from circles"], 1);
+        assert_eq!(counts["calls removed from cycles"], 1);
         assert_eq!(called["go"].contains(&"step".to_owned()) as u8 + called["step"].len() as u8, 1);
         let apis: Vec<Api> = jsonl::read_all(&out.join(APIS)).unwrap();
         assert_eq!(apis, [Api { name: "numpy.array".into(), language: "python".into(), calls: 3 }]);

@@ -28,19 +28,19 @@ pub(crate) fn order(calls: &mut Calls, draw: &dyn Fn(u32, u32) -> u64) -> Order 
         }
     }
     let all: Vec<u32> = (0..).take(calls.len()).collect();
-    let mut circles = Components::new(calls.len()).circles(calls, &all);
+    let mut cycles = Components::new(calls.len()).cycles(calls, &all);
     let mut components = Components::new(calls.len());
-    while let Some(circle) = circles.pop() {
-        components.mark(&circle);
+    while let Some(cycle) = cycles.pop() {
+        components.mark(&cycle);
         let inner =
-            circle.iter().flat_map(|&caller| calls[caller as usize].iter().map(move |&to| (caller, to)));
+            cycle.iter().flat_map(|&caller| calls[caller as usize].iter().map(move |&to| (caller, to)));
         let drawn = inner
             .filter(|(_, callee)| components.is_marked(*callee))
             .min_by_key(|&(caller, callee)| (draw(caller, callee), caller, callee));
         if let Some((caller, callee)) = drawn {
             calls[caller as usize].retain(|other| *other != callee);
             removed.push((caller, callee));
-            circles.extend(components.circles(calls, &circle));
+            cycles.extend(components.cycles(calls, &cycle));
         }
     }
     Order { levels: levels(calls), removed }
@@ -102,10 +102,10 @@ impl Components {
     }
 
     /// The components with more than one node in the subgraph of some nodes.
-    fn circles(&mut self, calls: &Calls, nodes: &[u32]) -> Vec<Vec<u32>> {
+    fn cycles(&mut self, calls: &Calls, nodes: &[u32]) -> Vec<Vec<u32>> {
         self.mark(nodes);
         nodes.iter().for_each(|node| self.index[*node as usize] = UNSEEN);
-        let (mut circles, mut stack, mut next) = (Vec::new(), Vec::new(), 0);
+        let (mut cycles, mut stack, mut next) = (Vec::new(), Vec::new(), 0);
         // Nodes being visited, with the index of the next callee.
         let mut path: Vec<(u32, usize)> = Vec::new();
         for &root in nodes {
@@ -147,12 +147,12 @@ impl Components {
                     let component: Vec<u32> = stack.drain(begin..).collect();
                     component.iter().for_each(|node| self.is_on_stack[*node as usize] = false);
                     if component.len() > 1 {
-                        circles.push(component);
+                        cycles.push(component);
                     }
                 }
             }
         }
-        circles
+        cycles
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// Whether a call is on a cycle, by exhaustive search.
-    fn is_on_circle(calls: &Calls, caller: u32, callee: u32) -> bool {
+    fn is_on_cycle(calls: &Calls, caller: u32, callee: u32) -> bool {
         let (mut seen, mut open) = (vec![false; calls.len()], vec![callee]);
         while let Some(node) = open.pop() {
             if node == caller {
@@ -209,7 +209,7 @@ mod tests {
             // Each removed call was on a cycle when it was removed.
             let mut before = calls.clone();
             for &(caller, callee) in &found.removed {
-                assert!(is_on_circle(&before, caller, callee), "{calls:?}");
+                assert!(is_on_cycle(&before, caller, callee), "{calls:?}");
                 before[caller as usize].retain(|other| *other != callee);
             }
             assert_eq!(found, order(&mut calls.clone(), &draw(seed)));
@@ -217,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_which_call_of_a_circle_is_removed() {
-        let circle = || vec![vec![1], vec![2], vec![0], vec![0]];
+    fn the_seed_decides_which_call_of_a_cycle_is_removed() {
+        let cycle = || vec![vec![1], vec![2], vec![0], vec![0]];
         let removed: std::collections::BTreeSet<(u32, u32)> =
-            (0..100).flat_map(|seed| order(&mut circle(), &draw(seed)).removed).collect();
+            (0..100).flat_map(|seed| order(&mut cycle(), &draw(seed)).removed).collect();
         // The call from outside the cycle is never removed, and each call of the cycle is removed for some seed.
         assert_eq!(removed.into_iter().collect::<Vec<_>>(), [(0, 1), (1, 2), (2, 0)]);
     }
 
     #[test]
-    fn long_chains_and_large_circles_need_no_stack() {
+    fn long_chains_and_large_cycles_need_no_stack() {
         let n_nodes = 200_000;
         let mut chain: Calls = (1..n_nodes).map(|next| vec![next]).collect();
         chain.push(vec![0]);

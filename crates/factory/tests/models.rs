@@ -173,7 +173,7 @@ fn callees_are_summarized_first_and_queries_are_validated() {
     let shown: u64 = report.quality.iter().filter(|row| row.with_callees).map(|row| row.queries).sum();
     let called: u64 = report.quality.iter().filter(|row| row.calls > 0).map(|row| row.queries).sum();
     assert!(called == 6 && (4..=6).contains(&shown), "{:?}", report.quality);
-    assert_eq!(step("calls").counts["calls removed from circles"], 1);
+    assert_eq!(step("calls").counts["calls removed from cycles"], 1);
     let excluded = out.join("steps").join(step("queries asked").key().as_str()).join("excluded.jsonl");
     let excluded = lines(&fs::read_to_string(excluded).unwrap());
     assert_eq!(excluded.len(), 4);

@@ -58,7 +58,7 @@ pub struct IndexStatus {
     pub units_by_language: BTreeMap<String, usize>,
     /// Number of units of each kind.
     pub units_by_kind: Vec<(UnitKind, usize)>,
-    /// Files of the tree that were skipped, ascending by path.
+    /// Files of [`Status::part`] that were skipped, ascending by path.
     pub skipped: Vec<Skipped>,
 }
 
@@ -176,6 +176,9 @@ impl Index {
             (changes.total() > 0).then_some(RebuildReason::Files(changes))
         });
         let (bytes, made) = directory.size_and_time()?;
+        let mut skipped = left_out(&listing, &manifest.skipped);
+        // Whoever serves a part shows nothing of what is beside it.
+        skipped.retain(|file| scope.relative(&file.path).is_some());
         let mut units_by_language: BTreeMap<String, usize> = BTreeMap::new();
         let mut by_kind = KINDS.map(|kind| (kind, 0));
         for unit in table.units.iter() {
@@ -200,7 +203,7 @@ impl Index {
             units: table.units.len(),
             units_by_language,
             units_by_kind: by_kind.to_vec(),
-            skipped: left_out(&listing, &manifest.skipped),
+            skipped,
         });
         Ok(status)
     }

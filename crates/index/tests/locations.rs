@@ -119,16 +119,23 @@ fn a_path_in_an_indexed_tree_uses_its_index_and_finds_what_is_below() {
 fn the_nearest_index_counts() {
     let fixture = Fixture::new();
     let tree = fixture.path();
+    write(&tree, "beside.py", "\0");
+    write(&tree, "http/client/within.py", "\0");
     fixture.open(&tree);
     let sub = tree.join("http");
     let whole = Index::status(&sub.join("client"), &fixture.options()).unwrap();
     assert_eq!((whole.root, whole.part.as_str()), (tree.clone(), "http/client"));
-    assert_eq!(whole.index.unwrap().files_in_part, 1);
+    let status = whole.index.unwrap();
+    assert_eq!(status.files_in_part, 2);
+    let skipped: Vec<&str> = status.skipped.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(skipped, ["http/client/within.py"]);
+    let part = fixture.open(&sub.join("client")).index;
+    assert_eq!((part.sizes_of_roots(), part.n_files()), ((1, 2), status.files));
 
     // A directory with the name of an index directory is not necessarily one.
     fs::create_dir(sub.join(LOCAL_DIRECTORY)).unwrap();
     assert_eq!(fixture.index_directory(&sub.join("client")), tree.join(LOCAL_DIRECTORY));
-    assert_eq!(fixture.index_in(&sub).unwrap().index.n_files(), 2);
+    assert_eq!(fixture.index_in(&sub).unwrap().index.n_files(), 3);
     assert_eq!(fixture.index_directory(&sub.join("client")), tree.join("http").join(LOCAL_DIRECTORY));
     assert_eq!(fixture.index_directory(&tree), tree.join(LOCAL_DIRECTORY));
 
@@ -136,7 +143,7 @@ fn the_nearest_index_counts() {
     let named = tempfile::tempdir().unwrap();
     let options = OpenOptions { directory: Some(named.path().join("index")), ..fixture.options() };
     let client = Index::open_or_build(&sub.join("client"), &options, None, &|_| {}).unwrap();
-    assert_eq!((client.index.n_files(), client.built.unwrap().reason), (1, RebuildReason::Missing));
+    assert_eq!((client.index.n_files(), client.built.unwrap().reason), (2, RebuildReason::Missing));
 }
 
 #[test]

@@ -153,7 +153,7 @@ async fn send_answer(events: Events, answer: Answer<SearchQuestion>) -> Result<(
 
 /// Texts to embed.
 #[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "expected an object")]
 pub(crate) struct EmbedRequest {
     /// The texts.
     #[schemars(length(min = 1, max = MAX_TEXTS), inner(length(max = MAX_TEXT_CHARS)))]
@@ -218,7 +218,15 @@ pub(crate) async fn embed(
     body: Result<Bytes, BytesRejection>,
 ) -> Answered<Embedded> {
     params.only(&[])?;
-    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let body = body.map_err(|rejection| {
+        let detail = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                format!("at most {MAX_EMBED_BYTES} bytes are accepted; send fewer texts at a time")
+            }
+            _ => "the body ended too early; send all of it".to_owned(),
+        };
+        Problem::new(rejection.status(), detail)
+    })?;
     let EmbedRequest { texts, kind } = EmbedRequest::read(&headers, &body)?;
     let model = Arc::clone(&app.trees.model);
     let answer = app.gate.run(move || {

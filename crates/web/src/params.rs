@@ -30,9 +30,10 @@ impl Params {
             return Err(Problem::bad_request(format!("more than {MAX_PARAMS} parameters; leave some out")));
         }
         if let Some((name, value)) = pairs.iter().find(|(_, value)| value.len() > MAX_VALUE_BYTES) {
-            let (name, n) = (name.chars().take(40).collect::<String>(), value.len());
+            let (short, n) = (name.chars().take(40).collect::<String>(), value.len());
+            let advice = if name == "q" { "; say in a few words what the code does" } else { "" };
             return Err(Problem::bad_request(format!(
-                "{name}: {n} bytes, at most {MAX_VALUE_BYTES} are accepted; say in a few words what the code does"
+                "{short}: {n} bytes, at most {MAX_VALUE_BYTES} are accepted{advice}"
             )));
         }
         Ok(Self(pairs))
@@ -61,7 +62,8 @@ impl Params {
         let Some((_, text)) = self.0.iter().rfind(|(known, _)| known == name) else { return Ok(None) };
         let is_number = text.trim() == text && serde_json::from_str::<serde_json::Number>(text).is_ok();
         let number = text.parse().ok().filter(|_| is_number);
-        let expected = || Problem::bad_request(format!("{name}: expected a number, found {text:?}"));
+        let kind = if "0.5".parse::<T>().is_ok() { "a number" } else { "a whole number, 0 or more" };
+        let expected = || Problem::bad_request(format!("{name}: expected {kind}, found {text:?}"));
         number.map(Some).ok_or_else(expected)
     }
 

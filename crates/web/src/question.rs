@@ -61,7 +61,9 @@ impl Question {
         let lines = params.number("lines")?.unwrap_or(lines).min(MAX_LINES);
         let context = params.number("context")?.unwrap_or(context).min(MAX_LINES);
         let excerpt = if lines == 0 { Excerpt::All } else { Excerpt::Best(lines) };
-        let directory = params.get("dir").unwrap_or_default().trim().trim_matches('/').to_owned();
+        let directory = params.get("dir").unwrap_or_default().trim().trim_matches('/');
+        let directory =
+            if directory == "." { "" } else { directory.strip_prefix("./").unwrap_or(directory) }.to_owned();
         Ok(Self {
             filter: filter(params, trees, &directory)?,
             directory,

@@ -150,7 +150,8 @@ impl Session {
                 own.filter_map(|reply| reply.minutes).collect()
             };
             let (minutes, before) = (of(&replies), of(&untested));
-            let total_minutes = minutes.iter().chain(&before).sum();
+            // The sum of nothing is -0.0.
+            let total_minutes = minutes.iter().chain(&before).sum::<f64>() + 0.0;
             PersonProgress {
                 person: person.clone(),
                 answered,

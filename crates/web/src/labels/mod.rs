@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Form, Router};
 use hmac::Mac;
 use maud::Markup;
 use quarry_annotate::AnnotateError;
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use crate::access::{Access, cookie, hexadecimal, keyed};
 use crate::events::Streams;
 use crate::live::{self, Live, MakeTables};
-use crate::pages::ProblemPage;
+use crate::pages::{FormOf, ProblemPage};
 use crate::problem::Problem;
 
 /// The cookie of an annotator.
@@ -95,6 +95,12 @@ impl Labels {
         hexadecimal(&self.code(purpose, text).finalize().into_bytes())
     }
 
+    /// What a form holds that shows this item to this person, so that nobody answers what they were not shown: the
+    /// organizer has no name.
+    fn form_code(&self, person: &str, item: i64) -> String {
+        self.code_text("write", &form_text(person, item))
+    }
+
     fn is_code(&self, purpose: &str, text: &str, given: &str) -> bool {
         crate::access::bytes(given).is_some_and(|given| self.code(purpose, text).verify_slice(&given).is_ok())
     }
@@ -139,6 +145,10 @@ impl Labels {
             }
         }
     }
+}
+
+fn form_text(person: &str, item: i64) -> String {
+    format!("{person}\0{item}")
 }
 
 enum Visitor {
@@ -226,7 +236,7 @@ fn page(page: Markup) -> Html<String> {
 }
 
 async fn current(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
-    let person = app.labels.annotator(&headers)?;
+    let Visitor::Annotator(person) = app.labels.visitor(&headers)? else { return Ok(see("/progress")) };
     let session = &app.labels.session;
     let Some(item) = session.next(&person, Instant::now()) else {
         return Ok(page(pages::done(session.last(&person).is_some())).into_response());
@@ -276,8 +286,8 @@ struct Sent {
 impl Sent {
     /// Refuses what no form of this session sends.
     fn check(mut self, labels: &Labels, person: &str) -> Result<Self, Problem> {
-        if !labels.is_code("write", person, &self.code) {
-            let detail = "this form is not of this session; reload the page";
+        if !labels.is_code("write", &form_text(person, self.item), &self.code) {
+            let detail = "this form was not shown to you for this item; reload the page";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
         if self.comment.chars().count() > MAX_COMMENT_CHARS {
@@ -311,7 +321,7 @@ fn see(address: &'static str) -> Response {
 async fn answer(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    Form(sent): Form<Sent>,
+    FormOf(sent): FormOf<Sent>,
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
@@ -327,7 +337,7 @@ async fn answer(
     });
     match kept.await? {
         Kept::New | Kept::Known => Ok(see("/")),
-        Kept::NotRun => Ok(begin_test(&app.labels, &person, &sent)),
+        Kept::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
         Kept::NoReason => Err(Problem::bad_request(
             "write a test program, or say in the comment why there can be none; go back to do so",
         )
@@ -350,20 +360,25 @@ async fn answer(
 async fn test(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    Form(sent): Form<Sent>,
+    FormOf(sent): FormOf<Sent>,
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
-    Ok(begin_test(&app.labels, &person, &sent))
+    Ok(begin_test(&app.labels, &person, &sent)?)
 }
 
-fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Response {
-    if labels.session.begin_test(person, sent.item, &sent.program, &sent.comment) {
-        let (labels, person) = (Arc::clone(labels), person.to_owned());
-        // It takes as long as its limits allow; the page asks until it is done.
-        drop(tokio::task::spawn_blocking(move || labels.session.run_test(&person)));
+fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Result<Response, Problem> {
+    if !labels.session.begin_test(person, sent.item, &sent.program, &sent.comment) {
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            "nothing was run: either a program of yours is still running, which ends by itself, or there is nothing but \
+             the given code; go back, and add assertions",
+        ));
     }
-    see(if sent.change { "/last" } else { "/" })
+    let (labels, person) = (Arc::clone(labels), person.to_owned());
+    // It takes as long as its limits allow; the page asks until it is done.
+    drop(tokio::task::spawn_blocking(move || labels.session.run_test(&person)));
+    Ok(see(if sent.change { "/last" } else { "/" }))
 }
 
 async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
@@ -396,7 +411,7 @@ async fn disagreements(State(app): State<LabelsApp>, headers: HeaderMap) -> Page
 async fn adjudicate(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    Form(sent): Form<Sent>,
+    FormOf(sent): FormOf<Sent>,
 ) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
     let sent = sent.check(&app.labels, "")?;

@@ -104,7 +104,7 @@ impl Shown<'_> {
                 button type="submit" disabled hidden {}
                 input type="hidden" name="item" value=(self.item.number);
                 input type="hidden" name="stage" value=(self.stage.name());
-                input type="hidden" name="code" value=(self.labels.code_text("write", self.person));
+                input type="hidden" name="code" value=(self.labels.form_code(self.person, self.item.number));
                 @if let Some(before) = &self.before {
                     input type="hidden" name="change" value="true";
                     p role="status" {
@@ -356,7 +356,6 @@ pub(super) fn overview(overview: &FormOverview) -> Markup {
 pub(super) fn disagreements(labeling: &Labels, disputes: &[Dispute<'_>]) -> Markup {
     let guideline = &labeling.session.form().guideline;
     let open = disputes.iter().filter(|dispute| dispute.adjudicated.is_none()).count();
-    let code_text = labeling.code_text("write", "");
     let shown = disputes.first();
     page(
         "Disagreements",
@@ -389,7 +388,7 @@ pub(super) fn disagreements(labeling: &Labels, disputes: &[Dispute<'_>]) -> Mark
                             form .answer method="post" action="/disagreements" {
                                 button type="submit" disabled hidden {}
                                 input type="hidden" name="item" value=(item.number);
-                                input type="hidden" name="code" value=(code_text);
+                                input type="hidden" name="code" value=(labeling.form_code("", item.number));
                                 @if let Some(decided) = adjudicated {
                                     p role="status" { "Adjudicated: " b { (decided.label) } ". Choose again to change it." }
                                 }

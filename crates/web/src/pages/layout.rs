@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
@@ -55,6 +55,8 @@ pub(crate) enum Site {
     Search,
     /// The state of some work.
     Status,
+    /// What goes wrong.
+    Problem,
     #[cfg(feature = "labels")]
     Labels,
 }
@@ -71,7 +73,7 @@ impl Site {
                 ("y", "copy the address of the result or page"),
                 ("?", "show these keys"),
             ],
-            Self::Status => &[("?", "show these keys")],
+            Self::Status | Self::Problem => &[("?", "show these keys")],
             #[cfg(feature = "labels")]
             Self::Labels => &[
                 ("1 … 9", "answer, as on the buttons"),
@@ -90,9 +92,10 @@ pub(crate) fn page(title: &str, body: Markup) -> Markup {
     page_of(Site::Search, title, body)
 }
 
-/// A whole page.
+/// A whole page. Names from trees, texts of people and output of programs may hold characters that change the direction
+/// of what comes after them, or control characters, anywhere on it: their codes are shown.
 pub(crate) fn page_of(site: Site, title: &str, body: Markup) -> Markup {
-    html! {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -122,5 +125,23 @@ pub(crate) fn page_of(site: Site, title: &str, body: Markup) -> Markup {
                 }
             }
         }
+    };
+    PreEscaped(with_codes(page.into_string()))
+}
+
+fn with_codes(html: String) -> String {
+    if !html.contains(needs_code) {
+        return html;
     }
+    let mut shown = String::with_capacity(html.len() + 64);
+    for c in html.chars() {
+        if needs_code(c) { shown.push_str(&format!("U+{:04X}", u32::from(c))) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// Whether a character embeds, overrides or isolates a direction of text, or is one that HTML cannot have.
+fn needs_code(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
 }

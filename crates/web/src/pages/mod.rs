@@ -6,16 +6,18 @@ pub(crate) mod layout;
 mod results;
 
 use axum::Form;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequest, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 pub(crate) use file::{file, raw};
 pub(crate) use layout::path_text;
 pub(crate) use results::{calls, search, similar};
 
+use self::layout::Site;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::router::App;
@@ -43,7 +45,8 @@ impl CodeLink {
     /// What was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expected = || {
-            "expected NAME=ADDRESS with {path} in it, such as 'editor=vscode://file{root}/{path}:{line}'"
+            "expected NAME=ADDRESS with {path} in it, and with a scheme that opens a page or an editor, such as \
+             'editor=vscode://file{root}/{path}:{line}'"
                 .to_owned()
         };
         let (name, template) = text.split_once('=').ok_or_else(expected)?;
@@ -93,7 +96,8 @@ impl From<Problem> for ProblemPage {
 impl IntoResponse for ProblemPage {
     fn into_response(self) -> Response {
         let Self(problem) = self;
-        let page = layout::page(
+        let page = layout::page_of(
+            Site::Problem,
             problem.title(),
             html! {
                 header { a .name href="/" { "Quarry" } }
@@ -113,6 +117,20 @@ impl IntoResponse for ProblemPage {
         }
         problem.mark(&mut response);
         response
+    }
+}
+
+/// The fields of a form; a page says so if they are not those that it has.
+pub(crate) struct FormOf<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormOf<T> {
+    type Rejection = ProblemPage;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ProblemPage> {
+        let Form(form) = Form::from_request(request, state).await.map_err(|rejection| {
+            Problem::new(rejection.status(), "this is not what the form of this page sends; reload the page")
+        })?;
+        Ok(Self(form))
     }
 }
 
@@ -156,7 +174,11 @@ pub(crate) async fn login_page() -> Response {
     login("/", false)
 }
 
-pub(crate) async fn log_in(State(app): State<App>, headers: HeaderMap, Form(form): Form<Login>) -> Response {
+pub(crate) async fn log_in(
+    State(app): State<App>,
+    headers: HeaderMap,
+    FormOf(form): FormOf<Login>,
+) -> Response {
     // Only a page of this server: `//host` and `/\host` are others.
     let is_own = form.next.starts_with('/') && !form.next[1..].starts_with(['/', '\\']);
     let next = if is_own { form.next.as_str() } else { "/" };

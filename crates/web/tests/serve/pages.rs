@@ -29,8 +29,11 @@ fn filters_and_facets_narrow() {
     assert!(all.contains("href=\"/?q=pause+connect+retry&amp;lang=rust\"") && all.contains("dir=lib"));
     let rust = served.get("/?q=pause+connect+retry&lang=rust").body;
     assert!(rust.contains("lib/http.rs") && !rust.contains("retry.py"));
-    let directory = served.get("/?q=pause+connect+retry&dir=src").body;
-    assert!(directory.contains("retry.py") && !directory.contains("http.rs"));
+    for directory in ["src", "src/", "./src"] {
+        let page = served.get(&format!("/?q=pause+connect+retry&dir={directory}")).body;
+        assert!(page.contains("retry.py") && !page.contains("http.rs"), "{directory}");
+    }
+    assert!(served.get("/?q=pause+connect+retry&dir=.").body.contains("http.rs"));
     let glob = served.get("/?q=pause+connect+retry&glob=!*.py").body;
     assert!(glob.contains("http.rs") && !glob.contains("retry.py"));
     let explained = served.get("/?q=retry&explain=1").body;

@@ -7,11 +7,11 @@ const SCRIPT: &str = "<script>alert(1)</script>";
 
 #[test]
 fn what_comes_from_a_tree_or_a_request_is_text() {
-    let name = "src/<img src=x onerror=alert(2)>&\"'.py";
+    let name = "src/<img src=x onerror=alert(2)>&\"'\u{202e}.py";
     let code = "def evil_backoff():\n    return \"</pre></div><script>alert(1)</script>\u{202e}\"\n";
     let served = serve_with(&[(name, code), ("b.py", "def other():\n    return 1\n")], Start::default());
     let tag = ["<script>alert", "<img src=x", "\u{202e}"];
-    let address = "/file/shop/src/%3Cimg%20src%3Dx%20onerror%3Dalert%282%29%3E%26%22%27.py";
+    let address = "/file/shop/src/%3Cimg%20src%3Dx%20onerror%3Dalert%282%29%3E%26%22%27%E2%80%AE.py";
     for path in [
         "/?q=evil+backoff".to_owned(),
         format!("/?q={SCRIPT}").replace('<', "%3C").replace('>', "%3E"),
@@ -20,6 +20,9 @@ fn what_comes_from_a_tree_or_a_request_is_text() {
         "/?q=evil&tree=%3Cscript%3Ealert".to_owned(),
         "/?%3Cscript%3Ealert=1".to_owned(),
         format!("{address}?line=1"),
+        address.replace("/file/shop/", "/similar?line=1&path="),
+        "/calls?name=evil_backoff".to_owned(),
+        "/calls?name=evil%E2%80%AE".to_owned(),
         "/file/shop/%3Cscript%3Ealert".to_owned(),
         "/calls?name=%3Cscript%3Ealert".to_owned(),
         "/%3Cscript%3Ealert".to_owned(),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn label_filters_come_in_a_circle() {
+    fn label_filters_come_in_a_cycle() {
         let mut filter = LabelFilter::default();
         let names: Vec<&str> = (0..5)
             .map(|_| {

@@ -275,8 +275,9 @@ fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
     ))
 }
 
+/// Beside the file itself, so that whoever names it by a link waits for the same lock.
 fn lock_file(path: &Path) -> PathBuf {
-    beside(path, ".lock")
+    beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), ".lock")
 }
 
 /// The path with a suffix appended to its file name.

@@ -174,7 +174,11 @@ impl Shown<'_> {
             @match draft.map(|draft| &draft.state) {
                 Some(TestState::Ran(run, result)) => section .run aria-label="What the program did" {
                     p role="status" {
-                        b { (outcome(*result)) } span .quiet {
+                        b { (outcome(*result)) }
+                        @if let Some(found) = run.assertions.filter(|found| found.is_cut) {
+                            " (only the first " (found.ran) " assertions are counted)"
+                        }
+                        span .quiet {
                             " after " (format!("{:.2} s", run.wall_time.as_secs_f64())) ", "
                             (format!("{:.0} MB", run.peak_memory_bytes as f64 / 1e6))
                         }

@@ -16,6 +16,9 @@ pub fn state_directory() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("quarry"))
 }
 
+/// How often a directory is made that another process removes at the same moment.
+const CREATE_TRIES: usize = 10;
+
 /// Creates a directory and its missing parents, readable only by this user. An existing one is left unchanged.
 ///
 /// # Errors
@@ -25,6 +28,13 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    // Where it is removed between the attempt to make it and the look whether it is a directory, it seems to be a file.
+    for _ in 1..CREATE_TRIES {
+        match builder.create(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.exists() => {}
+            result => return result,
+        }
+    }
     builder.create(path)
 }
 

@@ -226,6 +226,7 @@ fn renamed_options_keep_their_old_names() {
     for [old, new] in [
         ["judge study plan.toml --least-agreement -0.5", "judge study plan.toml --min-alpha -0.5"],
         ["judge study plan.toml --least-labels 2", "judge study plan.toml --min-labels 2"],
+        ["serve . --bind 127.0.0.1:0", "serve . --listen 127.0.0.1:0"],
     ] {
         let parsed = |line: &str| {
             let parsed = Cli::try_parse_from(std::iter::once("quarry").chain(line.split(' ')));

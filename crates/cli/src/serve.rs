@@ -102,7 +102,7 @@ pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
 pub struct ListenArgs {
     /// Address and port to listen at; port 0 is any free one. Other addresses than that of this machine need a token or
     /// --behind-proxy
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
+    #[arg(long, alias = "bind", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
     /// Answer only requests with the token in this file (or in the environment variable QUARRY_TOKEN), of 16 characters
     /// or more

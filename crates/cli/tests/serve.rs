@@ -107,7 +107,7 @@ fn trees_keep_their_names_beside_those_without_source() {
     fs::create_dir(fixture.path("tree/hollow")).unwrap();
     fixture.write("tree/shop/shop.py", "def sell_tea(cup):\n    return cup\n");
     fixture.write("tree/lib/lib.py", "def sell_coffee(cup):\n    return cup\n");
-    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "hollow", "shop", "lib"], 1);
+    let server = Running::start(&fixture, &["serve", "--bind", "127.0.0.1:0", "hollow", "shop", "lib"], 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     wait_for(&address, "/readyz", |status: u16, _: &str| (status == 200).then_some(()));
     let get = |path: &str| ask(&address, "GET", path, "", "").unwrap();

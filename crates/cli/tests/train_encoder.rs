@@ -71,6 +71,8 @@ fn every_recipe_runs_as_written() {
             }
             // It has 16 columns.
             "small-encoder" => words.extend(["--teacher", &teacher, "--set", "matryoshka = [8, 16]"]),
+            // And few layers.
+            "query-encoder" => words.extend(["--teacher", &teacher, "--set", "layers = 1"]),
             _ => {}
         }
         let (output, errors) = train(directory.path(), &words);
@@ -87,7 +89,7 @@ fn every_recipe_runs_as_written() {
         assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
         n_recipes += 1;
     }
-    assert_eq!(n_recipes, 16);
+    assert_eq!(n_recipes, 17);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use quarry_embed::Embedder;
 use quarry_train::TrainError;
 use quarry_train::encoder::{
-    MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings, split, train,
+    CodeVectors, MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings,
+    split, train,
 };
 use quarry_transformer::TransformerModel;
 use quarry_transformer::trainable::{NamedTensor, Trainable};
@@ -64,9 +65,12 @@ fn run(
     out: &Path,
     report: impl FnMut(Progress),
 ) -> Result<Outcome, TrainError> {
-    let model = Trainable::read(base).unwrap();
+    let mut model = Trainable::read(base).unwrap();
+    if settings.layers > 0 {
+        model.keep_layers(settings.layers).unwrap();
+    }
     let (learned, held_out) = split(rows(), settings.held_out);
-    let teacher = settings.objective.needs_teacher().then(|| TransformerModel::load(base).unwrap());
+    let teacher = settings.needs_teacher().then(|| TransformerModel::load(base).unwrap());
     let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
     let run = Run {
         model: &model,
@@ -114,6 +118,47 @@ fn training_improves_what_it_measures_and_writes_a_model_that_loads() {
         assert!(card.contains(part), "{part} in {card}");
     }
     assert!(!out.join("checkpoint.safetensors").exists());
+}
+
+#[test]
+fn fewer_layers_learn_to_read_queries_into_the_space_of_a_teacher() {
+    let base = base("tiny-bert", "");
+    let teacher = TransformerModel::load(&base).unwrap();
+    let mut results = Vec::new();
+    for chunk in [0, 3] {
+        let (_kept, out) = out();
+        let settings = Settings {
+            code_vectors: CodeVectors::Teacher,
+            layers: 1,
+            epochs: 20,
+            dropout: 0.0,
+            chunk,
+            ..settings()
+        };
+        let outcome = run(&base, &settings, &out, |_| {}).unwrap();
+        let [first, last] = [0, 19].map(|at| outcome.evaluations[at].clone());
+        assert!(last.loss < 0.8 * first.loss, "from {first:?} to {last:?}");
+        results.push(last.loss);
+        // What was written has one layer, and finds code among vectors that it did not make itself.
+        let config = fs::read_to_string(out.join("config.json")).unwrap();
+        assert!(config.contains("\"num_hidden_layers\": 1"), "{config}");
+        let student = TransformerModel::load(&out).unwrap();
+        let codes = ["def sort ( list ) : return sort in list", "def read ( file ) : return read in file"];
+        let codes = teacher.embed_documents(&codes).unwrap();
+        let query = student.embed_queries(&["sort list"]).unwrap().values;
+        let cosines: Vec<f32> =
+            codes.rows().map(|code| code.iter().zip(&query).map(|(a, b)| a * b).sum()).collect();
+        assert!(cosines[0] > cosines[1], "{cosines:?}");
+    }
+    assert!((results[0] - results[1]).abs() < 1e-3, "chunks change nothing: {results:?}");
+
+    let (_kept, out) = out();
+    let settings =
+        Settings { code_vectors: CodeVectors::Teacher, objective: Objective::Margin, ..settings() };
+    let error = run(&base, &settings, &out, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("only info-nce"), "{error}");
+    let error = Trainable::read(&base).unwrap().keep_layers(9).unwrap_err().to_string();
+    assert!(error.contains("expected to keep 1 to all of them, not 9"), "{error}");
 }
 
 #[test]

@@ -222,6 +222,23 @@ impl Trainable {
         })
     }
 
+    /// Keeps the first `n` layers alone.
+    ///
+    /// # Errors
+    /// When the model has fewer, or `n` is 0.
+    pub fn keep_layers(&mut self, n: usize) -> Result<(), EmbedError> {
+        if !(1..=self.shape.n_layers).contains(&n) {
+            let problem =
+                format!("has {} layers; expected to keep 1 to all of them, not {n}", self.shape.n_layers);
+            return Err(EmbedError::model(&self.directory, problem));
+        }
+        let layer_of =
+            |name: &str| name.strip_prefix(self.wiring.layer)?.split('.').next()?.parse::<usize>().ok();
+        self.tensors.retain(|tensor| layer_of(&tensor.name).is_none_or(|layer| layer < n));
+        self.shape.n_layers = n;
+        Ok(())
+    }
+
     /// What makes token ids of texts, truncated at `max_tokens` or at the model's own limit, whichever is less;
     /// special tokens count.
     ///

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::leakage::EvaluationData;
 use super::{progress_bar, read_settings, say};
-use crate::new_file;
+use crate::{model, new_file};
 
 /// Arguments of `quarry train encoder`.
 #[derive(Debug, Clone, Args)]
@@ -34,7 +34,8 @@ pub struct EncoderArgs {
     /// File of pairs to choose the best epoch by, in place of a part of the others that is held out
     #[arg(long, value_name = "FILE")]
     dev: Vec<PathBuf>,
-    /// Directory of a model to learn from, for the objectives distill-scores and distill-vectors
+    /// Directory of a model to learn from, or `builtin`, for the objectives distill-scores and distill-vectors, and for
+    /// code_vectors = "teacher"
     #[arg(long, value_name = "DIR")]
     teacher: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
@@ -81,8 +82,11 @@ pub fn settings(args: &EncoderArgs) -> anyhow::Result<Settings> {
 pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     let settings = settings(args)?;
     settings.check()?;
-    let model = Trainable::read(&with_options(&args.model, &settings.options))?;
-    let teacher = args.teacher.as_deref().map(quarry_transformer::load).transpose()?;
+    let mut model = Trainable::read(&with_options(&args.model, &settings.options))?;
+    if settings.layers > 0 {
+        model.keep_layers(settings.layers)?;
+    }
+    let teacher = args.teacher.as_deref().map(|path| model::load(model::named(path))).transpose()?;
     let (mut rows, mut marked) = (Vec::new(), Vec::new());
     for path in &args.pairs {
         read_rows(path, &settings, &mut rows, &mut marked)?;

@@ -10,9 +10,9 @@ use super::head::{classify, match_all};
 use super::network::{Dropout, Network, Parameters, first};
 use super::objective::{
     Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_scores,
-    distill_vectors, info_nce, margin, matryoshka, multi_positive, tri_loss,
+    distill_vectors, info_nce, margin, matryoshka, multi_positive, normalize, tri_loss,
 };
-use super::settings::{Kind, Objective, OtherPositives, Settings};
+use super::settings::{CodeVectors, Kind, Objective, OtherPositives, Settings};
 
 /// The loss of vectors against those of the teacher for queries and for code.
 type Distillation<'a> = dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor> + 'a;
@@ -88,10 +88,11 @@ impl Learner<'_> {
         let examples: Vec<&Example> = numbers.iter().map(|at| &data.list[*at as usize]).collect();
         let rewritten: Vec<usize> =
             (0..examples.len()).filter(|at| examples[*at].rewritten.is_some()).collect();
-        let mut sides: Vec<Vec<&[u32]>> = vec![
-            examples.iter().map(|example| example.query.as_slice()).collect(),
-            columns.iter().map(|code| data.codes[*code as usize].as_slice()).collect(),
-        ];
+        let mut sides: Vec<Vec<&[u32]>> =
+            vec![examples.iter().map(|example| example.query.as_slice()).collect()];
+        if self.settings.code_vectors == CodeVectors::Own {
+            sides.push(columns.iter().map(|code| data.codes[*code as usize].as_slice()).collect());
+        }
         if self.settings.objective == Objective::TriLoss {
             sides.push(examples.iter().map(|example| example.summary.as_slice()).collect());
         }
@@ -104,7 +105,11 @@ impl Learner<'_> {
                 let rows = |table: &Tensor, rows: &[u32]| {
                     table.index_select(&Tensor::from_slice(rows, rows.len(), table.device())?, 0)
                 };
-                Some([rows(&lessons.queries, numbers)?, rows(&lessons.codes, &columns)?])
+                let queries = match self.settings.objective.distills() {
+                    true => rows(&lessons.queries, numbers)?,
+                    false => lessons.queries.clone(),
+                };
+                Some([queries, rows(&lessons.codes, &columns)?])
             }
         };
         let batch = Batch {
@@ -209,6 +214,12 @@ impl Learner<'_> {
             }),
         };
         match objective {
+            Objective::InfoNce if self.settings.code_vectors == CodeVectors::Teacher => {
+                let Some([_, codes]) = &batch.teacher else {
+                    return Err(candle_core::Error::Msg("no teacher was given".into()));
+                };
+                contrastive(&[self.in_space_of(codes, &vectors[0])?, codes.detach()])
+            }
             Objective::InfoNce => matryoshka(vectors, dimensions, cosine, contrastive),
             Objective::TriLoss => matryoshka(vectors, dimensions, cosine, |v| {
                 tri_loss(&scores(&v[0], &v[1])?, &scores(&v[2], &v[1])?)
@@ -254,6 +265,16 @@ impl Learner<'_> {
         }
     }
 
+    /// Vectors of queries, cut to the columns of `codes`.
+    fn in_space_of(&self, codes: &Tensor, queries: &Tensor) -> Result<Tensor> {
+        let columns = codes.dim(1)?;
+        if queries.dim(1)? == columns {
+            return Ok(queries.clone());
+        }
+        let queries = queries.narrow(1, 0, columns)?;
+        if self.network.cosine { normalize(&queries) } else { Ok(queries) }
+    }
+
     fn zeros(&self) -> Vec<Vec<f32>> {
         self.parameters.variables().iter().map(|variable| vec![0.0; variable.elem_count()]).collect()
     }
@@ -291,15 +312,20 @@ impl Learner<'_> {
 
     /// Reciprocal rank of each positive pair's code among all codes. Ties count against the model, other codes that
     /// answer the query do not.
-    pub fn reciprocal_ranks(&self, data: &Examples) -> Result<Vec<f64>> {
+    pub fn reciprocal_ranks(&self, data: &Examples, lessons: Option<&Lessons>) -> Result<Vec<f64>> {
         let asked: Vec<&Example> = data.list.iter().filter(|example| example.label).collect();
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        let codes: Vec<&[u32]> = data.codes.iter().map(Vec::as_slice).collect();
-        let codes = self.embed_all(&codes)?;
         let queries: Vec<&[u32]> = asked.iter().map(|example| example.query.as_slice()).collect();
-        let queries = self.embed_all(&queries)?;
+        let mut queries = self.embed_all(&queries)?;
+        let codes = match lessons {
+            Some(lessons) if self.settings.code_vectors == CodeVectors::Teacher => {
+                queries = self.in_space_of(&lessons.codes, &queries)?;
+                lessons.codes.clone()
+            }
+            _ => self.embed_all(&data.codes.iter().map(Vec::as_slice).collect::<Vec<_>>())?,
+        };
         let mut ranks = Vec::new();
         for (chunk, examples) in asked.chunks(EVALUATION_CHUNK).enumerate() {
             let queries = queries.narrow(0, chunk * EVALUATION_CHUNK, examples.len())?;

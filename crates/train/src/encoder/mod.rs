@@ -36,7 +36,7 @@ pub use data::{Row, split};
 pub use optimizer::{AdamW, Decay};
 pub use output::{MATCHER_FILE, Provenance};
 pub use rewrite::Rewrite;
-pub use settings::{Batches, Form, Kind, Objective, OtherPositives, Select, Settings};
+pub use settings::{Batches, CodeVectors, Form, Kind, Objective, OtherPositives, Select, Settings};
 
 /// Queries or codes that a teacher embeds at once.
 const TEACHER_BATCH: usize = 64;
@@ -136,6 +136,12 @@ pub struct Run<'a> {
 pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome, TrainError> {
     let Run { model, rows, held_out, settings, teacher, provenance, directory } = *run;
     settings.check()?;
+    if settings.layers > 0 && settings.layers != model.shape.n_layers {
+        return Err(TrainError::Settings(format!(
+            "layers: expected a model with {} layers, found {}; see Trainable::keep_layers",
+            settings.layers, model.shape.n_layers
+        )));
+    }
     let weights = directory.join("model.safetensors");
     if weights.exists() {
         return Err(TrainError::file(&weights, "is a model already; name another directory"));
@@ -173,6 +179,10 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
     let n_steps = steps_an_epoch * settings.epochs as u64;
     let warm_up =
         if settings.warm_up < 1.0 { settings.warm_up * n_steps as f64 } else { settings.warm_up } as u64;
+    let measured_lessons = match settings.code_vectors {
+        CodeVectors::Teacher => lessons(teacher, &measured, settings, &mut report)?,
+        CodeVectors::Own => None,
+    };
     let lessons = lessons(teacher, &examples, settings, &mut report)?;
     if let Some(lessons) = &lessons {
         check_teacher(lessons, settings, network.shape.hidden)?;
@@ -252,7 +262,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         }
         parameters.set(state.measured())?;
         let value = match settings.select {
-            Select::Mrr => average(&learner.reciprocal_ranks(&measured)?),
+            Select::Mrr => average(&learner.reciprocal_ranks(&measured, measured_lessons.as_ref())?),
             Select::Accuracy => average(&learner.hits(&measured)?),
             Select::Last => None,
         };
@@ -388,15 +398,16 @@ fn lessons(
     settings: &Settings,
     report: &mut impl FnMut(Progress),
 ) -> Result<Option<Lessons>, TrainError> {
-    if !settings.objective.needs_teacher() {
+    if !settings.needs_teacher() {
         return Ok(None);
     }
     let Some(teacher) = teacher else {
         return Err(TrainError::Settings(
-            "the objective needs a teacher; name its directory with --teacher".into(),
+            "the recipe needs a teacher; name its directory with --teacher".into(),
         ));
     };
-    let all = examples.query_texts.len() + examples.code_texts.len();
+    let n_queries = if settings.objective.distills() { examples.query_texts.len() } else { 0 };
+    let all = n_queries + examples.code_texts.len();
     let mut done = 0;
     let mut embed = |texts: &[String], queries: bool| -> Result<Tensor, TrainError> {
         let mut values = Vec::new();
@@ -412,13 +423,19 @@ fn lessons(
         Ok(Tensor::from_vec(values, (texts.len(), teacher.dimension()), &Device::Cpu)?)
     };
     Ok(Some(Lessons {
-        queries: embed(&examples.query_texts, true)?,
+        queries: embed(&examples.query_texts[..n_queries], true)?,
         codes: embed(&examples.code_texts, false)?,
     }))
 }
 
 fn check_teacher(lessons: &Lessons, settings: &Settings, hidden: usize) -> Result<(), TrainError> {
-    let columns = lessons.queries.dim(1)?;
+    let columns = lessons.codes.dim(1)?;
+    if settings.code_vectors == CodeVectors::Teacher && columns > hidden {
+        return Err(TrainError::Settings(format!(
+            "the teacher's vectors have {columns} columns, expected at most the {hidden} of the model that learns its space; \
+             use a larger model, or another teacher"
+        )));
+    }
     if settings.objective == Objective::DistillVectors && columns < hidden {
         return Err(TrainError::Settings(format!(
             "the teacher's vectors have {columns} columns, expected at least the {hidden} of the model that learns \

@@ -53,6 +53,15 @@ pub fn write_model(
             fs::copy(&source, directory.join(name)).map_err(|error| failed(&directory.join(name), error))?;
         }
     }
+    if settings.layers > 0 {
+        let path = directory.join("config.json");
+        let text = fs::read_to_string(&path).map_err(|error| TrainError::file(&path, error))?;
+        let mut config: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| TrainError::file(&path, error))?;
+        let name = if model.wiring.is_t5 { "num_layers" } else { "num_hidden_layers" };
+        config[name] = model.shape.n_layers.into();
+        write("config.json", &pretty(&config))?;
+    }
     let kind = settings.objective.kind();
     write("README.md", card)?;
     let (head, encoder): (Vec<&NamedTensor>, Vec<&NamedTensor>) =

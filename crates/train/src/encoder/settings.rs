@@ -58,9 +58,9 @@ impl Objective {
         }
     }
 
-    /// Whether it needs another model's vectors.
+    /// Whether it learns another model's vectors or scores.
     #[must_use]
-    pub fn needs_teacher(self) -> bool {
+    pub fn distills(self) -> bool {
         matches!(self, Objective::DistillScores | Objective::DistillVectors)
     }
 
@@ -82,6 +82,18 @@ pub enum OtherPositives {
     Negative,
     /// It is a positive too, with `info-nce`; it does not count elsewhere.
     Positive,
+}
+
+/// Whose vectors codes have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CodeVectors {
+    /// Those of the encoder that is trained.
+    #[default]
+    Own,
+    /// Those of the teacher, which stay as they are: the encoder learns to read queries into its space, and is compared by its
+    /// first columns if it has more.
+    Teacher,
 }
 
 /// Which pairs make a batch.
@@ -128,6 +140,10 @@ pub struct Settings {
     /// What follows the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for
     /// what the model's directory says.
     pub options: String,
+    /// Number of first layers that are kept of the model; 0 for all.
+    pub layers: usize,
+    /// Whose vectors codes have, with `info-nce`.
+    pub code_vectors: CodeVectors,
     /// Factor of similarities, 1 / temperature.
     pub scale: f64,
     /// Whether codes look for their queries, too.
@@ -202,6 +218,8 @@ impl Default for Settings {
         Settings {
             objective: Objective::InfoNce,
             options: String::new(),
+            layers: 0,
+            code_vectors: CodeVectors::Own,
             scale: 20.0,
             directions: Directions::One,
             other_positives: OtherPositives::Ignored,
@@ -239,6 +257,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether training needs another model's vectors.
+    #[must_use]
+    pub fn needs_teacher(&self) -> bool {
+        self.objective.distills() || self.code_vectors == CodeVectors::Teacher
+    }
+
     /// Checks that the values make sense together.
     ///
     /// # Errors
@@ -299,6 +323,9 @@ impl Settings {
         }
         if self.rewrite != Rewrite::None && self.objective.kind() != Kind::Matcher {
             return bad("rewrite: only siamese, coclr, coclr-online and coclr-paper have it".to_owned());
+        }
+        if self.code_vectors == CodeVectors::Teacher && self.objective != Objective::InfoNce {
+            return bad("code_vectors: only info-nce can leave codes the vectors of a teacher".to_owned());
         }
         if self.random_negatives > 0 && !self.objective.uses_labels() {
             return bad(

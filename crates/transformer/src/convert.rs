@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 
 use super::config::guarded;
+use super::rounded::{FourBits, GROUP, Rounded};
 use super::weights::{DAMAGED, SCALE, ZERO};
 use quarry_embed::EmbedError;
 
@@ -18,6 +19,9 @@ pub enum Precision {
     /// Matrices in 8 bits, with a factor for each row that maps its largest value to ±127. The maps of the
     /// encoder are computed in 8 bits as well.
     Int8,
+    /// Matrices in 4 bits, with a factor for each 32 values of a row; those whose rows have another length in 8 bits. The maps
+    /// of the encoder are computed in 8 bits.
+    Int4,
 }
 
 /// What rewriting came to.
@@ -105,9 +109,9 @@ fn rewrite_directory(
     rewritten.values += tensors.values().map(Tensor::elem_count).sum::<usize>();
     let tensors = match precision {
         Precision::Same => tensors,
-        Precision::Int8 => {
+        Precision::Int8 | Precision::Int4 => {
             let problem = "holds a tensor that cannot be rounded; save it as 32-bit floats";
-            guarded(&file, problem, || quantized(tensors))?
+            guarded(&file, problem, || quantized(tensors, precision))?
         }
     };
     let problem = "cannot be written; make space, or name another directory";
@@ -143,8 +147,11 @@ fn read(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
     guarded(file, problem, || candle_core::safetensors::load_buffer(&bytes, &Device::Cpu))
 }
 
-/// Matrices of floats in 8 bits, with the factors of their rows; other tensors as they are.
-fn quantized(tensors: HashMap<String, Tensor>) -> candle_core::Result<HashMap<String, Tensor>> {
+/// Matrices of floats in few bits, with their factors; other tensors as they are.
+fn quantized(
+    tensors: HashMap<String, Tensor>,
+    precision: Precision,
+) -> candle_core::Result<HashMap<String, Tensor>> {
     let mut rounded = HashMap::new();
     for (name, tensor) in tensors {
         if tensor.rank() != 2 || !tensor.dtype().is_float() {
@@ -153,25 +160,23 @@ fn quantized(tensors: HashMap<String, Tensor>) -> candle_core::Result<HashMap<St
         }
         let (n_rows, n_columns) = tensor.dims2()?;
         let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-        let (bytes, scales) = quantize(&values, n_columns);
-        rounded.insert(format!("{name}{SCALE}"), Tensor::from_vec(scales, n_rows, &Device::Cpu)?);
-        rounded.insert(name, Tensor::from_vec(bytes, (n_rows, n_columns), &Device::Cpu)?);
+        let device = &Device::Cpu;
+        let (bytes, factors) = if precision == Precision::Int4 && n_columns % GROUP == 0 {
+            let FourBits { bytes, factors } = FourBits::of(&values);
+            let factors = Tensor::from_vec(factors, (n_rows, n_columns / GROUP), device)?;
+            (Tensor::from_vec(bytes, (n_rows, n_columns / 2), device)?, factors)
+        } else {
+            let Rounded { values, factors } = Rounded::of(&values, n_columns);
+            let bytes: Vec<u8> = values.into_iter().map(|value| value.cast_unsigned() ^ ZERO).collect();
+            (
+                Tensor::from_vec(bytes, (n_rows, n_columns), device)?,
+                Tensor::from_vec(factors, n_rows, device)?,
+            )
+        };
+        rounded.insert(format!("{name}{SCALE}"), factors);
+        rounded.insert(name, bytes);
     }
     Ok(rounded)
-}
-
-fn quantize(values: &[f32], n_columns: usize) -> (Vec<u8>, Vec<f32>) {
-    let mut bytes = Vec::with_capacity(values.len());
-    let scales = values
-        .chunks_exact(n_columns.max(1))
-        .map(|row| {
-            let largest = row.iter().fold(0f32, |largest, x| largest.max(x.abs()));
-            let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
-            bytes.extend(row.iter().map(|x| ((x / scale).round() + f32::from(ZERO)) as u8));
-            scale
-        })
-        .collect();
-    (bytes, scales)
 }
 
 #[cfg(test)]
@@ -182,18 +187,6 @@ mod tests {
 
     fn tiny() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tiny-bert")
-    }
-
-    #[test]
-    fn rounding_is_within_half_a_step_of_each_row() {
-        let values = [1.0, -0.5, 0.26, 100.0, -100.0, 3.3, 0.0, 0.0, 0.0];
-        let (bytes, scales) = quantize(&values, 3);
-        for (at, value) in values.iter().enumerate() {
-            let scale = scales[at / 3];
-            let restored = (f32::from(bytes[at]) - f32::from(ZERO)) * scale;
-            assert!((restored - value).abs() <= scale / 2.0 + 1e-6, "{value} {restored}");
-        }
-        assert_eq!((bytes[0], bytes[3], bytes[4], bytes[6]), (255, 255, 1, 128));
     }
 
     #[test]
@@ -215,12 +208,16 @@ mod tests {
             assert_eq!(mode(SAFETENSORS), mode("other"), "who may read a file may read the weights");
             fs::remove_file(int8.join("other")).unwrap();
         }
-        let rounded = embed(&int8);
-        assert_ne!(rounded, original);
-        for (a, b) in rounded.values.chunks(rounded.dimension).zip(original.values.chunks(original.dimension))
-        {
-            let cosine: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
-            assert!(cosine > 0.99, "{cosine}");
+        let int4 = directory.path().join("int4");
+        let smaller = rewrite(&tiny(), &int4, Precision::Int4).unwrap();
+        assert!(smaller.bytes_after < sizes.bytes_after, "{smaller:?}");
+        for (path, least) in [(&int8, 0.99), (&int4, 0.9)] {
+            let rounded = embed(path);
+            assert_ne!(rounded, original);
+            for (a, b) in rounded.rows().zip(original.rows()) {
+                let cosine: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                assert!(cosine > least, "{cosine}");
+            }
         }
         // Rounded weights without their factors are not weights.
         let file = int8.join(SAFETENSORS);
@@ -230,6 +227,16 @@ mod tests {
         candle_core::safetensors::save(&tensors, &file).unwrap();
         let error = TransformerModel::load(&int8).err().unwrap().to_string();
         assert!(error.contains(&name), "{error}");
+        // Nor are those of 4 bits with factors for groups of other lengths.
+        let file = int4.join(SAFETENSORS);
+        let mut tensors = read(&file).unwrap();
+        let is_of_groups = |name: &&String| name.ends_with(SCALE) && tensors[*name].rank() == 2;
+        let name = tensors.keys().find(is_of_groups).unwrap().clone();
+        let halved = tensors[&name].narrow(0, 0, tensors[&name].dim(0).unwrap() / 2).unwrap();
+        tensors.insert(name.clone(), halved.contiguous().unwrap());
+        candle_core::safetensors::save(&tensors, &file).unwrap();
+        let error = TransformerModel::load(&int4).err().unwrap().to_string();
+        assert!(error.contains(&name) && error.contains("quantize the model again"), "{error}");
         let error = rewrite(directory.path(), &directory.path().join("none"), Precision::Same);
         assert!(error.is_ok_and(|found| found.files > 0), "modules are found below");
         let empty = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
 //! Products with matrices of 8 bits, in whole numbers: several times as fast as in 32-bit floats where the processor has
 //! instructions for them, at a quarter of the memory.
 
+use half::f16;
 use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
 use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions, PackedBMatrix, QuantParams};
 use rten_tensor::NdTensorView;
 
@@ -39,6 +41,64 @@ pub struct Rounded {
     pub factors: Vec<f32>,
 }
 
+/// Values that share a factor in [`FourBits`].
+pub const GROUP: usize = 32;
+
+/// Shares of the largest value of a group that are tried for the lowest whole number: a group with one value far from the
+/// others may be closer to what it was if that one is cut.
+const CUTS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.8, 0.75];
+
+/// A matrix of whole numbers from −8 to 7 with a factor for each [`GROUP`] of a row; row-major.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FourBits {
+    /// Two whole numbers each, plus 8: the first one in the lower bits.
+    pub bytes: Vec<u8>,
+    /// One for each group; the largest value of a group is −8 times its factor, or less far from 0.
+    pub factors: Vec<f16>,
+}
+
+impl FourBits {
+    /// Rounds a matrix, whose columns must be a multiple of [`GROUP`].
+    pub fn of(values: &[f32]) -> FourBits {
+        let groups: Vec<([u8; GROUP / 2], f16)> = values.par_chunks_exact(GROUP).map(rounded_group).collect();
+        FourBits {
+            bytes: groups.iter().flat_map(|(bytes, _)| *bytes).collect(),
+            factors: groups.iter().map(|(_, factor)| *factor).collect(),
+        }
+    }
+
+    /// The matrix in 32-bit floats.
+    pub fn restored(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.bytes.len() * 2];
+        let groups = self.bytes.par_chunks_exact(GROUP / 2).zip(&self.factors);
+        values.par_chunks_exact_mut(GROUP).zip(groups).for_each(|(values, (bytes, factor))| {
+            let factor = factor.to_f32();
+            for (pair, byte) in values.chunks_exact_mut(2).zip(bytes) {
+                pair[0] = (f32::from(byte & 15) - 8.0) * factor;
+                pair[1] = (f32::from(byte >> 4) - 8.0) * factor;
+            }
+        });
+        values
+    }
+}
+
+/// The bytes of a group with the factor that leaves the least squared error.
+fn rounded_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
+    let largest = group.iter().fold(0_f32, |largest, x| if x.abs() > largest.abs() { *x } else { largest });
+    let of = |factor: f16| {
+        let factor = if factor == f16::ZERO { 1.0 } else { factor.to_f32() };
+        group.iter().map(move |x| (x, (x / factor).round().clamp(-8.0, 7.0), factor))
+    };
+    let error = |factor| of(factor).map(|(x, whole, factor)| (whole * factor - x).powi(2)).sum::<f32>();
+    let factors = CUTS.map(|cut| f16::from_f32(largest * cut / -8.0));
+    let best = factors.into_iter().min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(f16::ZERO);
+    let mut bytes = [0; GROUP / 2];
+    for (at, (_, whole, _)) in of(best).enumerate() {
+        bytes[at / 2] |= ((whole + 8.0) as u8) << (at % 2 * 4);
+    }
+    (bytes, best)
+}
+
 /// The map x ↦ x · matrixᵀ of a [`Rounded`] matrix, in the order in which the processor reads it.
 pub struct Packed {
     matrix: PackedBMatrix<i8>,
@@ -48,6 +108,22 @@ pub struct Packed {
 }
 
 impl Rounded {
+    /// Rounds each row of a matrix with so many columns by the factor that maps its largest value to ±127.
+    pub fn of(values: &[f32], n_columns: usize) -> Rounded {
+        let mut rounded = vec![0; values.len()];
+        let factors = rounded
+            .par_chunks_mut(n_columns.max(1))
+            .zip(values.par_chunks(n_columns.max(1)))
+            .map(|(rounded, row)| {
+                let largest = row.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
+                let factor = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+                rounded.iter_mut().zip(row).for_each(|(rounded, x)| *rounded = (x / factor).round() as i8);
+                factor
+            })
+            .collect();
+        Rounded { values: rounded, factors }
+    }
+
     /// Columns of the matrix.
     pub fn n_inputs(&self) -> usize {
         self.values.len() / self.factors.len().max(1)
@@ -206,6 +282,40 @@ mod tests {
             .chunks(n_inputs)
             .flat_map(|row| (0..matrix.factors.len()).map(move |at| value(row, at)))
             .collect()
+    }
+
+    #[test]
+    fn rounding_is_within_half_a_step_of_each_row() {
+        let values = [1.0, -0.5, 0.26, 100.0, -100.0, 3.3, 0.0, 0.0, 0.0];
+        let rounded = Rounded::of(&values, 3);
+        for (at, (value, restored)) in values.iter().zip(rounded.restored()).enumerate() {
+            let factor = rounded.factors[at / 3];
+            assert!((restored - value).abs() <= factor / 2.0 + 1e-6, "{value} {restored}");
+        }
+        assert_eq!([0, 3, 4, 6].map(|at| rounded.values[at]), [127, 127, -127, 0]);
+    }
+
+    #[test]
+    fn four_bits_are_within_half_a_step_unless_the_largest_value_is_cut() {
+        let mut values = random(4 * GROUP, 5);
+        values[..GROUP].fill(0.0);
+        // Beside one that is far from the others: cutting it would cost more than it brings.
+        values[GROUP] = 40.0;
+        let rounded = FourBits::of(&values);
+        assert_eq!((rounded.bytes.len(), rounded.factors.len()), (2 * GROUP, 4));
+        let restored = rounded.restored();
+        assert!(restored[..GROUP].iter().all(|value| *value == 0.0));
+        assert!((restored[GROUP] - 40.0).abs() < 0.1, "{}", restored[GROUP]);
+        let error = |group: usize| -> f32 {
+            let pairs = values.iter().zip(&restored).skip(group * GROUP).take(GROUP);
+            pairs.map(|(a, b)| (a - b).powi(2)).sum::<f32>() / GROUP as f32
+        };
+        // Values from -0.5 to 0.5 in 16 steps.
+        assert!(
+            (2..4).all(|group| error(group) < (1.0_f32 / 15.0).powi(2) / 6.0),
+            "{:?}",
+            [error(2), error(3)]
+        );
     }
 
     #[test]

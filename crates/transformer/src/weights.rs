@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device, Tensor, pickle::PthTensors};
+use half::f16;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::guarded;
-use super::rounded::Rounded;
+use super::rounded::{FourBits, GROUP, Rounded};
 use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
@@ -98,12 +99,13 @@ impl Weights {
         let name = self.find(name, shape)?;
         let tensor = self.load(&name)?;
         match tensor.dtype() {
+            DType::U8 if self.is_in_four_bits(&name) => Ok(self.four_bits(&name, shape, &tensor)?.restored()),
             DType::U8 => Ok(self.rounded(&name, shape, &tensor)?.restored()),
             _ => self.floats(&name, tensor),
         }
     }
 
-    /// A matrix in row-major order, in 8 bits if the file has it so.
+    /// A matrix in row-major order, in 8 bits if the file has it so, or in 4.
     ///
     /// # Errors
     /// Like [`get`](Self::get).
@@ -111,6 +113,10 @@ impl Weights {
         let name = self.find(name, &shape)?;
         let tensor = self.load(&name)?;
         Ok(match tensor.dtype() {
+            DType::U8 if self.is_in_four_bits(&name) => {
+                let values = self.four_bits(&name, &shape, &tensor)?.restored();
+                Stored::Rounded(Rounded::of(&values, shape[1]))
+            }
             DType::U8 => Stored::Rounded(self.rounded(&name, &shape, &tensor)?),
             _ => Stored::Float(self.floats(&name, tensor)?),
         })
@@ -136,7 +142,12 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         };
-        if found_shape != shape {
+        // Two values of 4 bits are in one byte.
+        let stored = match *shape {
+            [n_rows, n_columns] if self.is_in_four_bits(found) => vec![n_rows, n_columns / 2],
+            _ => shape.to_vec(),
+        };
+        if found_shape != stored {
             let problem = format!(
                 "holds {found} with shape {found_shape:?}, expected {shape:?} from config.json; use the two files of \
                  one model"
@@ -197,6 +208,32 @@ impl Weights {
         // 128 less, which leaves the bits but the first.
         let values = bytes.into_iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
         Ok(Rounded { values, factors })
+    }
+
+    /// Whether a matrix has factors for the groups of its rows, which those of 4 bits have.
+    fn is_in_four_bits(&self, name: &str) -> bool {
+        self.shape(&format!("{name}{SCALE}")).is_some_and(|shape| shape.len() == 2)
+    }
+
+    /// A matrix of 4 bits, with the factors of its groups.
+    fn four_bits(&self, name: &str, shape: &[usize], tensor: &Tensor) -> Result<FourBits, EmbedError> {
+        let of_scales = format!("{name}{SCALE}");
+        let found = self.shape(&of_scales);
+        let expected = match *shape {
+            [n_rows, n_columns] if n_columns % GROUP == 0 => Some(vec![n_rows, n_columns / GROUP]),
+            _ => None,
+        };
+        if expected.is_none() || found != expected {
+            let problem = format!(
+                "holds {name} of shape {shape:?} in 4 bits, and {of_scales} with shape {found:?}, expected a factor for \
+                 each {GROUP} values of a row; quantize the model again"
+            );
+            return Err(EmbedError::model(&self.path, problem));
+        }
+        let problem = format!("holds {name} in a form that cannot be read; quantize the model again");
+        let bytes = guarded(&self.path, &problem, || tensor.flatten_all()?.to_vec1::<u8>())?;
+        let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
+        Ok(FourBits { bytes, factors: factors.into_iter().map(f16::from_f32).collect() })
     }
 
     /// Shape of a tensor, if the file has it.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::HumanBytes;
 use quarry_corpus::formats::write::Staged;
 use quarry_embed::StaticModel;
@@ -41,11 +41,23 @@ pub struct QuantizeArgs {
     /// Texts to measure the loss with, one per line
     #[arg(long, value_name = "FILE")]
     texts: PathBuf,
-    /// New directory, with matrices in 8 bits and a factor for each of their rows
+    /// Bits of a weight: 8, with a factor for each row of a matrix, or 4, with one for each 32 weights
+    #[arg(long, value_name = "N", value_enum, default_value_t = Bits::Eight)]
+    bits: Bits,
+    /// New directory for the model
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
     layout: LayoutArgs,
+}
+
+/// Bits of a weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bits {
+    #[value(name = "8")]
+    Eight,
+    #[value(name = "4")]
+    Four,
 }
 
 /// Runs `quarry model convert`.
@@ -156,7 +168,11 @@ pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
     if texts.is_empty() {
         bail!("{}: expected texts to measure the loss with, one per line, found none", args.texts.display());
     }
-    let rewritten = written(&args.model, &args.out, Precision::Int8)?;
+    let (precision, weights) = match args.bits {
+        Bits::Eight => (Precision::Int8, "8 bits"),
+        Bits::Four => (Precision::Int4, "4 bits"),
+    };
+    let rewritten = written(&args.model, &args.out, precision)?;
     let cosines = cosines(&args.model, &args.out, &texts)?;
     let loss = Loss {
         texts: texts.len(),
@@ -170,7 +186,7 @@ pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
         table.push(["as they were", &HumanBytes(loss.bytes_before).to_string(), "1", "1"]);
         let cosine = |cosine: f64| format!("{cosine:.5}");
         table.push([
-            "8 bits".to_owned(),
+            weights.to_owned(),
             HumanBytes(loss.bytes_after).to_string(),
             cosine(loss.mean_cosine),
             cosine(loss.minimum_cosine),

@@ -9,7 +9,7 @@ rm -rf "${out:?}/$name"
 mkdir -p "$out/$name"
 cp "$program" "$root/README.md" "$root/CHANGELOG.md" "$root/LICENSE-APACHE" "$root/LICENSE-MIT" "$out/$name/"
 mkdir "$out/$name/models"
-cp -R "$root/crates/embed/models/balanced" "$out/$name/models/"
+cp -R "$root/crates/embed/models/balanced" "$root/crates/embed/models/best" "$out/$name/models/"
 cd "$out"
 case $target in
 *windows*)

@@ -61,26 +61,55 @@ pub enum Quality {
     /// A small transformer also orders the first results for questions about behavior: up to a second, a tenth where
     /// `quarry index --quality balanced` has read the units
     Balanced,
+    /// After that a larger transformer reads the first of these again: seconds
+    Best,
 }
 
 impl Quality {
     /// A model with what this quality adds to it.
     ///
     /// # Errors
-    /// When the model that reranks is not here, or is broken.
+    /// When a model that reranks is not here, or is broken.
     pub fn of(self, first: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {
-        match self {
-            Self::Fast => Ok(first),
-            Self::Balanced => {
-                let reranker = load_transformer(&balanced_directory()?)?;
-                Ok(Arc::new(WithReranker { first, reranker }))
+        Ok(match self.reranker(&load_transformer)? {
+            None => first,
+            Some(reranker) => Arc::new(WithReranker { first, reranker }),
+        })
+    }
+
+    /// What orders results again in this quality, if anything does; `load` is called with the directory of each model.
+    ///
+    /// # Errors
+    /// When a model is not here, or cannot be loaded.
+    pub fn reranker(
+        self,
+        load: &(dyn Fn(&Path) -> Result<Arc<dyn Embedder>, EmbedError> + Sync),
+    ) -> Result<Option<Arc<dyn Embedder>>, EmbedError> {
+        let of = |name| load(&directory(name)?);
+        Ok(match self {
+            Self::Fast => None,
+            Self::Balanced => Some(of(BALANCED)?),
+            Self::Best => {
+                let (first, reranker) = rayon::join(|| of(BALANCED), || of(BEST));
+                Some(Arc::new(WithReranker { first: first?, reranker: reranker? }))
             }
-        }
+        })
+    }
+
+    /// The quality of this name, if models order results again in it.
+    #[cfg(feature = "eval")]
+    pub fn with_reranker(name: &Path) -> Option<Self> {
+        [(BALANCED, Self::Balanced), (BEST, Self::Best)]
+            .into_iter()
+            .find_map(|(known, quality)| (name == Path::new(known)).then_some(quality))
     }
 }
 
 /// Name of the directory of the transformer of [`Quality::Balanced`], and of that quality where methods are measured.
-pub const BALANCED: &str = "balanced";
+const BALANCED: &str = "balanced";
+
+/// Name of the directory of the larger transformer of [`Quality::Best`], and of that quality where methods are measured.
+const BEST: &str = "best";
 
 /// The directories of models that come with the program: beside it in an archive, `share/quarry/models` of an
 /// installation, that of the repository that it was built in.
@@ -93,21 +122,21 @@ pub fn beside_the_program() -> Vec<PathBuf> {
     [Some(directory.join("models")), installed, repository].into_iter().flatten().collect()
 }
 
-/// The directory of the transformer of [`Quality::Balanced`].
+/// The directory of a transformer that comes with the program.
 ///
 /// # Errors
 /// When it is not here; says where to copy it.
-pub fn balanced_directory() -> Result<PathBuf, EmbedError> {
+fn directory(name: &str) -> Result<PathBuf, EmbedError> {
     let pulled = quarry_files::cache_directory().map(|cache| cache.join("models"));
     let places = beside_the_program().into_iter().chain(pulled.clone());
-    let mut found = places.map(|place| place.join(BALANCED));
+    let mut found = places.map(|place| place.join(name));
     found.find(|directory| directory.join("config.json").is_file()).ok_or_else(|| {
         let place = pulled.unwrap_or_else(|| "models".into());
         EmbedError::model(
-            Path::new(BALANCED),
+            Path::new(name),
             format!(
-                "the model of this quality is not here; copy the directory models/balanced of a release, or crates/embed/models/balanced of \
-                 the repository, to {}",
+                "the model of this quality is not here; copy the directory models/{name} of a release, or \
+                 crates/embed/models/{name} of the repository, to {}",
                 place.display()
             ),
         )

@@ -201,7 +201,7 @@ fn weights_are_written_in_other_forms() {
 }
 
 #[test]
-fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
+fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     let fixture = Fixture::new();
     fixture.write(
         "tree/wait.py",
@@ -218,6 +218,14 @@ fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
     assert_eq!(first["path"], "wait.py", "{found}");
     let cosine = first["parts"]["reranker"].as_f64().unwrap();
     assert!(cosine > 0.1, "{first}");
+    assert_eq!(
+        (&first["parts"]["second_reranker"], &first["parts"]["second_reranker_factor"]),
+        (&json!(0.0), &json!(1.0))
+    );
+    let best = &fixture.json(&[&search[..], &["--quality", "best"]].concat())["results"][0];
+    assert_eq!(best["path"], "wait.py", "{best}");
+    assert_eq!(best["parts"]["reranker"], first["parts"]["reranker"]);
+    assert!(best["parts"]["second_reranker"].as_f64().unwrap() > 0.1, "{best}");
     let n_units = fixture.json(&["index", "--json"])["units"].as_u64().unwrap();
     assert_eq!(fixture.json(&search)["results"][0]["parts"]["reranker"], 0.0);
     fixture.write("tree/.quarry.toml", "quality = \"balanced\"\n");
@@ -233,19 +241,23 @@ fn the_balanced_model_reranks_and_is_found_beside_the_program_or_pulled() {
     let program = fixture.path("alone/bin/quarry");
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_quarry"), &program).unwrap();
-    let alone = || {
-        fixture.command_of(&program, &[&search[..], &["--quality", "balanced"]].concat()).output().unwrap()
-    };
-    check_error(
-        &alone(),
-        "balanced: the model of this quality is not here; copy the directory models/balanced of a release",
-    );
-    let place = fixture.path("cache/quarry/models/balanced");
-    fs::create_dir_all(place.join("1_Pooling")).unwrap();
-    for name in FILES {
-        fs::copy(tiny_bert().join(name), place.join(name)).unwrap();
+    for quality in ["balanced", "best"] {
+        let alone = || {
+            fixture.command_of(&program, &[&search[..], &["--quality", quality]].concat()).output().unwrap()
+        };
+        check_error(
+            &alone(),
+            &format!(
+                "{quality}: the model of this quality is not here; copy the directory models/{quality} of a release"
+            ),
+        );
+        let place = fixture.path(&format!("cache/quarry/models/{quality}"));
+        fs::create_dir_all(place.join("1_Pooling")).unwrap();
+        for name in FILES {
+            fs::copy(tiny_bert().join(name), place.join(name)).unwrap();
+        }
+        assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
     }
-    assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ pub enum EvalError {
     Metrics(#[from] quarry_metrics::MetricsError),
     /// An unknown method.
     #[error(
-        "expected a method: bow, bm25, bm25-lucene, overlap, static, hybrid, balanced, the path of a model, \
+        "expected a method: bow, bm25, bm25-lucene, overlap, static, fast, balanced, best, the path of a model, \
          api:MODEL, chat:MODEL, vectors:DIR, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
          {found:?}, which is not the path of a model either"
     )]
@@ -52,7 +52,7 @@ pub enum EvalError {
     },
     /// A method that ranks documents and cannot search repositories.
     #[error(
-        "expected a method that searches repositories: bm25, static, hybrid, balanced or the path of a model, found {found}"
+        "expected a method that searches repositories: bm25, static, fast, balanced, best or the path of a model, found {found}"
     )]
     NoRepositoryMethod {
         /// The method.

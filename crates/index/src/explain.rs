@@ -92,6 +92,7 @@ impl Index {
         let of_units: HashMap<usize, &UnitFeatures> =
             candidates.iter().map(|candidate| (candidate.unit, &candidate.features)).collect();
         let is_reranked = candidates.iter().any(|candidate| candidate.parts.reranker != 0.0);
+        let is_reranked_again = candidates.iter().any(|candidate| candidate.parts.second_reranker != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
             let words = self.explain_words(signals, ranking, hit)?;
@@ -99,15 +100,19 @@ impl Index {
             if !is_symbol && ranking.function_share > 0.0 {
                 score = explain_mixture(score, best, &of_query, of_unit, &hit.parts);
             }
-            if is_reranked {
-                let factor = Explanation {
-                    parts: vec![Explanation::leaf("cosine", hit.parts.reranker)],
-                    ..Explanation::leaf("reranker", hit.parts.reranker_factor)
-                };
-                score = Explanation::product(
-                    "score",
-                    [Explanation { name: "before reranking", ..score }, factor],
-                );
+            let parts = &hit.parts;
+            for (name, cosine, factor, applies) in [
+                ("reranker", parts.reranker, parts.reranker_factor, is_reranked),
+                ("second reranker", parts.second_reranker, parts.second_reranker_factor, is_reranked_again),
+            ] {
+                if applies {
+                    let factor = Explanation {
+                        parts: vec![Explanation::leaf("cosine", cosine)],
+                        ..Explanation::leaf(name, factor)
+                    };
+                    let before = Explanation { name: "before reranking", ..score };
+                    score = Explanation::product("score", [before, factor]);
+                }
             }
             // Exactly the score of the ranking, without rounding differences.
             Ok(Explanation { value: hit.score, ..score })
@@ -273,8 +278,8 @@ mod tests {
         };
         (0..5).for_each(write);
         let builtin = || Arc::new(StaticModel::builtin()) as Arc<dyn Embedder>;
-        let reranked = Arc::new(WithReranker { first: builtin(), reranker: builtin() });
-        let models: [Option<Arc<dyn Embedder>>; 3] = [None, Some(builtin()), Some(reranked)];
+        let reranked = |reranker| Arc::new(WithReranker { first: builtin(), reranker }) as Arc<dyn Embedder>;
+        let models = [None, Some(builtin()), Some(reranked(builtin())), Some(reranked(reranked(builtin())))];
         for (n, model) in models.into_iter().enumerate() {
             let index = open(directory.path(), model);
             for query in ["open a socket to a host", "open_3", "where open_2 opens a path"] {
@@ -287,10 +292,14 @@ mod tests {
                 assert!(hits.len() > 4 && explanations.len() == hits.len());
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
-                    let before = match explanation.parts.as_slice() {
-                        [before, factor] if factor.name == "reranker" => before,
-                        _ => explanation,
-                    };
+                    let mut before = explanation;
+                    for name in ["second reranker", "reranker"] {
+                        if let [rest, factor] = before.parts.as_slice()
+                            && factor.name == name
+                        {
+                            before = rest;
+                        }
+                    }
                     let rules = match before.parts.as_slice() {
                         [file, function] if function.name == "as a function" => {
                             &file.parts[1].parts[0].parts[1].parts[0]

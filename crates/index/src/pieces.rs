@@ -5,6 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Error;
 use crate::index_directory::PIECES;
+use crate::rerank::BestPiece;
 use crate::storage::{Column, StoredFile, replace_file};
 use crate::table::PartSize;
 use crate::vectors::quantize;
@@ -104,8 +105,8 @@ impl PieceVectors {
         self.dimension == dimension && !self.row(row).0.is_empty()
     }
 
-    /// The maximum dot product of `query` with a vector of the row; `None` if it has none.
-    pub fn best(&self, row: usize, query: &[f32]) -> Option<f32> {
+    /// The piece of the row whose vector has the maximum dot product with `query`; `None` if it has none.
+    pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPiece> {
         if !self.has_row(row, query.len()) {
             return None;
         }
@@ -114,7 +115,7 @@ impl PieceVectors {
         let product = |(factor, vector): (&f32, &[i8])| {
             factor * vector.iter().zip(query).map(|(a, b)| f32::from(*a) * b).sum::<f32>()
         };
-        vectors.map(product).reduce(f32::max)
+        BestPiece::of(vectors.map(product))
     }
 }
 
@@ -230,8 +231,8 @@ mod tests {
         let stored = PieceVectors::of_model(&index, &part, "m").unwrap();
         let best = |row: usize, query: &[f32]| stored.best(row, query);
         assert_eq!((best(0, &[1.0, 0.0]), best(2, &[1.0, 0.0])), (None, None));
-        assert!((best(1, &[0.6, 0.8]).unwrap() - 0.8).abs() < 0.01);
-        assert!((best(3, &[1.0, 0.0]).unwrap() - 0.6).abs() < 0.01);
+        assert!((best(1, &[0.6, 0.8]).unwrap().cosine - 0.8).abs() < 0.01);
+        assert!((best(3, &[1.0, 0.0]).unwrap().cosine - 0.6).abs() < 0.01);
         // Of another dimension.
         assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
         let mut copied = PieceRows::of(&stored, 2);

@@ -105,6 +105,8 @@ fn switch_rules_off(ranking: &mut RankingWeights) {
         function_share: 0.0,
         rerank_function: ranking.rerank_function,
         rerank_file: ranking.rerank_file,
+        rerank_again_function: ranking.rerank_again_function,
+        rerank_again_file: ranking.rerank_again_file,
     };
 }
 

@@ -5,17 +5,45 @@
 //! evidence: the score is multiplied by exp(w · (cosine − maximum cosine)), which is the product of the two in a log-linear
 //! model. The weight w depends on what the query wants. Units that are not read count as if they were like the worst that
 //! was. Those whose vectors are stored ([`Ahead`](crate::Ahead)) need not be read.
+//!
+//! A re-ranker that has a re-ranker of its own ([`Embedder::reranker`]) leaves the last word to it: that one, slower again,
+//! reads of the first results of the new order the one piece that was most like the query, and its cosine joins the score in
+//! the same way.
+
+use std::collections::HashMap;
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
 
 use crate::ahead::embedded_pieces;
 use crate::build::embedding_text;
-use crate::search::Candidate;
+use crate::pieces::pieces;
+use crate::search::{Candidate, ScoreParts};
 use crate::{Error, Index, RankingWeights};
 
 /// Number of results that are read.
 pub const DEPTH: usize = 30;
+
+/// Number of results of which the re-ranker's own re-ranker reads a piece.
+pub const SECOND_DEPTH: usize = 12;
+
+/// The piece of a text that is most like a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BestPiece {
+    /// Its number among the pieces of the text.
+    pub number: usize,
+    /// Its cosine with the query, -1 to 1.
+    pub cosine: f32,
+}
+
+impl BestPiece {
+    /// The first of the best ones of these cosines; none if there are none.
+    #[must_use]
+    pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
+        let pieces = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
+        pieces.reduce(|best, piece| if piece.cosine > best.cosine { piece } else { best })
+    }
+}
 
 /// The vectors of the pieces that texts are read in, in their order.
 ///
@@ -26,11 +54,22 @@ pub fn piece_vectors(texts: &[&str], reranker: &dyn Embedder) -> Result<Vec<Vect
     Ok(embedded_pieces(&texts, reranker)?.into_iter().map(|(_, vectors)| vectors).collect())
 }
 
-/// The cosine of a query with the piece that is most like it; none if there is no piece.
+/// The piece that is most like a query, by the vectors of all; none if there is no piece.
 #[must_use]
-pub fn best_cosine(pieces: &Vectors, query: &[f32]) -> Option<f32> {
-    let cosine = |piece: &[f32]| piece.iter().zip(query).map(|(a, b)| a * b).sum();
-    pieces.rows().map(cosine).reduce(f32::max)
+pub fn best_piece(pieces: &Vectors, query: &[f32]) -> Option<BestPiece> {
+    BestPiece::of(pieces.rows().map(|piece| product(piece, query)))
+}
+
+/// The piece of a text with a number; none if it has fewer.
+#[must_use]
+pub fn piece(text: &str, number: usize) -> Option<String> {
+    pieces(text).into_iter().nth(number)
+}
+
+/// The dot product of two vectors, which is their cosine if they have length 1.
+#[must_use]
+pub fn product(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// What the scores of results are multiplied by: exp(w · (cosine − maximum cosine)), at most 1, with a weight w for each.
@@ -60,38 +99,71 @@ impl Index {
     ) -> Result<(), Error> {
         let depth = DEPTH.min(candidates.len());
         let of_query = reranker.embed_queries(&[query])?.values;
-        let mut cosines = candidates[..depth]
+        let mut best = candidates[..depth]
             .iter()
-            .map(|candidate| self.stored_cosine(candidate, &of_query))
+            .map(|candidate| self.stored_piece(candidate, &of_query))
             .collect::<Result<Vec<_>, Error>>()?;
         let texts: Vec<(usize, String)> = (0..depth)
             .into_par_iter()
-            .filter(|&at| cosines[at].is_none())
+            .filter(|&at| best[at].is_none())
             .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
             .collect();
         for (at, vectors) in embedded_pieces(&texts, reranker)? {
-            cosines[at] = best_cosine(&vectors, &of_query);
+            best[at] = best_piece(&vectors, &of_query);
         }
-        if cosines.iter().all(Option::is_none) {
+        if best.iter().all(Option::is_none) {
             return Ok(());
         }
+        let read: HashMap<usize, BestPiece> = candidates
+            .iter()
+            .zip(&best)
+            .filter_map(|(candidate, best)| Some((candidate.unit, (*best)?)))
+            .collect();
+        let mut cosines: Vec<Option<f32>> = best.iter().map(|best| best.map(|best| best.cosine)).collect();
         cosines.resize(candidates.len(), None);
-        let weights = candidates.iter().map(|candidate| {
-            let probability = candidate.parts.file_probability;
-            probability * ranking.rerank_file + (1.0 - probability) * ranking.rerank_function
+        multiply(candidates, &cosines, [ranking.rerank_function, ranking.rerank_file], |parts| {
+            (&mut parts.reranker, &mut parts.reranker_factor)
         });
-        let factors: Vec<f32> = factors(&cosines, weights).collect();
-        for ((candidate, cosine), factor) in candidates.iter_mut().zip(&cosines).zip(factors) {
-            candidate.parts.reranker = cosine.unwrap_or_default();
-            candidate.parts.reranker_factor = factor;
-            candidate.score *= factor;
+        match reranker.reranker() {
+            Some(second) => self.rerank_again(candidates, query, second, &read, ranking),
+            None => Ok(()),
         }
-        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
+    }
+
+    /// Orders candidates again that another re-ranker has ordered, by the best piece of what that one `read`.
+    fn rerank_again(
+        &self,
+        candidates: &mut [Candidate],
+        query: &str,
+        reranker: &dyn Embedder,
+        read: &HashMap<usize, BestPiece>,
+        ranking: &RankingWeights,
+    ) -> Result<(), Error> {
+        let depth = SECOND_DEPTH.min(candidates.len());
+        let pieces: Vec<(usize, String)> = (0..depth)
+            .into_par_iter()
+            .filter_map(|at| {
+                let best = read.get(&candidates[at].unit)?;
+                Some((at, piece(&self.text_to_read(&candidates[at])?, best.number)?))
+            })
+            .collect();
+        let texts: Vec<&str> = pieces.iter().map(|(_, text)| text.as_str()).collect();
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let of_query = reranker.embed_queries(&[query])?.values;
+        let mut cosines = vec![None; candidates.len()];
+        for ((at, _), vector) in pieces.iter().zip(reranker.embed_documents(&texts)?.rows()) {
+            cosines[*at] = Some(product(vector, &of_query));
+        }
+        multiply(candidates, &cosines, [ranking.rerank_again_function, ranking.rerank_again_file], |parts| {
+            (&mut parts.second_reranker, &mut parts.second_reranker_factor)
+        });
         Ok(())
     }
 
-    /// The cosine of a unit whose vector is stored.
-    fn stored_cosine(&self, candidate: &Candidate, query: &[f32]) -> Result<Option<f32>, Error> {
+    /// The best piece of a unit whose vectors are stored.
+    fn stored_piece(&self, candidate: &Candidate, query: &[f32]) -> Result<Option<BestPiece>, Error> {
         let Some(ahead) = self.dense.as_ref().and_then(|dense| dense.ahead.as_ref()) else { return Ok(None) };
         let (part, row) = self.table.units[candidate.unit].part_and_row();
         match ahead[part].get() {
@@ -110,4 +182,26 @@ impl Index {
         let path = self.table.text(self.table.file_of(record).path);
         Some(embedding_text(path, self.table.text(record.name), &source))
     }
+}
+
+/// Multiplies the scores of candidates by [`factors`], with weights for those that want a function and a file, and puts the
+/// best first. `parts` is where a candidate's cosine and factor are stored.
+fn multiply(
+    candidates: &mut [Candidate],
+    cosines: &[Option<f32>],
+    [function, file]: [f32; 2],
+    parts: impl Fn(&mut ScoreParts) -> (&mut f32, &mut f32),
+) {
+    let weights = candidates.iter().map(|candidate| {
+        let probability = candidate.parts.file_probability;
+        probability * file + (1.0 - probability) * function
+    });
+    let factors: Vec<f32> = factors(cosines, weights).collect();
+    for ((candidate, cosine), factor) in candidates.iter_mut().zip(cosines).zip(factors) {
+        let (of_cosine, of_factor) = parts(&mut candidate.parts);
+        *of_cosine = cosine.unwrap_or_default();
+        *of_factor = factor;
+        candidate.score *= factor;
+    }
+    candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
 }

@@ -93,6 +93,10 @@ pub struct RankingWeights {
     pub rerank_function: f32,
     /// The same for queries that want a file.
     pub rerank_file: f32,
+    /// How much the cosine of the re-ranker's own re-ranker counts, for queries that want a function.
+    pub rerank_again_function: f32,
+    /// The same for queries that want a file.
+    pub rerank_again_file: f32,
 }
 
 impl Default for RankingWeights {
@@ -114,6 +118,8 @@ impl Default for RankingWeights {
             function_share: 1.0,
             rerank_function: 15.0,
             rerank_file: 0.0,
+            rerank_again_function: 15.0,
+            rerank_again_file: 0.0,
         }
     }
 }
@@ -200,6 +206,10 @@ pub struct ScoreParts {
     pub reranker: f32,
     /// Factor for that cosine; 1 without a re-ranker.
     pub reranker_factor: f32,
+    /// Cosine of the piece that the re-ranker's own re-ranker read, -1 to 1; 0 without one, or if it read nothing of the unit.
+    pub second_reranker: f32,
+    /// Factor for that cosine; 1 without one.
+    pub second_reranker_factor: f32,
 }
 
 /// Units ranked by a search, with their signals.
@@ -397,6 +407,7 @@ impl Index {
                 ),
                 repetition: 1.0,
                 reranker_factor: 1.0,
+                second_reranker_factor: 1.0,
                 ..ScoreParts::default()
             }
         };

@@ -30,12 +30,12 @@ pub struct AbstentionArgs {
 /// The method that is measured, and its models.
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// bow, bm25, bm25-lucene, overlap, static, fast or hybrid, balanced, the path of a model, api:MODEL, chat:MODEL,
+    /// bow, bm25, bm25-lucene, overlap, static, fast or hybrid, balanced, best, the path of a model, api:MODEL, chat:MODEL,
     /// vectors:DIR, run:FILE, or a combination, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
     #[arg(long, value_name = "METHOD", default_value = "hybrid")]
     pub method: Method,
     #[command(flatten)]
-    model: BuiltinModelArgs,
+    pub model: BuiltinModelArgs,
     #[command(flatten)]
     models: ModelArgs,
 }

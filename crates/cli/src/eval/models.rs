@@ -9,7 +9,7 @@ use clap::Args;
 use quarry_corpus::formats::Document;
 use quarry_embed::{CachedEmbedder, EmbedError, Embedder, WithReranker};
 use quarry_eval::EvalError;
-use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
+use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer, Tier};
 use quarry_eval::plan::Input;
 use quarry_llm::{
     Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings, Transport,
@@ -19,7 +19,8 @@ use quarry_text::counted;
 use toml::Table;
 
 use crate::cache::{ANSWERS, VECTORS};
-use crate::{model, output};
+use crate::model::{self, Quality};
+use crate::output;
 
 /// Where OpenAI's own API begins, and the environment variables that its clients agree on.
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -164,7 +165,8 @@ impl Models {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),
             ModelName::Path(path) => Some(path),
-            ModelName::Reranker => return self.reranker(),
+            ModelName::Reranker(Tier::Balanced) => return self.reranker(Quality::Balanced),
+            ModelName::Reranker(Tier::Best) => return self.reranker(Quality::Best),
             ModelName::Api(api) => {
                 let client = self.api_client(api).map_err(remote)?;
                 let prefixes =
@@ -172,16 +174,20 @@ impl Models {
                 return Ok(Arc::new(RemoteModel::new(client, prefixes)?));
             }
         };
-        if path == Some(Path::new(model::BALANCED)) {
-            return Ok(Arc::new(WithReranker { first: model::load(None)?, reranker: self.reranker()? }));
+        if let Some(quality) = path.and_then(Quality::with_reranker) {
+            return Ok(Arc::new(WithReranker {
+                first: model::load(None)?,
+                reranker: self.reranker(quality)?,
+            }));
         }
         let embedder = model::load(path)?;
         if model::is_static(path) { Ok(embedder) } else { self.cached(embedder) }
     }
 
-    /// The transformer of [`model::Quality::Balanced`], whose vectors are kept.
-    fn reranker(&self) -> Result<Arc<dyn Embedder>, EmbedError> {
-        self.cached(model::load(Some(&model::balanced_directory()?))?)
+    /// The transformers of a quality that has some, whose vectors are kept.
+    fn reranker(&self, quality: Quality) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let found = quality.reranker(&|directory| self.cached(model::load(Some(directory))?))?;
+        Ok(found.unwrap_or_else(|| unreachable!("{quality:?} has no reranker")))
     }
 
     fn cached(&self, embedder: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {

@@ -9,7 +9,9 @@ use quarry_eval::repo_search::Indexes;
 use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
-use quarry_eval::repo_search::tuning::{self, Ablated, CrossValidation, Fold, PARAMETERS, RERANKING};
+use quarry_eval::repo_search::tuning::{
+    self, Ablated, CrossValidation, Fold, PARAMETERS, RERANKING, RERANKING_AGAIN,
+};
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
 use quarry_metrics::significance::{Bootstrap, mean, randomization};
@@ -18,8 +20,8 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{LayoutArgs, MethodArgs, ReposArgs};
-use crate::new_file;
-use crate::output;
+use crate::model::Quality;
+use crate::{new_file, output};
 
 /// Arguments of `quarry eval tune`.
 #[derive(Debug, Args)]
@@ -45,7 +47,7 @@ pub struct TuneArgs {
     /// Only choose the weights and the threshold of the confidence
     #[arg(long, conflicts_with_all = ["ablation", "intent"])]
     confidence: bool,
-    /// Only choose how much a re-ranker counts, as that of --model balanced; cross-validate it by repository
+    /// Only choose how much the last re-ranker counts, as that of --model balanced or best; cross-validate it by repository
     #[arg(long, conflicts_with_all = ["ablation", "intent", "confidence"])]
     reranking: bool,
     #[command(flatten)]
@@ -143,7 +145,12 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     // Each table counts the same, however many repositories it has.
     let weights: Vec<f64> =
         tables.iter().flat_map(|table| table.iter().map(|_| 1.0 / table.len() as f64)).collect();
-    let parameters = if args.reranking { &RERANKING[..] } else { &PARAMETERS[..] };
+    let quality = args.method.model.path.as_deref().and_then(Quality::with_reranker);
+    let parameters = match (args.reranking, quality) {
+        (false, _) => &PARAMETERS[..],
+        (true, Some(Quality::Best)) => &RERANKING_AGAIN[..],
+        (true, _) => &RERANKING[..],
+    };
     let ablation = if args.reranking { Vec::new() } else { tuning::ablation(&indexes, &weights)? };
     let cross_validation = if args.ablation {
         None

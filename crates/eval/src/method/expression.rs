@@ -1,5 +1,6 @@
 //! The expressions that name methods, and formatting them; [`super::parser`] reads them.
 
+use super::Tier;
 use super::bag_of_words::Vocabulary;
 use super::fusion::Fusion;
 use super::precomputed::Similarity;
@@ -24,8 +25,8 @@ pub enum Method {
     Static,
     /// `hybrid`, or `fast`: [`super::Hybrid`] with the built-in model.
     Hybrid,
-    /// `balanced`: [`super::Balanced`], hybrid with the transformer that comes with the program.
-    Balanced,
+    /// `balanced` and `best`: [`super::Tiered`], hybrid with the transformers that come with the program.
+    Tier(Tier),
     /// Any other name is a path: [`super::Dense`] with the model at that path, in full precision.
     Model(PathBuf),
     /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model on a
@@ -102,7 +103,7 @@ impl Default for ChatModel {
 }
 
 /// Methods without arguments, by name.
-pub(super) const NAMES: [(&str, Method); 8] = [
+pub(super) const NAMES: [(&str, Method); 9] = [
     ("bow", Method::BagOfWords(Vocabulary::Corpus)),
     ("bm25", Method::Bm25),
     ("bm25-lucene", Method::LuceneBm25),
@@ -110,7 +111,8 @@ pub(super) const NAMES: [(&str, Method); 8] = [
     ("static", Method::Static),
     ("hybrid", Method::Hybrid),
     ("fast", Method::Hybrid),
-    ("balanced", Method::Balanced),
+    ("balanced", Method::Tier(Tier::Balanced)),
+    ("best", Method::Tier(Tier::Best)),
 ];
 
 /// Names of methods that take methods as arguments.
@@ -132,7 +134,7 @@ impl Method {
     pub fn uses_builtin_model(&self) -> bool {
         self.leaves()
             .into_iter()
-            .any(|leaf| matches!(leaf, Method::Static | Method::Hybrid | Method::Balanced))
+            .any(|leaf| matches!(leaf, Method::Static | Method::Hybrid | Method::Tier(_)))
     }
 
     /// Number of times that the corpus is embedded.
@@ -141,7 +143,7 @@ impl Method {
         let embeds = |leaf: &&Method| {
             matches!(
                 leaf,
-                Method::Static | Method::Hybrid | Method::Balanced | Method::Model(_) | Method::Api(_)
+                Method::Static | Method::Hybrid | Method::Tier(_) | Method::Model(_) | Method::Api(_)
             )
         };
         self.leaves().iter().filter(|leaf| embeds(leaf)).count()
@@ -280,7 +282,7 @@ impl fmt::Display for Method {
             | Method::Overlap
             | Method::Static
             | Method::Hybrid
-            | Method::Balanced => Ok(()),
+            | Method::Tier(_) => Ok(()),
         }
     }
 }

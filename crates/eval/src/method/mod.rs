@@ -21,7 +21,7 @@ pub use lucene::LuceneBm25;
 pub use pairs::{AllPairs, Overlap, PairScorer};
 pub use parser::MethodError;
 pub use precomputed::{Precomputed, RunScores, Similarity};
-pub use searched::{Balanced, Bm25, Dense, Hybrid, Precision};
+pub use searched::{Bm25, Dense, Hybrid, Precision, Tiered};
 
 use crate::EvalError;
 use quarry_corpus::formats::beir::Benchmark;
@@ -111,8 +111,22 @@ pub enum ModelName<'a> {
     Path(&'a Path),
     /// The model behind an API.
     Api(&'a ApiModel),
-    /// The transformer that comes with the program, and orders results again.
-    Reranker,
+    /// What orders results again in a tier of quality that has such models.
+    Reranker(Tier),
+}
+
+/// The tiers of quality in which models order results again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// A small transformer reads the first results.
+    Balanced,
+    /// After that a larger one reads the first of these again.
+    Best,
+}
+
+/// The identities of a re-ranker and of the one that it has itself.
+pub(crate) fn rerankers(reranker: &dyn Embedder) -> impl Iterator<Item = String> {
+    std::iter::once(reranker).chain(reranker.reranker()).map(|model| model.id().to_owned())
 }
 
 /// Loads the models of methods. Implemented for functions that load embedders.
@@ -194,11 +208,11 @@ impl Method {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
             }
-            Method::Balanced => {
+            Method::Tier(tier) => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
-                let reranker = load.load(ModelName::Reranker)?;
-                models.push(reranker.id().to_owned());
-                Box::new(Balanced::new(Hybrid::new(Bm25::new(documents)?, dense), reranker, documents))
+                let reranker = load.load(ModelName::Reranker(*tier))?;
+                models.extend(rerankers(&*reranker));
+                Box::new(Tiered::new(Hybrid::new(Bm25::new(documents)?, dense), reranker, documents))
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
                 let model = CrossEncoder::load(path)?;
@@ -241,7 +255,7 @@ impl Method {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quarry_embed::Vectors;
+    use quarry_embed::{Vectors, WithReranker};
 
     pub(super) fn documents(texts: &[&str]) -> Vec<Document> {
         (0..).zip(texts).map(|(id, text)| Document::new(id.to_string(), (*text).into())).collect()
@@ -302,18 +316,66 @@ mod tests {
         let long = format!("zebra\n{}{}", "aaaa\n".repeat(80), "bbbb\n".repeat(80));
         let texts = ["zebra ab", &long, "a crossing"];
         let load = |name: ModelName<'_>| match name {
-            ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
+            ModelName::Builtin | ModelName::Reranker(Tier::Balanced) => {
+                Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>)
+            }
             other => panic!("{other:?} is not needed"),
         };
         let of = |method: Method| {
             let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
             prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0)
         };
-        let (fast, balanced) = (of(Method::Hybrid), of(Method::Balanced));
+        let (fast, balanced) = (of(Method::Hybrid), of(Method::Tier(Tier::Balanced)));
         assert!(fast[0] > fast[1], "{fast:?}");
         assert!(balanced[1] > balanced[0] && balanced[0] > balanced[2], "{balanced:?}");
         // The best one keeps its score.
         assert!((balanced[1] - fast[1]).abs() < 1e-6, "{fast:?} {balanced:?}");
+    }
+
+    /// A text is like every query if its first line has the letter `z`, and else like none.
+    struct BeginsWithZ;
+
+    impl Embedder for BeginsWithZ {
+        fn id(&self) -> &str {
+            "begins with z"
+        }
+
+        fn dimension(&self) -> usize {
+            2
+        }
+
+        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            Ok(Vectors { dimension: 2, values: [1.0, 0.0].repeat(texts.len()) })
+        }
+
+        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            let row = |text: &&str| if text.starts_with('z') { [1.0, 0.0] } else { [0.0, 1.0] };
+            Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
+        }
+    }
+
+    #[test]
+    fn best_has_the_best_pieces_of_balanced_read_again() {
+        let texts = ["zebra aaa bbb", "so zebra bbb", "a crossing"];
+        let load = |name: ModelName<'_>| {
+            let small = Arc::new(TwoLetters) as Arc<dyn Embedder>;
+            Ok(match name {
+                ModelName::Reranker(Tier::Best) => {
+                    Arc::new(WithReranker { first: small, reranker: Arc::new(BeginsWithZ) })
+                }
+                _ => small,
+            })
+        };
+        let of = |method: Method| {
+            let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
+            (prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0), prepared.model.unwrap())
+        };
+        let (balanced, _) = of(Method::Tier(Tier::Balanced));
+        let (best, model) = of(Method::Tier(Tier::Best));
+        assert_eq!(model, "two letters + two letters + begins with z");
+        assert!(balanced[1] > balanced[0], "{balanced:?}");
+        assert!(best[0] > best[1] && best[1] > best[2], "{best:?}");
+        assert_eq!(best[0], balanced[0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use quarry_embed::{Embedder, Vectors};
 use quarry_index::RankingWeights;
 use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
-use quarry_index::rerank;
+use quarry_index::rerank::{self, BestPiece};
 use quarry_index::vectors::VectorMatrix;
 use quarry_text::query_terms;
 use quarry_transformer::nearest::{self, Neighbor};
@@ -147,9 +147,9 @@ impl Scorer for Hybrid {
     }
 }
 
-/// The lexical and dense parts, fused, and a transformer that reads the first documents, as `--quality balanced` has it
-/// order functions.
-pub struct Balanced {
+/// The lexical and dense parts, fused, and transformers that read the first documents, as `--quality balanced` and `--quality
+/// best` have them order functions.
+pub struct Tiered {
     hybrid: Hybrid,
     reranker: Arc<dyn Embedder>,
     texts: Vec<String>,
@@ -157,8 +157,9 @@ pub struct Balanced {
     read: Mutex<HashMap<usize, Arc<Vectors>>>,
 }
 
-impl Balanced {
-    /// Has the first documents of `hybrid`, which is over the same documents, read by a transformer.
+impl Tiered {
+    /// Has the first documents of `hybrid`, which is over the same documents, read by a re-ranker, and by its own if it has
+    /// one.
     #[must_use]
     pub fn new(hybrid: Hybrid, reranker: Arc<dyn Embedder>, documents: &[Document]) -> Self {
         let texts = documents.iter().map(|document| document.full_text().into_owned()).collect();
@@ -176,32 +177,76 @@ impl Balanced {
         }
         Ok(wanted.iter().filter_map(|at| Some((*at, Arc::clone(read.get(at)?)))).collect())
     }
+
+    /// Has a second re-ranker read the best pieces of the first documents; `best` has those of what the first one read.
+    fn rerank_again(
+        &self,
+        all: &mut [Vec<f32>],
+        queries: &[&str],
+        second: &dyn Embedder,
+        best: &[HashMap<usize, BestPiece>],
+    ) -> Result<(), EvalError> {
+        let of_query = |(scores, best): (&Vec<f32>, &HashMap<usize, BestPiece>)| -> Vec<(usize, usize)> {
+            let first = first(scores, rerank::SECOND_DEPTH);
+            first.into_iter().filter_map(|at| Some((at, best.get(&at)?.number))).collect()
+        };
+        let wanted: Vec<Vec<(usize, usize)>> = all.par_iter().zip(best).map(of_query).collect();
+        let pieces: BTreeSet<(usize, usize)> = wanted.iter().flatten().copied().collect();
+        let texts = pieces
+            .into_iter()
+            .filter_map(|(at, number)| Some(((at, number), rerank::piece(&self.texts[at], number)?)));
+        let texts: Vec<((usize, usize), String)> = texts.collect();
+        let mut vectors: HashMap<(usize, usize), Vec<f32>> = HashMap::new();
+        for texts in texts.chunks(DOCUMENTS_PER_CALL) {
+            let of_texts: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+            let embedded = second.embed_documents(&of_texts)?;
+            vectors.extend(texts.iter().zip(embedded.rows()).map(|((key, _), row)| (*key, row.to_vec())));
+        }
+        let of_queries = second.embed_queries(queries)?;
+        for ((scores, wanted), query) in all.iter_mut().zip(&wanted).zip(of_queries.rows()) {
+            let cosines =
+                wanted.iter().filter_map(|key| Some((key.0, rerank::product(vectors.get(key)?, query))));
+            multiply(scores, cosines, RankingWeights::default().rerank_again_function);
+        }
+        Ok(())
+    }
 }
 
-impl Scorer for Balanced {
+/// The positions of the largest scores.
+fn first(scores: &[f32], n: usize) -> Vec<usize> {
+    nearest::largest(scores, n).into_iter().map(|found| found.position).collect()
+}
+
+/// Multiplies scores by the factors of a re-ranker that has read some of the documents.
+fn multiply(scores: &mut [f32], read: impl Iterator<Item = (usize, f32)>, weight: f32) {
+    let mut cosines = vec![None; scores.len()];
+    read.for_each(|(at, cosine)| cosines[at] = Some(cosine));
+    let factors = rerank::factors(&cosines, std::iter::repeat(weight));
+    scores.iter_mut().zip(factors).for_each(|(score, factor)| *score *= factor);
+}
+
+impl Scorer for Tiered {
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let mut all = self.hybrid.scores(queries)?;
-        let first: Vec<Vec<usize>> = all
-            .par_iter()
-            .map(|scores| {
-                nearest::largest(scores, rerank::DEPTH).into_iter().map(|found| found.position).collect()
-            })
-            .collect();
-        let vectors = self.vectors(&first.iter().flatten().copied().collect())?;
+        let wanted: Vec<Vec<usize>> = all.par_iter().map(|scores| first(scores, rerank::DEPTH)).collect();
+        let vectors = self.vectors(&wanted.iter().flatten().copied().collect())?;
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
         let of_queries = self.reranker.embed_queries(&texts)?;
         let weight = RankingWeights::default().rerank_function;
-        all.par_iter_mut()
-            .zip(&first)
+        let best: Vec<HashMap<usize, BestPiece>> = all
+            .par_iter_mut()
+            .zip(&wanted)
             .zip(of_queries.values.par_chunks_exact(of_queries.dimension))
-            .for_each(|((scores, first), query)| {
-                let mut cosines = vec![None; scores.len()];
-                for at in first {
-                    cosines[*at] = vectors.get(at).and_then(|pieces| rerank::best_cosine(pieces, query));
-                }
-                let factors = rerank::factors(&cosines, std::iter::repeat(weight));
-                scores.iter_mut().zip(factors).for_each(|(score, factor)| *score *= factor);
-            });
+            .map(|((scores, wanted), query)| {
+                let best_of = |at: &usize| Some((*at, rerank::best_piece(vectors.get(at)?, query)?));
+                let best: HashMap<usize, BestPiece> = wanted.iter().filter_map(best_of).collect();
+                multiply(scores, best.iter().map(|(at, best)| (*at, best.cosine)), weight);
+                best
+            })
+            .collect();
+        if let Some(second) = self.reranker.reranker() {
+            self.rerank_again(&mut all, &texts, second, &best)?;
+        }
         Ok(all)
     }
 }

@@ -1,7 +1,7 @@
 //! Everything that a measurement depends on.
 
 use crate::EvalError;
-use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName};
+use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName, rerankers};
 use crate::protocol::ProtocolOptions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -55,8 +55,9 @@ impl Program<'_> {
                 models.insert(leaf.to_string(), (self.chat)(chat)?);
             } else if leaf.uses_builtin_model() {
                 let mut id = self.load.load(ModelName::Builtin)?.id().to_owned();
-                if *leaf == Method::Balanced {
-                    id = format!("{id} + {}", self.load.load(ModelName::Reranker)?.id());
+                if let Method::Tier(tier) = leaf {
+                    let reranker = self.load.load(ModelName::Reranker(*tier))?;
+                    id.extend(rerankers(&*reranker).map(|reranker| format!(" + {reranker}")));
                 }
                 models.insert(leaf.to_string(), id);
             }

@@ -188,8 +188,9 @@ impl<'a> Indexes<'a> {
         let (embedder, ranking) = match method {
             Method::Bm25 => (None, RankingWeights::default()),
             Method::Hybrid => (Some(load.load(ModelName::Builtin)?), RankingWeights::default()),
-            Method::Balanced => {
-                let (first, reranker) = (load.load(ModelName::Builtin)?, load.load(ModelName::Reranker)?);
+            Method::Tier(tier) => {
+                let first = load.load(ModelName::Builtin)?;
+                let reranker = load.load(ModelName::Reranker(*tier))?;
                 (
                     Some(Arc::new(WithReranker { first, reranker }) as Arc<dyn Embedder>),
                     RankingWeights::default(),

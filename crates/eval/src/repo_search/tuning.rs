@@ -64,6 +64,10 @@ pub const RERANKING: [Parameter; 2] = [
     parameter!(rerank_file, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0]),
 ];
 
+/// The weight of the re-ranker of a re-ranker, likewise.
+pub const RERANKING_AGAIN: [Parameter; 1] =
+    [parameter!(rerank_again_function, 0.0, [0.0, 4.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0])];
+
 /// Rounds through all parameters; another one changes next to nothing.
 const ROUNDS: usize = 2;
 

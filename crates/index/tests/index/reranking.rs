@@ -95,6 +95,36 @@ fn what_cannot_be_read_counts_like_the_worst_that_was() {
     assert_eq!((hits[1].parts.reranker, hits[1].parts.reranker_factor), (0.0, 1.0));
 }
 
+#[test]
+fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let fixture = tree();
+    // The word that the first re-ranker looks for is in the last of several pieces; the second one reads no other.
+    let filler = "    socket.horse()\n".repeat(60);
+    let long = |end: &str| format!("def third(socket):\n{filler}    return socket.{end}()\n");
+    fixture.write("c.py", &long("zebra_donkey"));
+    let open = || {
+        let second = Arc::new(Counts(Prefers("donkey"), &COUNT));
+        let reranker = Arc::new(WithReranker { first: Arc::new(Prefers("zebra")), reranker: second });
+        let model = Arc::new(WithReranker { first: WordHashes::new("words"), reranker });
+        fixture.open_with(Some(model)).unwrap().index
+    };
+    let index = open();
+    let expected = search(&index, QUERY);
+    assert_eq!(paths(&expected)[0], "c.py");
+    let [first, last] = [&expected[0].parts, &expected.last().unwrap().parts];
+    assert_eq!((first.reranker, first.second_reranker, first.second_reranker_factor), (1.0, 1.0, 1.0));
+    assert!(last.second_reranker_factor < 0.1, "{last:?}");
+    // A piece of each result.
+    assert_eq!(taken(&COUNT), expected.len());
+    // Which piece is best is also known of units whose vectors are stored; what the second model reads is not stored.
+    assert_eq!(embed_ahead(&index, NEVER).missing, 0);
+    assert_eq!(taken(&COUNT), 0);
+    let hits = search(&open(), QUERY);
+    assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), hits.len()));
+    assert_eq!(hits[0].parts.second_reranker, 1.0);
+}
+
 /// How many documents were embedded since the last call.
 fn taken(count: &AtomicUsize) -> usize {
     count.swap(0, Ordering::SeqCst)

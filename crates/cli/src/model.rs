@@ -71,7 +71,7 @@ impl Quality {
     /// # Errors
     /// When a model that reranks is not here, or is broken.
     pub fn of(self, first: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {
-        Ok(match self.reranker(&load_transformer)? {
+        Ok(match self.reranker(load_transformer)? {
             None => first,
             Some(reranker) => Arc::new(WithReranker { first, reranker }),
         })
@@ -83,7 +83,7 @@ impl Quality {
     /// When a model is not here, or cannot be loaded.
     pub fn reranker(
         self,
-        load: &(dyn Fn(&Path) -> Result<Arc<dyn Embedder>, EmbedError> + Sync),
+        load: impl Fn(&Path) -> Result<Arc<dyn Embedder>, EmbedError> + Sync,
     ) -> Result<Option<Arc<dyn Embedder>>, EmbedError> {
         let of = |name| load(&directory(name)?);
         Ok(match self {

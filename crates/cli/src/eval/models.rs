@@ -186,7 +186,7 @@ impl Models {
 
     /// The transformers of a quality that has some, whose vectors are kept.
     fn reranker(&self, quality: Quality) -> Result<Arc<dyn Embedder>, EmbedError> {
-        let found = quality.reranker(&|directory| self.cached(model::load(Some(directory))?))?;
+        let found = quality.reranker(|directory| self.cached(model::load(Some(directory))?))?;
         Ok(found.unwrap_or_else(|| unreachable!("{quality:?} has no reranker")))
     }
 

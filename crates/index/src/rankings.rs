@@ -106,7 +106,6 @@ fn switch_rules_off(ranking: &mut RankingWeights) {
         rerank_function: ranking.rerank_function,
         rerank_file: ranking.rerank_file,
         rerank_again_function: ranking.rerank_again_function,
-        rerank_again_file: ranking.rerank_again_file,
     };
 }
 

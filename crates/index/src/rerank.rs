@@ -54,7 +54,7 @@ pub fn piece_vectors(texts: &[&str], reranker: &dyn Embedder) -> Result<Vec<Vect
     Ok(embedded_pieces(&texts, reranker)?.into_iter().map(|(_, vectors)| vectors).collect())
 }
 
-/// The piece that is most like a query, by the vectors of all; none if there is no piece.
+/// The piece whose vector is most like a query; `None` without pieces.
 #[must_use]
 pub fn best_piece(pieces: &Vectors, query: &[f32]) -> Option<BestPiece> {
     BestPiece::of(pieces.rows().map(|piece| product(piece, query)))
@@ -156,7 +156,7 @@ impl Index {
         for ((at, _), vector) in pieces.iter().zip(reranker.embed_documents(&texts)?.rows()) {
             cosines[*at] = Some(product(vector, &of_query));
         }
-        multiply(candidates, &cosines, [ranking.rerank_again_function, ranking.rerank_again_file], |parts| {
+        multiply(candidates, &cosines, [ranking.rerank_again_function, 0.0], |parts| {
             (&mut parts.second_reranker, &mut parts.second_reranker_factor)
         });
         Ok(())

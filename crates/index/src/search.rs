@@ -93,10 +93,9 @@ pub struct RankingWeights {
     pub rerank_function: f32,
     /// The same for queries that want a file.
     pub rerank_file: f32,
-    /// How much the cosine of the re-ranker's own re-ranker counts, for queries that want a function.
+    /// How much the cosine of the re-ranker's own re-ranker counts, for queries that want a function; it does not for those
+    /// that want a file.
     pub rerank_again_function: f32,
-    /// The same for queries that want a file.
-    pub rerank_again_file: f32,
 }
 
 impl Default for RankingWeights {
@@ -119,7 +118,6 @@ impl Default for RankingWeights {
             rerank_function: 15.0,
             rerank_file: 0.0,
             rerank_again_function: 15.0,
-            rerank_again_file: 0.0,
         }
     }
 }

@@ -117,7 +117,7 @@ pub struct Summary<'a> {
     /// Why the index was built; null if there was none before.
     reason: Option<String>,
     embedded_units: usize,
-    /// Number of units embedded for the re-ranker, if there is one.
+    /// Number of units embedded for re-rankers, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedded_ahead: Option<usize>,
     skipped: BTreeMap<String, usize>,

@@ -234,6 +234,11 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
     let again = &fixture.json(&search)["results"][0];
     assert!((again["parts"]["reranker"].as_f64().unwrap() - cosine).abs() < 0.01, "{again}");
+    fixture.write("tree/.quarry.toml", "quality = \"best\"\n");
+    assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
+    let again = &fixture.json(&search)["results"][0]["parts"]["second_reranker"];
+    let cosine = best["parts"]["second_reranker"].as_f64().unwrap();
+    assert!((again.as_f64().unwrap() - cosine).abs() < 0.01, "{again} {cosine}");
     fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
     assert_eq!(fixture.json(&["index", "--json"]).get("embedded_ahead"), None);
 

@@ -14,7 +14,7 @@ use std::path::Path;
 pub use cache::CachedEmbedder;
 pub use cache::kept::KeptVectors;
 pub use many::{Side, embed_many};
-pub use reranker::WithReranker;
+pub use reranker::{WithReranker, rerankers};
 pub use static_model::StaticModel;
 pub use token_match::QueryTokens;
 

@@ -1,8 +1,14 @@
 //! A fast model with a slower one for the first results.
 
+use std::iter;
 use std::sync::Arc;
 
 use crate::{EmbedError, Embedder, Vectors};
+
+/// The re-ranker of a model, the re-ranker of that one, and so on.
+pub fn rerankers(model: &dyn Embedder) -> impl Iterator<Item = &dyn Embedder> {
+    iter::successors(model.reranker(), |reranker| reranker.reranker())
+}
 
 /// An embedder that is in all respects the first of two, and brings the second as a re-ranker.
 pub struct WithReranker {

@@ -1,4 +1,4 @@
-//! Vectors of a re-ranker, computed ahead of the searches that need them.
+//! Vectors of re-rankers, computed ahead of the searches that need them.
 //!
 //! A search with a re-ranker reads its first results, which takes most of its time. The vectors of what it reads of all
 //! units are stored with the index, but a search never waits until they are complete: whoever has time (`quarry index`, a
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_embed::{EmbedError, Embedder, Vectors, rerankers};
 use quarry_files::Directory;
 use quarry_walk as walk;
 
@@ -23,7 +23,7 @@ use crate::storage::StoredFile;
 use crate::table::{PartSize, Table};
 use crate::{Error, Event, Index};
 
-/// Number of units embedded in one call, after which `stop` is asked: a second's work at most.
+/// Number of units embedded in one call, after which `stop` is asked: some seconds' work at most.
 const BATCH: usize = 64;
 
 /// Interval at which new vectors are stored.
@@ -45,7 +45,7 @@ pub struct Ahead {
     indexes: Vec<(Stored, PathBuf)>,
 }
 
-/// What [`Ahead::embed`] did.
+/// What [`Ahead::embed`] did; of several re-rankers, the maximum of each number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EmbeddedAhead {
     /// Number of units that were embedded.
@@ -73,9 +73,9 @@ impl Index {
 }
 
 impl Ahead {
-    /// Embeds the units of the indexes, as they are stored now, that have no vector of the re-ranker. Vectors are stored
-    /// from time to time, where later openings of the index find them; `stop` is asked in between. `events` is told of
-    /// units embedded.
+    /// Embeds the units of the indexes, as they are stored now, that have no vector of the re-ranker, and then those that
+    /// have none of its own re-ranker. Vectors are stored from time to time, where later openings of the index find them;
+    /// `stop` is asked in between. `events` is told of units embedded.
     ///
     /// # Errors
     /// When the model fails, or an index cannot be read or written. What was stored until then is kept.
@@ -84,14 +84,18 @@ impl Ahead {
         stop: &(dyn Fn() -> bool + Sync),
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<EmbeddedAhead, Error> {
-        let mut total = EmbeddedAhead::default();
-        let Some(reranker) = self.embedder.reranker() else { return Ok(total) };
-        for (stored, base) in &self.indexes {
-            let of_index = stored.embed(&walk::open(base)?, reranker, stop, events)?;
-            total.embedded += of_index.embedded;
-            total.missing += of_index.missing;
+        let mut maximum = EmbeddedAhead::default();
+        for reranker in rerankers(&*self.embedder) {
+            let mut total = EmbeddedAhead::default();
+            for (stored, base) in &self.indexes {
+                let of_index = stored.embed(&walk::open(base)?, reranker, stop, events)?;
+                total.embedded += of_index.embedded;
+                total.missing += of_index.missing;
+            }
+            maximum.embedded = maximum.embedded.max(total.embedded);
+            maximum.missing = maximum.missing.max(total.missing);
         }
-        Ok(total)
+        Ok(maximum)
     }
 }
 

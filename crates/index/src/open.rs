@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quarry_embed::Embedder;
+use quarry_embed::{Embedder, rerankers};
 use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
@@ -53,8 +53,8 @@ pub struct Index {
 pub(crate) struct Dense {
     pub embedder: Arc<dyn Embedder>,
     pub matrix: UnitVectors,
-    /// By part, vectors of the embedder's re-ranker, of some units ([`Ahead`](crate::Ahead)); `None` without one, or in memory.
-    pub ahead: Option<Vec<Segment<PieceVectors>>>,
+    /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Ahead`](crate::Ahead)); empty in memory.
+    pub ahead: Vec<Vec<Segment<PieceVectors>>>,
 }
 
 /// An open index, and how it was opened.
@@ -551,8 +551,8 @@ impl Opener<'_> {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
                 let matrix = complete::open(&source, parts, &numbering, id, dimension)?;
-                let ahead = embedder.reranker().map(|reranker| ahead::open(&source, parts, reranker.id()));
-                let ahead = ahead.transpose()?;
+                let ahead = rerankers(&**embedder).map(|model| ahead::open(&source, parts, model.id()));
+                let ahead = ahead.collect::<Result<_, Error>>()?;
                 Some(Dense { embedder: Arc::clone(embedder), matrix, ahead })
             }
             None => None,

@@ -110,12 +110,23 @@ impl PieceVectors {
         if !self.has_row(row, query.len()) {
             return None;
         }
+        BestPiece::of(self.cosines(row, query))
+    }
+
+    /// The dot product of the vector of one of the pieces of the row with `query`; `None` if it has none.
+    pub fn cosine(&self, row: usize, piece: usize, query: &[f32]) -> Option<f32> {
+        if !self.has_row(row, query.len()) {
+            return None;
+        }
+        self.cosines(row, query).nth(piece)
+    }
+
+    fn cosines(&self, row: usize, query: &[f32]) -> impl Iterator<Item = f32> {
         let (factors, values) = self.row(row);
         let vectors = factors.iter().zip(values.chunks_exact(self.dimension.max(1)));
-        let product = |(factor, vector): (&f32, &[i8])| {
+        vectors.map(move |(factor, vector)| {
             factor * vector.iter().zip(query).map(|(a, b)| f32::from(*a) * b).sum::<f32>()
-        };
-        BestPiece::of(vectors.map(product))
+        })
     }
 }
 
@@ -233,8 +244,12 @@ mod tests {
         assert_eq!((best(0, &[1.0, 0.0]), best(2, &[1.0, 0.0])), (None, None));
         assert!((best(1, &[0.6, 0.8]).unwrap().cosine - 0.8).abs() < 0.01);
         assert!((best(3, &[1.0, 0.0]).unwrap().cosine - 0.6).abs() < 0.01);
+        let cosine = |row: usize, piece: usize| stored.cosine(row, piece, &[0.6, 0.8]);
+        assert!((cosine(1, 0).unwrap() - 0.6).abs() < 0.01 && (cosine(1, 1).unwrap() - 0.8).abs() < 0.01);
+        assert_eq!((cosine(0, 0), cosine(3, 1)), (None, None));
         // Of another dimension.
         assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
+        assert_eq!(stored.cosine(1, 0, &[1.0, 0.0, 0.0]), None);
         let mut copied = PieceRows::of(&stored, 2);
         assert!(copied.copy(0, &stored, 3) && !copied.copy(3, &stored, 2));
         copied.write(&index, &mut part, "m", "generation-1").unwrap();

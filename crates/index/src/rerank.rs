@@ -4,11 +4,11 @@
 //! the first results of the ranking without it, piece by piece, and the cosine of the best piece joins the score as
 //! evidence: the score is multiplied by exp(w · (cosine − maximum cosine)), which is the product of the two in a log-linear
 //! model. The weight w depends on what the query wants. Units that are not read count as if they were like the worst that
-//! was. Those whose vectors are stored ([`Ahead`](crate::Ahead)) need not be read.
+//! was.
 //!
 //! A re-ranker that has a re-ranker of its own ([`Embedder::reranker`]) leaves the last word to it: that one, slower again,
 //! reads of the first results of the new order the one piece that was most like the query, and its cosine joins the score in
-//! the same way.
+//! the same way. What of either is stored ([`Ahead`](crate::Ahead)) need not be read.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::ahead::embedded_pieces;
 use crate::build::embedding_text;
-use crate::pieces::pieces;
+use crate::pieces::{PieceVectors, pieces};
 use crate::search::{Candidate, ScoreParts};
 use crate::{Error, Index, RankingWeights};
 
@@ -101,7 +101,7 @@ impl Index {
         let of_query = reranker.embed_queries(&[query])?.values;
         let mut best = candidates[..depth]
             .iter()
-            .map(|candidate| self.stored_piece(candidate, &of_query))
+            .map(|candidate| self.stored(0, candidate, |pieces, row| pieces.best(row, &of_query)))
             .collect::<Result<Vec<_>, Error>>()?;
         let texts: Vec<(usize, String)> = (0..depth)
             .into_par_iter()
@@ -140,21 +140,27 @@ impl Index {
         ranking: &RankingWeights,
     ) -> Result<(), Error> {
         let depth = SECOND_DEPTH.min(candidates.len());
-        let pieces: Vec<(usize, String)> = (0..depth)
+        let of_query = reranker.embed_queries(&[query])?.values;
+        let mut cosines = vec![None; candidates.len()];
+        for (candidate, cosine) in candidates.iter().zip(&mut cosines).take(depth) {
+            if let Some(best) = read.get(&candidate.unit) {
+                *cosine =
+                    self.stored(1, candidate, |pieces, row| pieces.cosine(row, best.number, &of_query))?;
+            }
+        }
+        let unread: Vec<(usize, String)> = (0..depth)
             .into_par_iter()
+            .filter(|&at| cosines[at].is_none())
             .filter_map(|at| {
                 let best = read.get(&candidates[at].unit)?;
                 Some((at, piece(&self.text_to_read(&candidates[at])?, best.number)?))
             })
             .collect();
-        let texts: Vec<&str> = pieces.iter().map(|(_, text)| text.as_str()).collect();
-        if texts.is_empty() {
-            return Ok(());
-        }
-        let of_query = reranker.embed_queries(&[query])?.values;
-        let mut cosines = vec![None; candidates.len()];
-        for ((at, _), vector) in pieces.iter().zip(reranker.embed_documents(&texts)?.rows()) {
-            cosines[*at] = Some(product(vector, &of_query));
+        if !unread.is_empty() {
+            let texts: Vec<&str> = unread.iter().map(|(_, text)| text.as_str()).collect();
+            for ((at, _), vector) in unread.iter().zip(reranker.embed_documents(&texts)?.rows()) {
+                cosines[*at] = Some(product(vector, &of_query));
+            }
         }
         multiply(candidates, &cosines, [ranking.rerank_again_function, 0.0], |parts| {
             (&mut parts.second_reranker, &mut parts.second_reranker_factor)
@@ -162,12 +168,19 @@ impl Index {
         Ok(())
     }
 
-    /// The best piece of a unit whose vectors are stored.
-    fn stored_piece(&self, candidate: &Candidate, query: &[f32]) -> Result<Option<BestPiece>, Error> {
-        let Some(ahead) = self.dense.as_ref().and_then(|dense| dense.ahead.as_ref()) else { return Ok(None) };
+    /// What the stored vectors of a unit say, those of the first re-ranker or of the next; `None` if they do not.
+    fn stored<T>(
+        &self,
+        reranker: usize,
+        candidate: &Candidate,
+        say: impl Fn(&PieceVectors, usize) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let Some(ahead) = self.dense.as_ref().and_then(|dense| dense.ahead.get(reranker)) else {
+            return Ok(None);
+        };
         let (part, row) = self.table.units[candidate.unit].part_and_row();
         match ahead[part].get() {
-            Ok(part) => Ok(part.best(row, query)),
+            Ok(part) => Ok(say(&part, row)),
             // More of them were stored since: the unit is read until the index is opened again.
             Err(Error::Replaced { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -79,7 +79,8 @@ impl Index {
         indexes.sort_by(|a, b| a.trees[0].base.cmp(&b.trees[0].base));
         let kept: Vec<Vec<bool>> = (0..indexes.len()).map(|at| kept_files(&indexes, at)).collect();
         let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut embedder, mut matrices, mut ahead) = (None, Vec::new(), Vec::new());
+        let (mut embedder, mut matrices) = (None, Vec::new());
+        let mut ahead: Vec<Vec<_>> = Vec::new();
         let mut start = 0;
         for (index, kept) in indexes.into_iter().zip(kept) {
             let end = start + kept.iter().filter(|kept| **kept).count();
@@ -89,7 +90,8 @@ impl Index {
             parts.extend(index.lexical.into_parts());
             if let Some(dense) = index.dense {
                 matrices.extend(dense.matrix.parts);
-                ahead.extend(dense.ahead.into_iter().flatten());
+                ahead.resize_with(ahead.len().max(dense.ahead.len()), Vec::new);
+                ahead.iter_mut().zip(dense.ahead).for_each(|(all, of_index)| all.extend(of_index));
                 embedder = Some(dense.embedder);
             }
         }
@@ -97,7 +99,7 @@ impl Index {
         let numbering = Arc::new(table.numbering());
         let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
         // An index in memory has none.
-        let ahead = (ahead.len() == matrices.len()).then_some(ahead);
+        ahead.retain(|of_model| of_model.len() == matrices.len());
         let matrix = UnitVectors { parts: matrices, numbering };
         let dense = embedder.map(|embedder| Dense { embedder, matrix, ahead });
         Ok(Self::of(trees, table, lexical, dense, None))

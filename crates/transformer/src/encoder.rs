@@ -16,6 +16,7 @@ use super::numeric::{
 use super::rounded::{Packed, Rounded};
 use super::weights::{Stored, Weights};
 use quarry_embed::EmbedError;
+use rayon::prelude::*;
 
 /// Weights of an encoder, and what its architecture does with them.
 pub struct Encoder {
@@ -148,7 +149,7 @@ impl Encoder {
             },
             ..layer
         };
-        self.layers = self.layers.into_iter().map(packed).collect();
+        self.layers = self.layers.into_par_iter().map(packed).collect();
         self
     }
 

@@ -1,6 +1,8 @@
 //! Products with matrices of 8 bits, in whole numbers: several times as fast as in 32-bit floats where the processor has
 //! instructions for them, at a quarter of the memory.
 
+use std::array;
+
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -80,6 +82,38 @@ impl FourBits {
         });
         values
     }
+
+    /// [`Rounded::of`] the restored matrix with so many columns, without restoring it.
+    pub fn rounded(&self, n_columns: usize) -> Rounded {
+        let n_columns = n_columns.max(GROUP);
+        let mut values = vec![0; self.bytes.len() * 2];
+        let factors = values
+            .par_chunks_mut(n_columns)
+            .zip(self.bytes.par_chunks(n_columns / 2).zip(self.factors.par_chunks(n_columns / GROUP)))
+            .map(|(values, (bytes, factors))| {
+                let groups =
+                    || bytes.chunks_exact(GROUP / 2).zip(factors.iter().map(|factor| factor.to_f32()));
+                let whole = |byte: u8| [byte & 15, byte >> 4].map(|bits| f32::from(bits) - 8.0);
+                let largest_of = |bytes: &[u8]| {
+                    bytes.iter().flat_map(|byte| whole(*byte)).fold(0_f32, |largest, x| largest.max(x.abs()))
+                };
+                let largest = groups()
+                    .fold(0_f32, |largest, (bytes, factor)| largest.max((largest_of(bytes) * factor).abs()));
+                let of_row = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+                for (values, (bytes, factor)) in values.chunks_exact_mut(GROUP).zip(groups()) {
+                    // A group has 16 different values at most.
+                    let rounded: [i8; 16] =
+                        array::from_fn(|bits| ((bits as f32 - 8.0) * factor / of_row).round() as i8);
+                    for (pair, byte) in values.chunks_exact_mut(2).zip(bytes) {
+                        pair[0] = rounded[usize::from(byte & 15)];
+                        pair[1] = rounded[usize::from(byte >> 4)];
+                    }
+                }
+                of_row
+            })
+            .collect();
+        Rounded { values, factors }
+    }
 }
 
 /// The bytes of a group with the factor that leaves the least squared error.
@@ -131,8 +165,13 @@ impl Rounded {
 
     /// The matrix in 32-bit floats.
     pub fn restored(&self) -> Vec<f32> {
-        let rows = self.values.chunks_exact(self.n_inputs().max(1)).zip(&self.factors);
-        rows.flat_map(|(row, factor)| row.iter().map(move |value| f32::from(*value) * factor)).collect()
+        let mut restored = vec![0.0; self.values.len()];
+        let width = self.n_inputs().max(1);
+        let rows = self.values.par_chunks_exact(width).zip(&self.factors);
+        restored.par_chunks_exact_mut(width).zip(rows).for_each(|(restored, (row, factor))| {
+            restored.iter_mut().zip(row).for_each(|(restored, value)| *restored = f32::from(*value) * factor);
+        });
+        restored
     }
 
     /// The matrix, packed.
@@ -310,6 +349,7 @@ mod tests {
             let pairs = values.iter().zip(&restored).skip(group * GROUP).take(GROUP);
             pairs.map(|(a, b)| (a - b).powi(2)).sum::<f32>() / GROUP as f32
         };
+        assert_eq!(rounded.rounded(2 * GROUP), Rounded::of(&restored, 2 * GROUP));
         // Values from -0.5 to 0.5 in 16 steps.
         assert!(
             (2..4).all(|group| error(group) < (1.0_f32 / 15.0).powi(2) / 6.0),

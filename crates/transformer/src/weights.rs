@@ -114,8 +114,7 @@ impl Weights {
         let tensor = self.load(&name)?;
         Ok(match tensor.dtype() {
             DType::U8 if self.is_in_four_bits(&name) => {
-                let values = self.four_bits(&name, &shape, &tensor)?.restored();
-                Stored::Rounded(Rounded::of(&values, shape[1]))
+                Stored::Rounded(self.four_bits(&name, &shape, &tensor)?.rounded(shape[1]))
             }
             DType::U8 => Stored::Rounded(self.rounded(&name, &shape, &tensor)?),
             _ => Stored::Float(self.floats(&name, tensor)?),

@@ -13,7 +13,7 @@ struct Counts<'a>(Prefers, &'a AtomicUsize);
 
 impl Embedder for Prefers {
     fn id(&self) -> &str {
-        "prefers"
+        self.0
     }
 
     fn dimension(&self) -> usize {
@@ -103,13 +103,13 @@ fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
     let filler = "    socket.horse()\n".repeat(60);
     let long = |end: &str| format!("def third(socket):\n{filler}    return socket.{end}()\n");
     fixture.write("c.py", &long("zebra_donkey"));
-    let open = || {
+    let open = |fixture: &Fixture| {
         let second = Arc::new(Counts(Prefers("donkey"), &COUNT));
         let reranker = Arc::new(WithReranker { first: Arc::new(Prefers("zebra")), reranker: second });
         let model = Arc::new(WithReranker { first: WordHashes::new("words"), reranker });
         fixture.open_with(Some(model)).unwrap().index
     };
-    let index = open();
+    let index = open(&fixture);
     let expected = search(&index, QUERY);
     assert_eq!(paths(&expected)[0], "c.py");
     let [first, last] = [&expected[0].parts, &expected.last().unwrap().parts];
@@ -117,12 +117,23 @@ fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
     assert!(last.second_reranker_factor < 0.1, "{last:?}");
     // A piece of each result.
     assert_eq!(taken(&COUNT), expected.len());
-    // Which piece is best is also known of units whose vectors are stored; what the second model reads is not stored.
-    assert_eq!(embed_ahead(&index, NEVER).missing, 0);
+    // Both models embed all units ahead, the second one each of their pieces.
+    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: expected.len(), missing: 0 });
+    assert!(taken(&COUNT) > expected.len());
+    let hits = search(&open(&fixture), QUERY);
+    assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), 0));
+    for (hit, expected) in hits.iter().zip(&expected) {
+        let (found, expected) = (hit.parts.second_reranker, expected.parts.second_reranker);
+        assert!((found - expected).abs() < 0.01, "{found} {expected}");
+    }
+    // Of what has changed, both models embed the new units, in a search of several trees too.
+    let other = tree();
+    fixture.write("d.py", "def fourth(socket):\n    return socket.donkey()\n");
+    let together = || Index::together(vec![open(&fixture), open(&other)]).unwrap();
+    assert_eq!(embed_ahead(&together(), NEVER), EmbeddedAhead { embedded: 3, missing: 0 });
+    taken(&COUNT);
+    assert!(!search(&together(), QUERY).is_empty());
     assert_eq!(taken(&COUNT), 0);
-    let hits = search(&open(), QUERY);
-    assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), hits.len()));
-    assert_eq!(hits[0].parts.second_reranker, 1.0);
 }
 
 /// How many documents were embedded since the last call.

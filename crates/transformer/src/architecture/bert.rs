@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
 use serde::Deserialize;
 
 use super::{Architecture, Classifier, Shape, activation, check_divisor, check_epsilon, check_sizes, parse};
@@ -251,6 +252,7 @@ pub(super) struct Names {
 pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<Vec<Layer>, EmbedError> {
     let Shape { hidden, intermediate, .. } = *shape;
     (0..shape.n_layers)
+        .into_par_iter()
         .map(|index| {
             let at = |name: &str| format!("encoder.layer.{index}.{name}");
             let square = |name: &str| Linear::new(weights, &at(name), hidden, hidden);

@@ -57,7 +57,7 @@ def main() -> int:
     tokenizer.no_padding()
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
-        os.environ.update(XDG_CACHE_HOME=f"{scratch}/cache", XDG_STATE_HOME=f"{scratch}/state", QUARRY_QUIET="1")
+        os.environ.update(XDG_CACHE_HOME=f"{scratch}/cache", XDG_STATE_HOME=f"{scratch}/state")
         tree = scratch / "tree"
         make_tree(tree, args.functions, seed=1)
         texts = [text for path in tree.rglob("*.py") for text in texts_read(path.relative_to(tree), path.read_text())]

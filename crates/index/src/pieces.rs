@@ -107,22 +107,18 @@ impl PieceVectors {
 
     /// The piece of the row whose vector has the maximum dot product with `query`; `None` if it has none.
     pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPiece> {
-        if !self.has_row(row, query.len()) {
-            return None;
-        }
         BestPiece::of(self.cosines(row, query))
     }
 
     /// The dot product of the vector of one of the pieces of the row with `query`; `None` if it has none.
     pub fn cosine(&self, row: usize, piece: usize, query: &[f32]) -> Option<f32> {
-        if !self.has_row(row, query.len()) {
-            return None;
-        }
         self.cosines(row, query).nth(piece)
     }
 
+    /// The dot product of each vector of the row with `query`.
     fn cosines(&self, row: usize, query: &[f32]) -> impl Iterator<Item = f32> {
-        let (factors, values) = self.row(row);
+        let (factors, values) =
+            if self.has_row(row, query.len()) { self.row(row) } else { Default::default() };
         let vectors = factors.iter().zip(values.chunks_exact(self.dimension.max(1)));
         vectors.map(move |(factor, vector)| {
             factor * vector.iter().zip(query).map(|(a, b)| f32::from(*a) * b).sum::<f32>()

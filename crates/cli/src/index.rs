@@ -60,6 +60,9 @@ struct OpenArgs {
     /// How much time a search may take for better results [default: fast]
     #[arg(long, value_name = "NAME")]
     quality: Option<Quality>,
+    /// Directory of a cross-encoder, which reads the query with each of the first results and orders these again
+    #[arg(long, value_name = "DIR")]
+    cross_encoder: Option<PathBuf>,
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
     /// with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
@@ -348,7 +351,8 @@ impl SourcesArgs {
     pub fn load_named_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
         let path = self.open.model.as_deref().and_then(model::named).map(Path::to_owned);
         let quality = self.open.quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
-        ModelChoice { path, quality, ..ModelChoice::default() }.load(Path::new("."))
+        let cross_encoder = self.open.cross_encoder.clone();
+        ModelChoice { path, quality, cross_encoder, ..ModelChoice::default() }.load(Path::new("."))
     }
 
     /// Limits how much of the indexes is open at a time.
@@ -489,7 +493,8 @@ impl OpenArgs {
     /// The model that the command line, else the index of a path, else a settings file names.
     fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
         let quality = self.quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
-        Ok(ModelChoice { quality, ..self.first_model(path, settings)? })
+        let cross_encoder = self.cross_encoder.clone();
+        Ok(ModelChoice { quality, cross_encoder, ..self.first_model(path, settings)? })
     }
 
     /// The model that finds results, whatever orders them again.

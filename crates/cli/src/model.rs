@@ -48,6 +48,21 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
     ))
 }
 
+/// A model with the cross-encoder in a directory.
+///
+/// # Errors
+/// When there is none, or a broken one.
+#[cfg(feature = "transformers")]
+pub fn with_cross_encoder(embedder: Arc<dyn Embedder>, path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
+    let cross_encoder = Arc::new(quarry_transformer::CrossEncoder::load(path)?);
+    Ok(Arc::new(quarry_embed::WithCrossEncoder { embedder, cross_encoder }))
+}
+
+#[cfg(not(feature = "transformers"))]
+pub fn with_cross_encoder(_: Arc<dyn Embedder>, path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
+    load_transformer(path)
+}
+
 /// What stands for the model in the program where a model is named; a directory of that name is `./builtin`.
 pub const BUILTIN: &str = "builtin";
 

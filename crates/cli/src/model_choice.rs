@@ -19,6 +19,8 @@ pub struct ModelChoice {
     pub source: ModelSource,
     /// What orders its first results again.
     pub quality: Quality,
+    /// Directory of a cross-encoder that does so after that.
+    pub cross_encoder: Option<PathBuf>,
 }
 
 /// What names a model.
@@ -69,7 +71,11 @@ impl ModelChoice {
                 )
             }),
         }?;
-        Ok(self.quality.of(first)?)
+        let embedder = self.quality.of(first)?;
+        Ok(match &self.cross_encoder {
+            None => embedder,
+            Some(path) => model::with_cross_encoder(embedder, path)?,
+        })
     }
 }
 

@@ -242,6 +242,19 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
     assert_eq!(fixture.json(&["index", "--json"]).get("embedded_ahead"), None);
 
+    // A cross-encoder comes after whatever else orders results again.
+    let cross_encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-cross-bert");
+    let read = [&search[..], &["--quality", "balanced", "--cross-encoder", cross_encoder]].concat();
+    let parts = &fixture.json(&read)["results"][0]["parts"];
+    assert!(parts["reranker"].as_f64().unwrap() > 0.1, "{parts}");
+    assert_ne!(parts["cross_encoder"], json!(0.0));
+    assert_eq!(fixture.json(&search)["results"][0]["parts"]["cross_encoder"], json!(0.0));
+    let bert = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-bert");
+    check_error(
+        &fixture.run(&[&search[..], &["--cross-encoder", bert]].concat()),
+        "tiny-bert: holds no cross-encoder",
+    );
+
     // A program elsewhere finds none beside itself, and takes one from the cache.
     let program = fixture.path("alone/bin/quarry");
     fs::create_dir_all(program.parent().unwrap()).unwrap();

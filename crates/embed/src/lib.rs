@@ -14,7 +14,7 @@ use std::path::Path;
 pub use cache::CachedEmbedder;
 pub use cache::kept::KeptVectors;
 pub use many::{Side, embed_many};
-pub use reranker::{WithReranker, rerankers};
+pub use reranker::{WithCrossEncoder, WithReranker, rerankers};
 pub use static_model::StaticModel;
 pub use token_match::QueryTokens;
 
@@ -85,6 +85,21 @@ pub trait Embedder: Send + Sync {
     fn reranker(&self) -> Option<&dyn Embedder> {
         None
     }
+    /// A model that orders the first results again after all re-rankers ([`WithCrossEncoder`]).
+    fn cross_encoder(&self) -> Option<&dyn PairModel> {
+        None
+    }
+}
+
+/// Reads a query and a document together, as cross-encoders do.
+pub trait PairModel: Send + Sync {
+    /// Identifies the model and its weights.
+    fn id(&self) -> &str;
+    /// The log-odds that the document answers the query, for each pair of a query and a document.
+    ///
+    /// # Errors
+    /// When the model cannot run on its input.
+    fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError>;
 }
 
 /// Maximum bytes of a file of a model or of vectors.

@@ -1,9 +1,9 @@
-//! A fast model with a slower one for the first results.
+//! A fast model with slower ones for the first results.
 
 use std::iter;
 use std::sync::Arc;
 
-use crate::{EmbedError, Embedder, Vectors};
+use crate::{EmbedError, Embedder, PairModel, Vectors};
 
 /// The re-ranker of a model, the re-ranker of that one, and so on.
 pub fn rerankers(model: &dyn Embedder) -> impl Iterator<Item = &dyn Embedder> {
@@ -37,5 +37,39 @@ impl Embedder for WithReranker {
 
     fn reranker(&self) -> Option<&dyn Embedder> {
         Some(&*self.reranker)
+    }
+}
+
+/// An embedder that is in all respects another one, its re-rankers included, and brings a cross-encoder.
+pub struct WithCrossEncoder {
+    /// Finds results, and orders them again if it has a re-ranker.
+    pub embedder: Arc<dyn Embedder>,
+    /// Has the last word on the first ones.
+    pub cross_encoder: Arc<dyn PairModel>,
+}
+
+impl Embedder for WithCrossEncoder {
+    fn id(&self) -> &str {
+        self.embedder.id()
+    }
+
+    fn dimension(&self) -> usize {
+        self.embedder.dimension()
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.embedder.embed_queries(texts)
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.embedder.embed_documents(texts)
+    }
+
+    fn reranker(&self) -> Option<&dyn Embedder> {
+        self.embedder.reranker()
+    }
+
+    fn cross_encoder(&self) -> Option<&dyn PairModel> {
+        Some(&*self.cross_encoder)
     }
 }

@@ -93,6 +93,7 @@ impl Index {
             candidates.iter().map(|candidate| (candidate.unit, &candidate.features)).collect();
         let is_reranked = candidates.iter().any(|candidate| candidate.parts.reranker != 0.0);
         let is_reranked_again = candidates.iter().any(|candidate| candidate.parts.second_reranker != 0.0);
+        let is_read = candidates.iter().any(|candidate| candidate.parts.cross_encoder != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
             let words = self.explain_words(signals, ranking, hit)?;
@@ -101,13 +102,20 @@ impl Index {
                 score = explain_mixture(score, best, &of_query, of_unit, &hit.parts);
             }
             let parts = &hit.parts;
-            for (name, cosine, factor, applies) in [
-                ("reranker", parts.reranker, parts.reranker_factor, is_reranked),
-                ("second reranker", parts.second_reranker, parts.second_reranker_factor, is_reranked_again),
+            for (name, of, value, factor, applies) in [
+                ("reranker", "cosine", parts.reranker, parts.reranker_factor, is_reranked),
+                (
+                    "second reranker",
+                    "cosine",
+                    parts.second_reranker,
+                    parts.second_reranker_factor,
+                    is_reranked_again,
+                ),
+                ("cross-encoder", "log-odds", parts.cross_encoder, parts.cross_encoder_factor, is_read),
             ] {
                 if applies {
                     let factor = Explanation {
-                        parts: vec![Explanation::leaf("cosine", cosine)],
+                        parts: vec![Explanation::leaf(of, value)],
                         ..Explanation::leaf(name, factor)
                     };
                     let before = Explanation { name: "before reranking", ..score };
@@ -250,10 +258,23 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use quarry_embed::{Embedder, StaticModel, WithReranker};
+    use quarry_embed::{EmbedError, Embedder, PairModel, StaticModel, WithCrossEncoder, WithReranker};
 
     use super::*;
     use crate::{Filter, OpenOptions, SearchRequest};
+
+    /// Documents are the more likely to answer the longer they are.
+    struct Length;
+
+    impl PairModel for Length {
+        fn id(&self) -> &str {
+            "length"
+        }
+
+        fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
+            Ok(pairs.iter().map(|(_, document)| document.len() as f32 / 100.0).collect())
+        }
+    }
 
     /// Checks that each number follows from its parts as stated, and that the root is `expected`.
     #[track_caller]
@@ -279,7 +300,17 @@ mod tests {
         (0..5).for_each(write);
         let builtin = || Arc::new(StaticModel::builtin()) as Arc<dyn Embedder>;
         let reranked = |reranker| Arc::new(WithReranker { first: builtin(), reranker }) as Arc<dyn Embedder>;
-        let models = [None, Some(builtin()), Some(reranked(builtin())), Some(reranked(reranked(builtin())))];
+        let read = |embedder| {
+            Arc::new(WithCrossEncoder { embedder, cross_encoder: Arc::new(Length) }) as Arc<dyn Embedder>
+        };
+        let reranked_twice = reranked(reranked(builtin()));
+        let models = [
+            None,
+            Some(builtin()),
+            Some(reranked(builtin())),
+            Some(read(builtin())),
+            Some(read(reranked_twice)),
+        ];
         for (n, model) in models.into_iter().enumerate() {
             let index = open(directory.path(), model);
             for query in ["open a socket to a host", "open_3", "where open_2 opens a path"] {
@@ -293,7 +324,7 @@ mod tests {
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
                     let mut before = explanation;
-                    for name in ["second reranker", "reranker"] {
+                    for name in ["cross-encoder", "second reranker", "reranker"] {
                         if let [rest, factor] = before.parts.as_slice()
                             && factor.name == name
                         {

@@ -106,6 +106,7 @@ fn switch_rules_off(ranking: &mut RankingWeights) {
         rerank_function: ranking.rerank_function,
         rerank_file: ranking.rerank_file,
         rerank_again_function: ranking.rerank_again_function,
+        cross_encoder_function: ranking.cross_encoder_function,
     };
 }
 

@@ -9,10 +9,13 @@
 //! A re-ranker that has a re-ranker of its own ([`Embedder::reranker`]) leaves the last word to it: that one, slower again,
 //! reads of the first results of the new order the one piece that was most like the query, and its cosine joins the score in
 //! the same way. What of either is stored ([`Ahead`](crate::Ahead)) need not be read.
+//!
+//! A cross-encoder ([`Embedder::cross_encoder`]) comes after all of these. It reads the query with each of the first results,
+//! and the score is multiplied by exp(w · (log-odds − maximum log-odds)).
 
 use std::collections::HashMap;
 
-use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
 use rayon::prelude::*;
 
 use crate::ahead::embedded_pieces;
@@ -24,7 +27,7 @@ use crate::{Error, Index, RankingWeights};
 /// Number of results that are read.
 pub const DEPTH: usize = 30;
 
-/// Number of results of which the re-ranker's own re-ranker reads a piece.
+/// Number of results of which the re-ranker's own re-ranker reads a piece, and that a cross-encoder reads.
 pub const SECOND_DEPTH: usize = 12;
 
 /// The piece of a text that is most like a query.
@@ -72,15 +75,18 @@ pub fn product(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// What the scores of results are multiplied by: exp(w · (cosine − maximum cosine)), at most 1, with a weight w for each.
-/// One without a cosine counts like the lowest that is known.
-pub fn factors(cosines: &[Option<f32>], weights: impl IntoIterator<Item = f32>) -> impl Iterator<Item = f32> {
-    let known = || cosines.iter().flatten().copied();
+/// What the scores of results are multiplied by: exp(w · (evidence − maximum evidence)), at most 1, with a weight w for each.
+/// Evidence is a cosine or log-odds; a result without any counts like the one that has the least.
+pub fn factors(
+    evidence: &[Option<f32>],
+    weights: impl IntoIterator<Item = f32>,
+) -> impl Iterator<Item = f32> {
+    let known = || evidence.iter().flatten().copied();
     let (minimum, maximum) =
         (known().fold(f32::INFINITY, f32::min), known().fold(f32::NEG_INFINITY, f32::max));
     let is_known = minimum <= maximum;
-    cosines.iter().zip(weights).map(move |(cosine, weight)| match is_known {
-        true => (weight * (cosine.unwrap_or(minimum) - maximum)).exp(),
+    evidence.iter().zip(weights).map(move |(evidence, weight)| match is_known {
+        true => (weight * (evidence.unwrap_or(minimum) - maximum)).exp(),
         false => 1.0,
     })
 }
@@ -168,6 +174,33 @@ impl Index {
         Ok(())
     }
 
+    /// Orders candidates again by a model that reads the query together with each of the first ones.
+    ///
+    /// # Errors
+    /// When the model fails.
+    pub(crate) fn read_with_query(
+        &self,
+        candidates: &mut [Candidate],
+        query: &str,
+        cross_encoder: &dyn PairModel,
+        ranking: &RankingWeights,
+    ) -> Result<(), Error> {
+        let depth = SECOND_DEPTH.min(candidates.len());
+        let texts: Vec<(usize, String)> = (0..depth)
+            .into_par_iter()
+            .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
+            .collect();
+        let pairs: Vec<(&str, &str)> = texts.iter().map(|(_, text)| (query, text.as_str())).collect();
+        let mut log_odds = vec![None; candidates.len()];
+        for ((at, _), found) in texts.iter().zip(cross_encoder.log_odds(&pairs)?) {
+            log_odds[*at] = Some(found);
+        }
+        multiply(candidates, &log_odds, [ranking.cross_encoder_function, 0.0], |parts| {
+            (&mut parts.cross_encoder, &mut parts.cross_encoder_factor)
+        });
+        Ok(())
+    }
+
     /// What the stored vectors of a unit say, those of the first re-ranker or of the next; `None` if they do not.
     fn stored<T>(
         &self,
@@ -198,10 +231,10 @@ impl Index {
 }
 
 /// Multiplies the scores of candidates by [`factors`], with weights for those that want a function and a file, and puts the
-/// best first. `parts` is where a candidate's cosine and factor are stored.
+/// best first. `parts` is where a candidate's evidence and factor are stored.
 fn multiply(
     candidates: &mut [Candidate],
-    cosines: &[Option<f32>],
+    evidence: &[Option<f32>],
     [function, file]: [f32; 2],
     parts: impl Fn(&mut ScoreParts) -> (&mut f32, &mut f32),
 ) {
@@ -209,10 +242,10 @@ fn multiply(
         let probability = candidate.parts.file_probability;
         probability * file + (1.0 - probability) * function
     });
-    let factors: Vec<f32> = factors(cosines, weights).collect();
-    for ((candidate, cosine), factor) in candidates.iter_mut().zip(cosines).zip(factors) {
-        let (of_cosine, of_factor) = parts(&mut candidate.parts);
-        *of_cosine = cosine.unwrap_or_default();
+    let factors: Vec<f32> = factors(evidence, weights).collect();
+    for ((candidate, evidence), factor) in candidates.iter_mut().zip(evidence).zip(factors) {
+        let (of_evidence, of_factor) = parts(&mut candidate.parts);
+        *of_evidence = evidence.unwrap_or_default();
         *of_factor = factor;
         candidate.score *= factor;
     }

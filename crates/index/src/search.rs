@@ -96,6 +96,8 @@ pub struct RankingWeights {
     /// How much the cosine of the re-ranker's own re-ranker counts, for queries that want a function; it does not for those
     /// that want a file.
     pub rerank_again_function: f32,
+    /// How much the log-odds of a cross-encoder count, likewise.
+    pub cross_encoder_function: f32,
 }
 
 impl Default for RankingWeights {
@@ -118,6 +120,7 @@ impl Default for RankingWeights {
             rerank_function: 15.0,
             rerank_file: 0.0,
             rerank_again_function: 15.0,
+            cross_encoder_function: 1.0,
         }
     }
 }
@@ -208,6 +211,10 @@ pub struct ScoreParts {
     pub second_reranker: f32,
     /// Factor for that cosine; 1 without one.
     pub second_reranker_factor: f32,
+    /// Log-odds of the unit by the cross-encoder; 0 without one, or if it was not read.
+    pub cross_encoder: f32,
+    /// Factor for these; 1 without one.
+    pub cross_encoder_factor: f32,
 }
 
 /// Units ranked by a search, with their signals.
@@ -350,9 +357,12 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
         }
-        let reranker = self.dense.as_ref().and_then(|dense| dense.embedder.reranker());
-        if let Some(reranker) = reranker.filter(|_| !is_symbol) {
+        let embedder = self.dense.as_ref().map(|dense| &dense.embedder).filter(|_| !is_symbol);
+        if let Some(reranker) = embedder.and_then(|embedder| embedder.reranker()) {
             self.rerank(&mut candidates, request.query, reranker, ranking)?;
+        }
+        if let Some(cross_encoder) = embedder.and_then(|embedder| embedder.cross_encoder()) {
+            self.read_with_query(&mut candidates, request.query, cross_encoder, ranking)?;
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
@@ -406,6 +416,7 @@ impl Index {
                 repetition: 1.0,
                 reranker_factor: 1.0,
                 second_reranker_factor: 1.0,
+                cross_encoder_factor: 1.0,
                 ..ScoreParts::default()
             }
         };

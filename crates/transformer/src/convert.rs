@@ -164,7 +164,7 @@ fn quantized(
         let (bytes, factors) = if precision == Precision::Int4 && n_columns % GROUP == 0 {
             let FourBits { bytes, factors } = FourBits::of(&values);
             let factors = Tensor::from_vec(factors, (n_rows, n_columns / GROUP), device)?;
-            (Tensor::from_vec(bytes, (n_rows, n_columns / 2), device)?, factors)
+            (Tensor::from_vec(bytes.into_owned(), (n_rows, n_columns / 2), device)?, factors)
         } else {
             let Rounded { values, factors } = Rounded::of(&values, n_columns);
             let bytes: Vec<u8> = values.into_iter().map(|value| value.cast_unsigned() ^ ZERO).collect();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quarry_embed::EmbedError;
+use quarry_embed::{EmbedError, PairModel};
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -52,6 +52,11 @@ impl CrossEncoder {
     /// # Errors
     /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<CrossEncoder, EmbedError> {
+        if path.is_dir() && !CrossEncoder::is_at(path) {
+            let problem = "holds no cross-encoder; expected a config.json that names an architecture \
+                           …ForSequenceClassification, without modules.json";
+            return Err(EmbedError::model(path, problem));
+        }
         let mut hash = Xxh3::new();
         let options = Options { pooling: Some(Pooling::Cls), ..Options::default() };
         let mut directory = Directory::read(path, &options, &mut hash)?;
@@ -75,7 +80,7 @@ impl CrossEncoder {
         let problem = "has a tokenizer that cannot read whole texts; save the model's tokenizer again";
         guarded(path, problem, || directory.tokenizer.with_truncation(None).map(drop))?;
         let mut weights = Weights::open(&directory.weights, &mut hash)?;
-        let encoder = directory.architecture.encoder(&mut weights)?;
+        let encoder = directory.architecture.encoder(&mut weights)?.packed();
         let classifier = directory.architecture.classifier(&mut weights, n_labels)?;
         let hidden = encoder.shape.hidden;
         let mut head = Head::new(hidden, vec![classifier.pooling]);
@@ -89,36 +94,6 @@ impl CrossEncoder {
             max_tokens,
             head,
         })
-    }
-
-    /// Identity of the model with its weights.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Scores of pairs of a query and a document, the higher the better: the logit of the one label, or how much that of
-    /// the second label is above that of the first.
-    ///
-    /// # Errors
-    /// When the tokenizer fails, or gives a token for which the model has no vector.
-    pub fn scores(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
-        let tokens = pairs.par_iter().map(|pair| self.tokenize(*pair)).collect::<Result<Vec<_>, _>>()?;
-        let (ids, seconds): (Vec<Vec<u32>>, Vec<usize>) = tokens.into_iter().unzip();
-        let scores: Vec<Vec<f32>> = batches(&ids, rayon::current_num_threads())
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|batch| {
-                let texts = &ids[batch.clone()];
-                let states = self.encoder.run_pairs(texts, &seconds[batch]);
-                let logits = self.head.apply(texts.iter().map(Vec::len), 0, &states);
-                logits
-                    .chunks_exact(self.head.dimension())
-                    .map(|logits| if let [no, yes] = logits { yes - no } else { logits[0] })
-                    .collect()
-            })
-            .collect();
-        Ok(scores.concat())
     }
 
     /// The tokens of a pair, and where its second text begins.
@@ -148,6 +123,33 @@ impl CrossEncoder {
         check_tokens(path, &ids, self.encoder.n_tokens())?;
         let second = second.unwrap_or(ids.len());
         Ok((ids, second))
+    }
+}
+
+impl PairModel for CrossEncoder {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The logit of the one label, or how much that of the second label is above that of the first. Fails when the
+    /// tokenizer does, or gives a token for which the model has no vector.
+    fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
+        let tokens = pairs.par_iter().map(|pair| self.tokenize(*pair)).collect::<Result<Vec<_>, _>>()?;
+        let (ids, seconds): (Vec<Vec<u32>>, Vec<usize>) = tokens.into_iter().unzip();
+        let scores: Vec<Vec<f32>> = batches(&ids, rayon::current_num_threads())
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|batch| {
+                let texts = &ids[batch.clone()];
+                let states = self.encoder.run_pairs(texts, &seconds[batch]);
+                let logits = self.head.apply(texts.iter().map(Vec::len), 0, &states);
+                logits
+                    .chunks_exact(self.head.dimension())
+                    .map(|logits| if let [no, yes] = logits { yes - no } else { logits[0] })
+                    .collect()
+            })
+            .collect();
+        Ok(scores.concat())
     }
 }
 

@@ -13,7 +13,7 @@ use super::graph::Graph;
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
-use super::rounded::{Packed, Rounded};
+use super::rounded::{Packed, Rounded, Table};
 use super::weights::{Stored, Weights};
 use quarry_embed::EmbedError;
 use rayon::prelude::*;
@@ -23,7 +23,7 @@ pub struct Encoder {
     /// Sizes of the tensors.
     pub shape: Shape,
     /// One row per token id.
-    pub tokens: Vec<f32>,
+    pub tokens: Table,
     /// Vectors of positions, added to those of tokens.
     pub positions: Option<Positions>,
     /// Added to the vectors of the second text's tokens, if the model distinguishes the texts of a pair.
@@ -243,8 +243,9 @@ impl Encoder {
         let mut spans: Vec<Range<usize>> = Vec::new();
         for ids in texts.iter().map(AsRef::as_ref) {
             let start = states.len();
-            for id in ids {
-                states.extend_from_slice(&self.tokens[*id as usize * hidden..][..hidden]);
+            states.resize(start + ids.len() * hidden, 0.0);
+            for (id, state) in ids.iter().zip(states[start..].chunks_exact_mut(hidden)) {
+                self.tokens.read(*id as usize, state);
             }
             if let Some(adapters) = adapters {
                 for (id, state) in ids.iter().zip(states[start..].chunks_exact_mut(hidden)) {

@@ -1,7 +1,7 @@
 //! Products with matrices of 8 bits, in whole numbers: several times as fast as in 32-bit floats where the processor has
 //! instructions for them, at a quarter of the memory.
 
-use std::array;
+use std::borrow::Cow;
 
 use half::f16;
 use pulp::{Arch, Simd, WithSimd};
@@ -16,6 +16,15 @@ const BLOCK: usize = 128;
 
 thread_local! {
     static EXECUTOR: GemmExecutor<u8, i8, i32> = GemmExecutor::default();
+}
+
+/// 1.5 · 2^23: adding it leaves the nearest integer in the low bits, the even one of two. Rounding is a call of a function
+/// where the processor is not known to have an instruction for it.
+const SHIFT: f32 = 12_582_912.0;
+
+/// The nearest whole number of a value within ±127.
+fn nearest(value: f32) -> i8 {
+    (value + SHIFT).to_bits() as i8
 }
 
 /// Bytes of the input: 0 is `zero`, and the largest value of a row `zero` ± `maximum`.
@@ -52,16 +61,16 @@ const CUTS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.8, 0.75];
 
 /// A matrix of whole numbers from −8 to 7 with a factor for each [`GROUP`] of a row; row-major.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FourBits {
+pub struct FourBits<'a> {
     /// Two whole numbers each, plus 8: the first one in the lower bits.
-    pub bytes: Vec<u8>,
+    pub bytes: Cow<'a, [u8]>,
     /// One for each group; the largest value of a group is −8 times its factor, or less far from 0.
     pub factors: Vec<f16>,
 }
 
-impl FourBits {
+impl FourBits<'_> {
     /// Rounds a matrix, whose columns must be a multiple of [`GROUP`].
-    pub fn of(values: &[f32]) -> FourBits {
+    pub fn of(values: &[f32]) -> FourBits<'static> {
         let groups: Vec<([u8; GROUP / 2], f16)> = values.par_chunks_exact(GROUP).map(rounded_group).collect();
         FourBits {
             bytes: groups.iter().flat_map(|(bytes, _)| *bytes).collect(),
@@ -73,13 +82,8 @@ impl FourBits {
     pub fn restored(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.bytes.len() * 2];
         let groups = self.bytes.par_chunks_exact(GROUP / 2).zip(&self.factors);
-        values.par_chunks_exact_mut(GROUP).zip(groups).for_each(|(values, (bytes, factor))| {
-            let factor = factor.to_f32();
-            for (pair, byte) in values.chunks_exact_mut(2).zip(bytes) {
-                pair[0] = (f32::from(byte & 15) - 8.0) * factor;
-                pair[1] = (f32::from(byte >> 4) - 8.0) * factor;
-            }
-        });
+        let restored = values.par_chunks_exact_mut(GROUP).zip(groups);
+        restored.for_each(|(values, (bytes, factor))| restore_group(bytes, *factor, values));
         values
     }
 
@@ -90,29 +94,88 @@ impl FourBits {
         let factors = values
             .par_chunks_mut(n_columns)
             .zip(self.bytes.par_chunks(n_columns / 2).zip(self.factors.par_chunks(n_columns / GROUP)))
-            .map(|(values, (bytes, factors))| {
-                let groups =
-                    || bytes.chunks_exact(GROUP / 2).zip(factors.iter().map(|factor| factor.to_f32()));
-                let whole = |byte: u8| [byte & 15, byte >> 4].map(|bits| f32::from(bits) - 8.0);
-                let largest_of = |bytes: &[u8]| {
-                    bytes.iter().flat_map(|byte| whole(*byte)).fold(0_f32, |largest, x| largest.max(x.abs()))
-                };
-                let largest = groups()
-                    .fold(0_f32, |largest, (bytes, factor)| largest.max((largest_of(bytes) * factor).abs()));
-                let of_row = if largest > 0.0 { largest / 127.0 } else { 1.0 };
-                for (values, (bytes, factor)) in values.chunks_exact_mut(GROUP).zip(groups()) {
-                    // A group has 16 different values at most.
-                    let rounded: [i8; 16] =
-                        array::from_fn(|bits| ((bits as f32 - 8.0) * factor / of_row).round() as i8);
-                    for (pair, byte) in values.chunks_exact_mut(2).zip(bytes) {
-                        pair[0] = rounded[usize::from(byte & 15)];
-                        pair[1] = rounded[usize::from(byte >> 4)];
-                    }
-                }
-                of_row
-            })
+            .map(|(values, (bytes, factors))| Arch::new().dispatch(RoundGroups { bytes, factors, values }))
             .collect();
         Rounded { values, factors }
+    }
+}
+
+fn restore_group(bytes: &[u8], factor: f16, values: &mut [f32]) {
+    let factor = factor.to_f32();
+    for (pair, byte) in values.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = (f32::from(byte & 15) - 8.0) * factor;
+        pair[1] = (f32::from(byte >> 4) - 8.0) * factor;
+    }
+}
+
+/// A matrix of which few rows are read, so that all of it stays as its file has it.
+pub enum Table {
+    /// 32-bit floats.
+    Float(Vec<f32>),
+    /// 8 bits.
+    Rounded(Rounded),
+    /// 4 bits.
+    FourBits(FourBits<'static>),
+}
+
+impl Table {
+    /// Sets `values` to a row; all rows have as many columns as it has values.
+    pub fn read(&self, row: usize, values: &mut [f32]) {
+        let width = values.len();
+        let columns = row * width..(row + 1) * width;
+        match self {
+            Table::Float(all) => values.copy_from_slice(&all[columns]),
+            Table::Rounded(Rounded { values: all, factors }) => {
+                let factor = factors[row];
+                values.iter_mut().zip(&all[columns]).for_each(|(x, whole)| *x = f32::from(*whole) * factor);
+            }
+            Table::FourBits(FourBits { bytes, factors }) => {
+                let groups = columns.start / GROUP..columns.end / GROUP;
+                let bytes = bytes[columns.start / 2..columns.end / 2].chunks_exact(GROUP / 2);
+                for ((values, bytes), factor) in
+                    values.chunks_exact_mut(GROUP).zip(bytes).zip(&factors[groups])
+                {
+                    restore_group(bytes, *factor, values);
+                }
+            }
+        }
+    }
+}
+
+/// Rounds a row of [`FourBits`] to 8 bits, and gives its factor.
+struct RoundGroups<'a> {
+    bytes: &'a [u8],
+    factors: &'a [f16],
+    values: &'a mut [i8],
+}
+
+impl WithSimd for RoundGroups<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f32 {
+        let groups = || self.bytes.as_chunks::<{ GROUP / 2 }>().0.iter().zip(self.factors);
+        let mut lanes = [0_f32; GROUP / 2];
+        for (bytes, factor) in groups() {
+            let factor = factor.to_f32().abs();
+            for (lane, byte) in lanes.iter_mut().zip(bytes) {
+                let size = f32::from((byte & 15).abs_diff(8).max((byte >> 4).abs_diff(8))) * factor;
+                *lane = if size > *lane { size } else { *lane };
+            }
+        }
+        let largest = lanes.into_iter().fold(0_f32, f32::max);
+        let of_row = if largest > 0.0 { largest / 127.0 } else { 1.0 };
+        for (values, (bytes, factor)) in self.values.as_chunks_mut::<GROUP>().0.iter_mut().zip(groups()) {
+            let factor = factor.to_f32();
+            let mut bits = [0; GROUP];
+            for (pair, byte) in bits.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+                *pair = [byte & 15, byte >> 4];
+            }
+            for (value, bits) in values.iter_mut().zip(bits) {
+                *value = nearest((f32::from(bits) - 8.0) * factor / of_row);
+            }
+        }
+        of_row
     }
 }
 
@@ -151,7 +214,7 @@ impl Rounded {
             .map(|(rounded, row)| {
                 let largest = row.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
                 let factor = if largest > 0.0 { largest / 127.0 } else { 1.0 };
-                rounded.iter_mut().zip(row).for_each(|(rounded, x)| *rounded = (x / factor).round() as i8);
+                rounded.iter_mut().zip(row).for_each(|(rounded, x)| *rounded = nearest(x / factor));
                 factor
             })
             .collect();
@@ -243,8 +306,7 @@ impl WithSimd for RoundRows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        // 1.5 · 2^23: adding it leaves the nearest integer in the low bits.
-        let shift = 12_582_912.0 + f32::from(self.range.zero);
+        let shift = SHIFT + f32::from(self.range.zero);
         for (row, bytes) in self.input.chunks_exact(self.width).zip(self.bytes.chunks_exact_mut(self.width)) {
             let (chunks, rest) = row.as_chunks::<16>();
             let mut lanes = [0.0_f32; 16];
@@ -356,6 +418,21 @@ mod tests {
             "{:?}",
             [error(2), error(3)]
         );
+    }
+
+    #[test]
+    fn a_table_has_the_rows_of_its_matrix() {
+        let values = random(6 * GROUP, 5);
+        let (rounded, four_bits) = (Rounded::of(&values, 2 * GROUP), FourBits::of(&values));
+        let restored = [values.clone(), rounded.restored(), four_bits.restored()];
+        let tables = [Table::Float(values), Table::Rounded(rounded), Table::FourBits(four_bits)];
+        for (table, restored) in tables.iter().zip(restored) {
+            for (row, expected) in restored.chunks_exact(2 * GROUP).enumerate() {
+                let mut found = [f32::NAN; 2 * GROUP];
+                table.read(row, &mut found);
+                assert_eq!(found, expected);
+            }
+        }
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Reads named tensors from a checkpoint file.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device, Tensor, pickle::PthTensors};
 use half::f16;
+use safetensors::Dtype;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::guarded;
-use super::rounded::{FourBits, GROUP, Rounded};
+use super::rounded::{FourBits, GROUP, Rounded, Table};
 use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
@@ -97,11 +99,10 @@ impl Weights {
     /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let name = self.find(name, shape)?;
-        let tensor = self.load(&name)?;
-        match tensor.dtype() {
-            DType::U8 if self.is_in_four_bits(&name) => Ok(self.four_bits(&name, shape, &tensor)?.restored()),
-            DType::U8 => Ok(self.rounded(&name, shape, &tensor)?.restored()),
-            _ => self.floats(&name, tensor),
+        match self.bytes(&name) {
+            Some(bytes) if self.is_in_four_bits(&name) => Ok(self.four_bits(&name, shape, bytes)?.restored()),
+            Some(bytes) => Ok(self.rounded(&name, shape, bytes)?.restored()),
+            None => self.floats(&name, self.load(&name)?),
         }
     }
 
@@ -111,13 +112,28 @@ impl Weights {
     /// Like [`get`](Self::get).
     pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
         let name = self.find(name, &shape)?;
-        let tensor = self.load(&name)?;
-        Ok(match tensor.dtype() {
-            DType::U8 if self.is_in_four_bits(&name) => {
-                Stored::Rounded(self.four_bits(&name, &shape, &tensor)?.rounded(shape[1]))
+        Ok(match self.bytes(&name) {
+            Some(bytes) if self.is_in_four_bits(&name) => {
+                Stored::Rounded(self.four_bits(&name, &shape, bytes)?.rounded(shape[1]))
             }
-            DType::U8 => Stored::Rounded(self.rounded(&name, &shape, &tensor)?),
-            _ => Stored::Float(self.floats(&name, tensor)?),
+            Some(bytes) => Stored::Rounded(self.rounded(&name, &shape, bytes)?),
+            None => Stored::Float(self.floats(&name, self.load(&name)?)?),
+        })
+    }
+
+    /// A matrix of which few rows are read, in the bits that the file has it in.
+    ///
+    /// # Errors
+    /// Like [`get`](Self::get).
+    pub fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
+        let name = self.find(name, &shape)?;
+        Ok(match self.bytes(&name) {
+            Some(bytes) if self.is_in_four_bits(&name) => {
+                let FourBits { bytes, factors } = self.four_bits(&name, &shape, bytes)?;
+                Table::FourBits(FourBits { bytes: Cow::Owned(bytes.into_owned()), factors })
+            }
+            Some(bytes) => Table::Rounded(self.rounded(&name, &shape, bytes)?),
+            None => Table::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
 
@@ -156,6 +172,12 @@ impl Weights {
         Ok(found.clone())
     }
 
+    /// The bytes of a tensor that consists of bytes, as matrices in 8 or 4 bits do.
+    fn bytes(&self, name: &str) -> Option<&[u8]> {
+        let Source::Safetensors(source) = &self.source else { return None };
+        source.get(name).ok().filter(|tensor| tensor.dtype() == Dtype::U8).map(|tensor| tensor.data())
+    }
+
     fn load(&self, name: &str) -> Result<Tensor, EmbedError> {
         match &self.source {
             Source::Safetensors(source) => {
@@ -180,7 +202,7 @@ impl Weights {
     }
 
     /// A matrix of 8 bits, with the factors of its rows.
-    fn rounded(&self, name: &str, shape: &[usize], tensor: &Tensor) -> Result<Rounded, EmbedError> {
+    fn rounded(&self, name: &str, shape: &[usize], bytes: &[u8]) -> Result<Rounded, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let &[n_rows, _] = shape else {
@@ -195,8 +217,6 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        let problem = format!("holds {name} in a form that cannot be read; quantize the model again");
-        let bytes = guarded(&self.path, &problem, || tensor.flatten_all()?.to_vec1::<u8>())?;
         if bytes.contains(&0) {
             let problem = format!(
                 "holds the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
@@ -205,7 +225,7 @@ impl Weights {
         }
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
         // 128 less, which leaves the bits but the first.
-        let values = bytes.into_iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
+        let values = bytes.iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
         Ok(Rounded { values, factors })
     }
 
@@ -215,7 +235,12 @@ impl Weights {
     }
 
     /// A matrix of 4 bits, with the factors of its groups.
-    fn four_bits(&self, name: &str, shape: &[usize], tensor: &Tensor) -> Result<FourBits, EmbedError> {
+    fn four_bits<'a>(
+        &self,
+        name: &str,
+        shape: &[usize],
+        bytes: &'a [u8],
+    ) -> Result<FourBits<'a>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let expected = match *shape {
@@ -229,10 +254,9 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        let problem = format!("holds {name} in a form that cannot be read; quantize the model again");
-        let bytes = guarded(&self.path, &problem, || tensor.flatten_all()?.to_vec1::<u8>())?;
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
-        Ok(FourBits { bytes, factors: factors.into_iter().map(f16::from_f32).collect() })
+        let factors = factors.into_iter().map(f16::from_f32).collect();
+        Ok(FourBits { bytes: Cow::Borrowed(bytes), factors })
     }
 
     /// Shape of a tensor, if the file has it.

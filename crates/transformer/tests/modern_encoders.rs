@@ -8,6 +8,7 @@ use std::fs;
 
 use candle_core::{Device, Tensor};
 use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use quarry_embed::PairModel;
 use quarry_embed::{Embedder, Vectors};
 use quarry_transformer::CrossEncoder;
 use serde_json::{Value, json};
@@ -230,13 +231,15 @@ fn cross_encoders_score_pairs() {
         let copy = Copy::of(name);
         assert!(CrossEncoder::is_at(copy.root()));
         let model = CrossEncoder::load(copy.root()).unwrap();
-        let values = model.scores(&pairs).unwrap();
+        let values = model.log_odds(&pairs).unwrap();
         for (pair, score) in pairs.iter().zip(&values) {
-            assert!((model.scores(&[*pair]).unwrap()[0] - score).abs() < 1e-5, "{name}: {pair:?}");
+            assert!((model.log_odds(&[*pair]).unwrap()[0] - score).abs() < 1e-5, "{name}: {pair:?}");
         }
         check_rows(&Vectors { dimension: 1, values }, &rows(&expected[name]), name);
     }
     assert!(!CrossEncoder::is_at(&fixtures().join("tiny-bert")));
+    let error = CrossEncoder::load(&fixtures().join("tiny-bert")).err().unwrap().to_string();
+    assert!(error.contains("holds no cross-encoder"), "{error}");
     assert!(!CrossEncoder::is_at(&fixtures().join("no/such")));
 }
 
@@ -254,8 +257,8 @@ fn the_second_of_two_labels_is_the_match() {
     candle_core::safetensors::save(&tensors, &path).unwrap();
     let copy = copy.set("config.json", "id2label", json!({ "0": "no", "1": "yes" }));
     let pairs = [("sort a list", "def sort(values):"), ("one", "")];
-    let found = CrossEncoder::load(copy.root()).unwrap().scores(&pairs).unwrap();
-    let original = CrossEncoder::load(&fixtures().join("tiny-cross-bert")).unwrap().scores(&pairs).unwrap();
+    let found = CrossEncoder::load(copy.root()).unwrap().log_odds(&pairs).unwrap();
+    let original = CrossEncoder::load(&fixtures().join("tiny-cross-bert")).unwrap().log_odds(&pairs).unwrap();
     for (found, original) in found.iter().zip(original) {
         assert!((found - 0.5 * original).abs() < 1e-5, "{found} {original}");
     }

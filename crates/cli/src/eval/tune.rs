@@ -10,7 +10,7 @@ use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{
-    self, Ablated, CrossValidation, Fold, PARAMETERS, RERANKING, RERANKING_AGAIN,
+    self, Ablated, CROSS_ENCODER, CrossValidation, Fold, PARAMETERS, RERANKING, RERANKING_AGAIN,
 };
 use quarry_index::confidence::Weights;
 use quarry_index::intent::Model;
@@ -47,7 +47,8 @@ pub struct TuneArgs {
     /// Only choose the weights and the threshold of the confidence
     #[arg(long, conflicts_with_all = ["ablation", "intent"])]
     confidence: bool,
-    /// Only choose how much the last re-ranker counts, as that of --model balanced or best; cross-validate it by repository
+    /// Only choose how much the last re-ranker counts, as that of --model balanced or best, or the cross-encoder of --method
+    /// "rerank(…)"; cross-validate it by repository
     #[arg(long, conflicts_with_all = ["ablation", "intent", "confidence"])]
     reranking: bool,
     #[command(flatten)]
@@ -148,6 +149,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let quality = args.method.model.path.as_deref().and_then(Quality::with_reranker);
     let parameters = match (args.reranking, quality) {
         (false, _) => &PARAMETERS[..],
+        (true, _) if matches!(method, Method::Rerank { .. }) => &CROSS_ENCODER[..],
         (true, Some(Quality::Best)) => &RERANKING_AGAIN[..],
         (true, _) => &RERANKING[..],
     };

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::write::NewDirectories;
-use quarry_embed::Embedder;
+use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::encoder::{
-    Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings, split, train,
+    Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings, Teacher, split,
+    train,
 };
+use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -35,7 +38,7 @@ pub struct EncoderArgs {
     #[arg(long, value_name = "FILE")]
     dev: Vec<PathBuf>,
     /// Directory of a model to learn from, or `builtin`, for the objectives distill-scores and distill-vectors, and for
-    /// code_vectors = "teacher"
+    /// code_vectors = "teacher"; for distill-scores also that of a cross-encoder
     #[arg(long, value_name = "DIR")]
     teacher: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
@@ -75,6 +78,28 @@ pub fn settings(args: &EncoderArgs) -> anyhow::Result<Settings> {
     read_settings(args.recipe.as_deref(), &args.settings)
 }
 
+/// A model to learn from, in memory.
+enum LoadedTeacher {
+    Encoder(Arc<dyn Embedder>),
+    CrossEncoder(Box<CrossEncoder>),
+}
+
+impl LoadedTeacher {
+    fn load(path: &Path) -> Result<Self, EmbedError> {
+        Ok(match CrossEncoder::is_at(path) {
+            true => Self::CrossEncoder(Box::new(CrossEncoder::load(path)?)),
+            false => Self::Encoder(model::load(model::named(path))?),
+        })
+    }
+
+    fn as_teacher(&self) -> Teacher<'_> {
+        match self {
+            Self::Encoder(model) => Teacher::Encoder(&**model),
+            Self::CrossEncoder(model) => Teacher::CrossEncoder(&**model),
+        }
+    }
+}
+
 /// Trains, and says what it came to.
 ///
 /// # Errors
@@ -86,7 +111,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     if settings.layers > 0 {
         model.keep_layers(settings.layers)?;
     }
-    let teacher = args.teacher.as_deref().map(|path| model::load(model::named(path))).transpose()?;
+    let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
     let (mut rows, mut marked) = (Vec::new(), Vec::new());
     for path in &args.pairs {
         read_rows(path, &settings, &mut rows, &mut marked)?;
@@ -121,7 +146,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;
     let page = args.out.join(PAGE);
     let mut mean_loss = None;
-    let teacher: Option<&dyn Embedder> = teacher.as_deref();
+    let teacher = teacher.as_ref().map(LoadedTeacher::as_teacher);
     let run = Run {
         model: &model,
         rows: &rows,

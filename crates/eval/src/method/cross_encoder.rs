@@ -2,6 +2,7 @@
 
 use super::PairScorer;
 use crate::EvalError;
+use quarry_embed::PairModel;
 use quarry_transformer::CrossEncoder;
 
 impl PairScorer for CrossEncoder {
@@ -21,6 +22,6 @@ impl PairScorer for CrossEncoder {
     fn score_pairs(&self, pairs: &[(&String, &String)]) -> Result<Vec<f32>, EvalError> {
         let pairs: Vec<(&str, &str)> =
             pairs.iter().map(|(query, document)| (query.as_str(), document.as_str())).collect();
-        Ok(self.scores(&pairs)?)
+        Ok(self.log_odds(&pairs)?)
     }
 }

@@ -27,7 +27,7 @@ use crate::EvalError;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
-use quarry_embed::{EmbedError, Embedder};
+use quarry_embed::{EmbedError, Embedder, PairModel};
 use quarry_transformer::CrossEncoder;
 use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
@@ -442,7 +442,7 @@ mod tests {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-cross-bert");
         let model = CrossEncoder::load(&directory).unwrap();
         let pairs = texts.map(|text| ("sort a list", text));
-        let expected = model.scores(&pairs).unwrap();
+        let expected = model.log_odds(&pairs).unwrap();
         let method = Method::Model(directory);
         assert_eq!(scores(&method, &texts, "sort a list"), expected);
         let rerank = Method::Rerank { first: Box::new(Method::Bm25), second: Box::new(method), depth: 3 };

@@ -14,9 +14,11 @@ use crate::EvalError;
 use crate::method::{LoadModel, Method, ModelName};
 use crate::spans::{CodeSpan, K, MEASURE, ndcg};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery};
-use quarry_embed::{Embedder, WithReranker};
+use quarry_embed::{Embedder, WithCrossEncoder, WithReranker};
+use quarry_index::rerank::SECOND_DEPTH;
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
+use quarry_transformer::CrossEncoder;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -154,10 +156,38 @@ struct Entry<'a> {
     _directory: TempDir,
 }
 
+/// The model and the weights with which a method searches.
+fn searching(
+    method: &Method,
+    load: &LoadModel<'_>,
+) -> Result<(Option<Arc<dyn Embedder>>, RankingWeights), EvalError> {
+    let dense_only = RankingWeights { dense_weight: 1.0, function_share: 0.0, ..RankingWeights::default() };
+    Ok(match method {
+        Method::Bm25 => (None, RankingWeights::default()),
+        Method::Hybrid => (Some(load.load(ModelName::Builtin)?), RankingWeights::default()),
+        Method::Tier(tier) => {
+            let first = load.load(ModelName::Builtin)?;
+            let reranker = load.load(ModelName::Reranker(*tier))?;
+            (Some(Arc::new(WithReranker { first, reranker })), RankingWeights::default())
+        }
+        Method::Static => (Some(load.load(ModelName::Builtin)?), dense_only),
+        Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
+        Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
+        Method::Rerank { first, second, depth: SECOND_DEPTH } => match (searching(first, load)?, &**second) {
+            ((Some(embedder), ranking), Method::Model(path)) if CrossEncoder::is_at(path) => {
+                let cross_encoder = Arc::new(CrossEncoder::load(path)?);
+                (Some(Arc::new(WithCrossEncoder { embedder, cross_encoder })), ranking)
+            }
+            _ => return Err(EvalError::NoRepositoryMethod { found: method.to_string() }),
+        },
+        other => return Err(EvalError::NoRepositoryMethod { found: other.to_string() }),
+    })
+}
+
 impl<'a> Indexes<'a> {
     /// Indexes the [`indexed_directory`] of each repository in a temporary directory. `bm25` searches without a
-    /// model, `hybrid` with the built-in one, `static` and a model's path with the model alone; ranking rules apply
-    /// to all. `on_repository` is called with the name of each repository that is done.
+    /// model, `hybrid` with the built-in one, `static` and a model's path with the model alone, `rerank` with a cross-encoder
+    /// after any of these that has a model; ranking rules apply to all. `on_repository` is called with the name of each repository that is done.
     ///
     /// # Errors
     /// When a repository is missing or cannot be indexed, the method is none of these or a path without a model, or
@@ -183,26 +213,7 @@ impl<'a> Indexes<'a> {
                 });
             }
         }
-        let dense_only =
-            RankingWeights { dense_weight: 1.0, function_share: 0.0, ..RankingWeights::default() };
-        let (embedder, ranking) = match method {
-            Method::Bm25 => (None, RankingWeights::default()),
-            Method::Hybrid => (Some(load.load(ModelName::Builtin)?), RankingWeights::default()),
-            Method::Tier(tier) => {
-                let first = load.load(ModelName::Builtin)?;
-                let reranker = load.load(ModelName::Reranker(*tier))?;
-                (
-                    Some(Arc::new(WithReranker { first, reranker }) as Arc<dyn Embedder>),
-                    RankingWeights::default(),
-                )
-            }
-            Method::Static => (Some(load.load(ModelName::Builtin)?), dense_only),
-            Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
-            Method::Model(path) => {
-                return Err(EvalError::UnknownMethod { found: path.display().to_string() });
-            }
-            other => return Err(EvalError::NoRepositoryMethod { found: other.to_string() }),
-        };
+        let (embedder, ranking) = searching(method, load)?;
         let entries = repositories
             .iter()
             .map(|repository| {

@@ -1,6 +1,6 @@
 //! The first results in the order of a re-ranker.
 
-use quarry_embed::WithReranker;
+use quarry_embed::{PairModel, WithCrossEncoder, WithReranker};
 use quarry_index::EmbeddedAhead;
 
 use super::*;
@@ -27,6 +27,17 @@ impl Embedder for Prefers {
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
         let row = |text: &&str| if text.contains(self.0) { [1.0, 0.0] } else { [0.0, 1.0] };
         Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
+    }
+}
+
+impl PairModel for Prefers {
+    fn id(&self) -> &str {
+        self.0
+    }
+
+    fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
+        assert!(pairs.iter().all(|(query, _)| *query == QUERY));
+        Ok(pairs.iter().map(|(_, document)| if document.contains(self.0) { 2.0 } else { -3.0 }).collect())
     }
 }
 
@@ -134,6 +145,34 @@ fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
     taken(&COUNT);
     assert!(!search(&together(), QUERY).is_empty());
     assert_eq!(taken(&COUNT), 0);
+}
+
+#[test]
+fn a_cross_encoder_has_the_last_word() {
+    let fixture = tree();
+    let open = |word: &'static str, embedder: Arc<dyn Embedder>| {
+        let model = WithCrossEncoder { embedder, cross_encoder: Arc::new(Prefers(word)) };
+        fixture.open_with(Some(Arc::new(model))).unwrap().index
+    };
+    let index = open("zebra", WordHashes::new("words"));
+    let hits = search(&index, QUERY);
+    assert_eq!(paths(&hits), ["b.py", "a.py"]);
+    assert_eq!((hits[0].parts.cross_encoder, hits[0].parts.cross_encoder_factor), (2.0, 1.0));
+    assert_eq!((hits[1].parts.cross_encoder, hits[1].parts.reranker), (-3.0, 0.0));
+    // Its log-odds count as they are, as far as a function is wanted.
+    let function = 1.0 - hits[1].parts.file_probability;
+    assert!((hits[1].parts.cross_encoder_factor.ln() + 5.0 * function).abs() < 1e-3, "{:?}", hits[1].parts);
+    assert_eq!(paths(&search(&index, "first"))[0], "a.py");
+    // After a re-ranker, what that one found stays evidence.
+    let first: Arc<dyn Embedder> = WordHashes::new("words");
+    let reranked = Arc::new(WithReranker { first, reranker: Arc::new(Prefers("zebra")) });
+    let both = search(&open("again", reranked), QUERY);
+    assert_eq!(both.iter().map(|hit| hit.parts.reranker).fold(0.0, f32::max), 1.0);
+    assert!(both.iter().all(|hit| hit.parts.cross_encoder != 0.0));
+    // What cannot be read counts like the worst that was.
+    fs::remove_file(fixture.root().join("b.py")).unwrap();
+    let hits = search(&index, QUERY);
+    assert_eq!((hits[1].parts.cross_encoder, hits[1].parts.cross_encoder_factor), (0.0, 1.0));
 }
 
 /// How many documents were embedded since the last call.

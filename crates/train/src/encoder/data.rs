@@ -299,6 +299,17 @@ impl Examples {
         (0..batch.len()).flat_map(|row| (0..columns.len()).map(move |column| cell(row, column))).collect()
     }
 
+    /// The pairs of a query and a code that is labeled for it, as numbers of an example and of a code; each of them once.
+    pub fn labeled(&self) -> Vec<(usize, u32)> {
+        let mut seen = HashSet::new();
+        let of_example = |(at, example): (usize, &Example)| {
+            let negatives = self.negatives.get(&example.query_key).into_iter().flatten();
+            std::iter::once(&example.code).chain(negatives).map(|code| (at, *code)).collect::<Vec<_>>()
+        };
+        let pairs = self.list.iter().enumerate().flat_map(of_example);
+        pairs.filter(|(at, code)| seen.insert((self.list[*at].query_key, *code))).collect()
+    }
+
     /// Whether a code is known to answer the query of an example.
     pub fn answers(&self, example: &Example, code: u32) -> bool {
         self.positives.contains(&(example.query_key, code))

@@ -1,5 +1,7 @@
 //! Losses and gradients of one batch, and predictions for held-out pairs.
 
+use std::collections::HashMap;
+
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, Var};
 use rayon::prelude::*;
@@ -9,13 +11,13 @@ use super::fused::with_values;
 use super::head::{classify, match_all};
 use super::network::{Dropout, Network, Parameters, first};
 use super::objective::{
-    Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_scores,
-    distill_vectors, info_nce, margin, matryoshka, multi_positive, normalize, tri_loss,
+    Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_known_scores,
+    distill_scores, distill_vectors, info_nce, margin, matryoshka, multi_positive, normalize, tri_loss,
 };
 use super::settings::{CodeVectors, Kind, Objective, OtherPositives, Settings};
 
-/// The loss of vectors against those of the teacher for queries and for code.
-type Distillation<'a> = dyn Fn(&[Tensor], &[Tensor; 2]) -> Result<Tensor> + 'a;
+/// The loss of vectors against what the teacher says.
+type Distillation<'a> = dyn Fn(&[Tensor], &Taught) -> Result<Tensor> + 'a;
 
 /// Values of a gradient that a thread takes at a time.
 const PART: usize = 1 << 16;
@@ -23,13 +25,26 @@ const PART: usize = 1 << 16;
 /// Texts that go through the encoder at once where no gradient is needed.
 const EVALUATION_CHUNK: usize = 32;
 
-/// A teacher's vectors: one row for each example's query, and one for each code.
+/// What a teacher says of all examples.
 #[derive(Debug)]
-pub struct Lessons {
-    /// Of queries.
-    pub queries: Tensor,
-    /// Of codes.
-    pub codes: Tensor,
+pub enum Lessons {
+    /// Its vectors: one row for each example's query, and one for each code.
+    Vectors {
+        /// Of queries.
+        queries: Tensor,
+        /// Of codes.
+        codes: Tensor,
+    },
+    /// Scores of the codes that are labeled for a query, by the hash of the query and the number of the code.
+    Scores(HashMap<(u64, u32), f32>),
+}
+
+/// What a teacher says of a batch.
+enum Taught {
+    /// Vectors of queries and of codes.
+    Vectors([Tensor; 2]),
+    /// A score for each query and code, and which of these are known.
+    Scores(Tensor, Vec<bool>),
 }
 
 /// A network and what it is trained for.
@@ -59,7 +74,7 @@ struct Batch {
     ignored: Vec<bool>,
     /// The examples whose query was rewritten, as positions in the batch.
     rewritten: Vec<usize>,
-    teacher: Option<[Tensor; 2]>,
+    teacher: Option<Taught>,
 }
 
 impl Learner<'_> {
@@ -101,15 +116,25 @@ impl Learner<'_> {
         }
         let teacher = match lessons {
             None => None,
-            Some(lessons) => {
+            Some(Lessons::Vectors { queries, codes }) => {
                 let rows = |table: &Tensor, rows: &[u32]| {
                     table.index_select(&Tensor::from_slice(rows, rows.len(), table.device())?, 0)
                 };
                 let queries = match self.settings.objective.distills() {
-                    true => rows(&lessons.queries, numbers)?,
-                    false => lessons.queries.clone(),
+                    true => rows(queries, numbers)?,
+                    false => queries.clone(),
                 };
-                Some([queries, rows(&lessons.codes, &columns)?])
+                Some(Taught::Vectors([queries, rows(codes, &columns)?]))
+            }
+            Some(Lessons::Scores(scores)) => {
+                let of = |example: &&Example, code: &u32| scores.get(&(example.query_key, *code)).copied();
+                let cells: Vec<Option<f32>> = (examples.iter())
+                    .flat_map(|example| columns.iter().map(move |code| of(example, code)))
+                    .collect();
+                let values: Vec<f32> = cells.iter().map(|cell| cell.unwrap_or_default()).collect();
+                let scores =
+                    Tensor::from_vec(values, (examples.len(), columns.len()), &candle_core::Device::Cpu)?;
+                Some(Taught::Scores(scores, cells.iter().map(Option::is_some).collect()))
             }
         };
         let batch = Batch {
@@ -215,8 +240,8 @@ impl Learner<'_> {
         };
         match objective {
             Objective::InfoNce if self.settings.code_vectors == CodeVectors::Teacher => {
-                let Some([_, codes]) = &batch.teacher else {
-                    return Err(candle_core::Error::Msg("no teacher was given".into()));
+                let Some(Taught::Vectors([_, codes])) = &batch.teacher else {
+                    return Err(candle_core::Error::Msg("no teacher with vectors was given".into()));
                 };
                 contrastive(&[self.in_space_of(codes, &vectors[0])?, codes.detach()])
             }
@@ -228,11 +253,21 @@ impl Learner<'_> {
                 margin(&v[0].matmul(&v[1].t()?)?, &batch.ignored, self.settings.margin)
             }),
             Objective::DistillScores => mixed(&|v, teacher| {
-                let teacher = teacher[0].matmul(&teacher[1].t()?)?;
                 let student = v[0].matmul(&v[1].t()?)?;
-                distill_scores(&student, &teacher, self.settings.teacher_temperature)
+                let temperature = self.settings.teacher_temperature;
+                match teacher {
+                    Taught::Vectors([queries, codes]) => {
+                        distill_scores(&student, &queries.matmul(&codes.t()?)?, temperature)
+                    }
+                    Taught::Scores(scores, known) => {
+                        distill_known_scores(&student, &(scores / *scale)?, known, temperature)
+                    }
+                }
             }),
             Objective::DistillVectors => mixed(&|v, teacher| {
+                let Taught::Vectors(teacher) = teacher else {
+                    return Err(candle_core::Error::Msg("no teacher with vectors was given".into()));
+                };
                 let of = |side: usize| {
                     let columns = v[side].dim(1)?;
                     distill_vectors(&v[side], &teacher[side].narrow(1, 0, columns)?)
@@ -320,9 +355,9 @@ impl Learner<'_> {
         let queries: Vec<&[u32]> = asked.iter().map(|example| example.query.as_slice()).collect();
         let mut queries = self.embed_all(&queries)?;
         let codes = match lessons {
-            Some(lessons) if self.settings.code_vectors == CodeVectors::Teacher => {
-                queries = self.in_space_of(&lessons.codes, &queries)?;
-                lessons.codes.clone()
+            Some(Lessons::Vectors { codes, .. }) if self.settings.code_vectors == CodeVectors::Teacher => {
+                queries = self.in_space_of(codes, &queries)?;
+                codes.clone()
             }
             _ => self.embed_all(&data.codes.iter().map(Vec::as_slice).collect::<Vec<_>>())?,
         };

@@ -15,11 +15,12 @@ mod output;
 mod rewrite;
 mod settings;
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
-use quarry_embed::{Embedder, Vectors};
+use quarry_embed::{Embedder, PairModel, Vectors};
 use quarry_transformer::trainable::{NamedTensor, Trainable};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -71,11 +72,11 @@ pub enum Progress {
         /// Steps that were done before.
         n_done: u64,
     },
-    /// A teacher has embedded so many of all texts.
+    /// A teacher has read so many of all texts, or pairs of texts.
     Teacher {
-        /// Texts done.
+        /// Texts or pairs done.
         done: usize,
-        /// Texts in all.
+        /// In all.
         all: usize,
     },
     /// A step is done.
@@ -109,6 +110,15 @@ pub struct Outcome {
     pub kept: Option<Evaluation>,
 }
 
+/// A model to learn from.
+#[derive(Clone, Copy)]
+pub enum Teacher<'a> {
+    /// One with vectors.
+    Encoder(&'a dyn Embedder),
+    /// One that reads a query and a code together.
+    CrossEncoder(&'a dyn PairModel),
+}
+
 /// What a run needs.
 pub struct Run<'a> {
     /// The model that it begins with.
@@ -120,7 +130,7 @@ pub struct Run<'a> {
     /// The recipe.
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
-    pub teacher: Option<&'a dyn Embedder>,
+    pub teacher: Option<Teacher<'a>>,
     /// What the card says.
     pub provenance: &'a Provenance,
     /// Where the result goes, and the state of the run.
@@ -391,9 +401,9 @@ fn accumulate(
     Ok((sum.loss / n, sum.gradients))
 }
 
-/// The teacher's vectors of all queries and codes.
+/// What the teacher says of all queries and codes.
 fn lessons(
-    teacher: Option<&dyn Embedder>,
+    teacher: Option<Teacher<'_>>,
     examples: &Examples,
     settings: &Settings,
     report: &mut impl FnMut(Progress),
@@ -405,6 +415,10 @@ fn lessons(
         return Err(TrainError::Settings(
             "the recipe needs a teacher; name its directory with --teacher".into(),
         ));
+    };
+    let teacher = match teacher {
+        Teacher::Encoder(teacher) => teacher,
+        Teacher::CrossEncoder(teacher) => return scores(teacher, examples, settings, report).map(Some),
     };
     let n_queries = if settings.objective.distills() { examples.query_texts.len() } else { 0 };
     let all = n_queries + examples.code_texts.len();
@@ -422,14 +436,51 @@ fn lessons(
         }
         Ok(Tensor::from_vec(values, (texts.len(), teacher.dimension()), &Device::Cpu)?)
     };
-    Ok(Some(Lessons {
+    Ok(Some(Lessons::Vectors {
         queries: embed(&examples.query_texts[..n_queries], true)?,
         codes: embed(&examples.code_texts, false)?,
     }))
 }
 
+/// What a cross-encoder says of each query with the codes that are labeled for it.
+fn scores(
+    teacher: &dyn PairModel,
+    examples: &Examples,
+    settings: &Settings,
+    report: &mut impl FnMut(Progress),
+) -> Result<Lessons, TrainError> {
+    if settings.objective != Objective::DistillScores {
+        return Err(TrainError::Settings(
+            "the teacher is a cross-encoder, which has no vectors; set objective = \"distill-scores\", or name another \
+             teacher"
+                .into(),
+        ));
+    }
+    let labeled = examples.labeled();
+    if settings.hard_negatives == 0 || labeled.len() == examples.list.len() {
+        return Err(TrainError::Settings(
+            "a cross-encoder compares the code of a query with its negatives, and there are none; give rows with \
+             `negatives`, and set hard_negatives to how many of a query's are drawn for a batch"
+                .into(),
+        ));
+    }
+    let mut found = HashMap::with_capacity(labeled.len());
+    for labeled_now in labeled.chunks(TEACHER_BATCH) {
+        let pairs: Vec<(&str, &str)> = (labeled_now.iter())
+            .map(|&(at, code)| {
+                (examples.query_texts[at].as_str(), examples.code_texts[code as usize].as_str())
+            })
+            .collect();
+        let keys = labeled_now.iter().map(|&(at, code)| (examples.list[at].query_key, code));
+        found.extend(keys.zip(teacher.log_odds(&pairs).map_err(TrainError::Teacher)?));
+        report(Progress::Teacher { done: found.len(), all: labeled.len() });
+    }
+    Ok(Lessons::Scores(found))
+}
+
 fn check_teacher(lessons: &Lessons, settings: &Settings, hidden: usize) -> Result<(), TrainError> {
-    let columns = lessons.codes.dim(1)?;
+    let Lessons::Vectors { codes, .. } = lessons else { return Ok(()) };
+    let columns = codes.dim(1)?;
     if settings.code_vectors == CodeVectors::Teacher && columns > hidden {
         return Err(TrainError::Settings(format!(
             "the teacher's vectors have {columns} columns, expected at most the {hidden} of the model that learns its space; \

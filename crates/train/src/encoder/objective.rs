@@ -209,6 +209,21 @@ pub fn distill_scores(scores: &Tensor, teacher: &Tensor, temperature: f64) -> Re
     (teacher.exp()? * (&teacher - student)?)?.sum(1)?.mean_all()
 }
 
+/// The same over the documents that a teacher was asked about, `known` row by row; all others are no part of the
+/// distributions.
+pub fn distill_known_scores(
+    scores: &Tensor,
+    teacher: &Tensor,
+    known: &[bool],
+    temperature: f64,
+) -> Result<Tensor> {
+    let mask: Vec<u8> = known.iter().map(|known| u8::from(*known)).collect();
+    let mask = Tensor::from_vec(mask, scores.shape(), scores.device())?;
+    let ignored = Tensor::full(IGNORED, scores.shape(), scores.device())?.to_dtype(scores.dtype())?;
+    let of = |scores: &Tensor| mask.where_cond(scores, &ignored);
+    distill_scores(&of(scores)?, &of(teacher)?, temperature)
+}
+
 /// Mean squared distance of vectors from a teacher's.
 pub fn distill_vectors(vectors: &Tensor, teacher: &Tensor) -> Result<Tensor> {
     (vectors - teacher.detach())?.sqr()?.sum(1)?.mean_all()

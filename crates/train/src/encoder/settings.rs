@@ -18,7 +18,7 @@ pub enum Objective {
     TriLoss,
     /// Each code must score better than the others by a margin.
     Margin,
-    /// A teacher's distribution over the codes of the batch.
+    /// A teacher's distribution over the codes of the batch; a cross-encoder's over the own code and its hard negatives.
     DistillScores,
     /// A teacher's vectors.
     DistillVectors,
@@ -160,7 +160,8 @@ pub struct Settings {
     pub matryoshka: Vec<usize>,
     /// Share of the loss that is the teacher's, with the objectives that have one; the rest is `info-nce`.
     pub teacher_share: f64,
-    /// Temperature of the teacher's distribution, and of the student's in this comparison.
+    /// Temperature of the teacher's distribution, and of the student's in this comparison. The log-odds of a cross-encoder
+    /// are divided by `scale` first, so that they compare with cosines.
     pub teacher_temperature: f64,
     /// How queries are rewritten: a copy of each positive pair is added, or takes part in the loss for
     /// `coclr-paper`.

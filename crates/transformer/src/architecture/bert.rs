@@ -138,7 +138,7 @@ impl Architecture for Bert {
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
         let hidden = self.shape.hidden;
         weights.find_prefix(&PREFIXES, "embeddings.word_embeddings.weight");
-        let tokens = weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?;
+        let tokens = weights.table("embeddings.word_embeddings.weight", [self.shape.n_tokens, hidden])?;
         let mut positions =
             weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?;
         let types = weights.get("embeddings.token_type_embeddings.weight", &[self.n_token_types, hidden])?;

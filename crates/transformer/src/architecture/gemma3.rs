@@ -11,6 +11,7 @@ use super::{
 };
 use crate::attention::{Reach, Rotary};
 use crate::encoder::{Encoder, Layer, Norm, Norms};
+use crate::rounded::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -166,7 +167,7 @@ impl Architecture for Gemma3 {
             })
         };
         Ok(Encoder {
-            tokens,
+            tokens: Table::Float(tokens),
             positions: None,
             second_text: None,
             biases: None,

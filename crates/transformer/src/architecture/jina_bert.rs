@@ -10,6 +10,7 @@ use super::{Architecture, Shape, check_sizes, parse};
 use crate::attention::{Attention, Biases, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::add_to_rows;
+use crate::rounded::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -54,7 +55,7 @@ impl Architecture for JinaBert {
         let types = weights.get("embeddings.token_type_embeddings.weight", &[self.n_token_types, hidden])?;
         add_to_rows(&mut tokens, &types[..hidden]);
         Ok(Encoder {
-            tokens,
+            tokens: Table::Float(tokens),
             positions: None,
             second_text: None,
             biases: Some(Biases::Slopes),

@@ -10,6 +10,7 @@ use crate::adapters::{Adapters, LayerAdapters, LowRank};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::add_to_rows;
+use crate::rounded::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -156,7 +157,7 @@ impl Architecture for JinaV3 {
             })
         };
         Ok(Encoder {
-            tokens,
+            tokens: Table::Float(tokens),
             positions: None,
             second_text: None,
             biases: None,

@@ -195,7 +195,7 @@ impl Architecture for ModernBert {
             })
         };
         Ok(Encoder {
-            tokens: weights.get("embeddings.tok_embeddings.weight", &[self.shape.n_tokens, hidden])?,
+            tokens: weights.table("embeddings.tok_embeddings.weight", [self.shape.n_tokens, hidden])?,
             positions: None,
             second_text: None,
             biases: None,

@@ -77,7 +77,7 @@ impl Architecture for MpNet {
         let hidden = self.shape.hidden;
         weights.find_prefix(&PREFIXES, "embeddings.word_embeddings.weight");
         Ok(Encoder {
-            tokens: weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?,
+            tokens: weights.table("embeddings.word_embeddings.weight", [self.shape.n_tokens, hidden])?,
             positions: Some(Positions {
                 table: weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?,
                 padding: Some(PADDING),

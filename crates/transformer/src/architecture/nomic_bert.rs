@@ -9,6 +9,7 @@ use super::{Architecture, Shape, check_divisor, check_epsilon, check_sizes, pars
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::{Activation, add_to_rows};
+use crate::rounded::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -175,7 +176,7 @@ impl Architecture for NomicBert {
             })
         };
         Ok(Encoder {
-            tokens,
+            tokens: Table::Float(tokens),
             positions: None,
             second_text: None,
             biases: None,

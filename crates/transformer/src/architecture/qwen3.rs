@@ -116,7 +116,7 @@ impl Architecture for Qwen3 {
             })
         };
         Ok(Encoder {
-            tokens: weights.get("embed_tokens.weight", &[shape.n_tokens, shape.hidden])?,
+            tokens: weights.table("embed_tokens.weight", [shape.n_tokens, shape.hidden])?,
             positions: None,
             second_text: None,
             biases: None,

@@ -193,7 +193,7 @@ impl Architecture for T5 {
             })
         };
         Ok(Encoder {
-            tokens: weights.get(shared, &[self.shape.n_tokens, hidden])?,
+            tokens: weights.table(shared, [self.shape.n_tokens, hidden])?,
             positions: None,
             second_text: None,
             biases: Some(Biases::Buckets {

@@ -14,6 +14,7 @@ mod distractors;
 mod formats;
 mod intent;
 mod leaks;
+mod negatives;
 mod pull;
 mod split;
 mod written;
@@ -66,6 +67,8 @@ enum Command {
     Intent(intent::IntentArgs),
     /// Say what data sets share, such as the parts of a build and a public test set
     Leaks(leaks::LeaksArgs),
+    /// Find codes for training pairs that rank high for their query and do not answer it
+    Negatives(negatives::NegativesArgs),
     /// Download a public data set, or list those that are known
     Pull(pull::PullArgs),
     /// Split by query, with as many of each number of positives in every part
@@ -128,6 +131,7 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => describe::run(&args),
         Command::Distractors(args) => distractors::run(&args),
         Command::Formats(args) => formats::run(&args),
+        Command::Negatives(args) => negatives::run(&args),
         Command::Pull(args) => pull::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Pairs(args) => pairs::run(&args),

@@ -8,6 +8,7 @@
 mod error;
 pub mod evaluation;
 pub mod method;
+pub mod negatives;
 pub mod plan;
 pub mod protocol;
 pub mod repo_search;

@@ -43,7 +43,7 @@ impl PairModel for Prefers {
 
 impl Embedder for Counts<'_> {
     fn id(&self) -> &str {
-        self.0.id()
+        Embedder::id(&self.0)
     }
 
     fn dimension(&self) -> usize {

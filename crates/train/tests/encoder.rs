@@ -6,14 +6,14 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use quarry_embed::Embedder;
+use quarry_embed::{EmbedError, Embedder, PairModel};
 use quarry_train::TrainError;
 use quarry_train::encoder::{
     CodeVectors, MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings,
-    split, train,
+    Teacher, split, train,
 };
-use quarry_transformer::TransformerModel;
 use quarry_transformer::trainable::{NamedTensor, Trainable};
+use quarry_transformer::{CrossEncoder, TransformerModel};
 use tempfile::TempDir;
 
 const WORDS: [&str; 8] = ["sort", "list", "value", "open", "file", "read", "every", "line"];
@@ -65,13 +65,24 @@ fn run(
     out: &Path,
     report: impl FnMut(Progress),
 ) -> Result<Outcome, TrainError> {
+    let teacher = settings.needs_teacher().then(|| TransformerModel::load(base).unwrap());
+    let teacher = teacher.as_ref().map(|teacher| Teacher::Encoder(teacher));
+    run_with(rows(), teacher, base, settings, out, report)
+}
+
+fn run_with(
+    rows: Vec<Row>,
+    teacher: Option<Teacher<'_>>,
+    base: &Path,
+    settings: &Settings,
+    out: &Path,
+    report: impl FnMut(Progress),
+) -> Result<Outcome, TrainError> {
     let mut model = Trainable::read(base).unwrap();
     if settings.layers > 0 {
         model.keep_layers(settings.layers).unwrap();
     }
-    let (learned, held_out) = split(rows(), settings.held_out);
-    let teacher = settings.needs_teacher().then(|| TransformerModel::load(base).unwrap());
-    let teacher = teacher.as_ref().map(|teacher| teacher as &dyn Embedder);
+    let (learned, held_out) = split(rows, settings.held_out);
     let run = Run {
         model: &model,
         rows: &learned,
@@ -237,13 +248,116 @@ fn every_objective_trains_and_its_model_loads() {
                 out.join(MATCHER_FILE).exists(),
                 matches!(objective, Siamese | Coclr | CoclrOnline | CoclrPaper)
             );
+            if objective == CrossEntropy {
+                assert!(CrossEncoder::load(&out).is_ok());
+                continue;
+            }
             assert_eq!(TransformerModel::load(&out).unwrap().dimension(), 16, "{objective:?}");
             // What was trained can be trained on.
-            if options.is_empty() && objective != CrossEntropy {
+            if options.is_empty() {
                 assert!(Trainable::read(&out).is_ok());
             }
         }
     }
+}
+
+/// Shows a teacher that prefers codes with an odd number of characters.
+struct Odd;
+
+impl PairModel for Odd {
+    fn id(&self) -> &str {
+        "odd"
+    }
+
+    fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
+        Ok(pairs.iter().map(|(_, code)| if code.len() % 2 == 1 { 4.0 } else { -4.0 }).collect())
+    }
+}
+
+#[test]
+fn a_classifier_becomes_a_cross_encoder_with_the_accuracy_that_was_measured() {
+    for name in ["tiny-bert", "tiny-roberta"] {
+        let settings = Settings {
+            objective: Objective::CrossEntropy,
+            select: Select::Accuracy,
+            epochs: 12,
+            rate: 1e-2,
+            ..settings()
+        };
+        let (_kept, out) = out();
+        let outcome = run(&base(name, ""), &settings, &out, |_| {}).unwrap();
+        let model = CrossEncoder::load(&out).unwrap();
+        let (_, held_out) = split(rows(), settings.held_out);
+        let pairs: Vec<(&str, &str)> =
+            held_out.iter().map(|row| (row.query.as_str(), row.code.as_str())).collect();
+        let found = model.log_odds(&pairs).unwrap();
+        let hits = found.iter().zip(&held_out).filter(|(odds, row)| (**odds > 0.0) == row.answers()).count();
+        assert_eq!(outcome.kept.unwrap().value, Some(hits as f64 / held_out.len() as f64), "{name}");
+        assert!(found.iter().any(|odds| *odds > 0.0) && found.iter().any(|odds| *odds < 0.0), "{found:?}");
+    }
+}
+
+#[test]
+fn an_encoder_learns_the_order_of_a_cross_encoder() {
+    // Codes of the same words, some of which are one letter longer.
+    let code = |words: &str, n: usize| format!("def {words} ( ) : return {words}{}", ["", "s"][n % 2]);
+    let rows: Vec<Row> = rows()
+        .into_iter()
+        .filter(|row| row.answers())
+        .map(|row| Row {
+            code: code(&row.query, 0),
+            negatives: vec![code(&row.query, 1), code(&row.summary, 0), code(&row.summary, 1)],
+            ..row
+        })
+        .collect();
+    let settings = Settings {
+        objective: Objective::DistillScores,
+        epochs: 15,
+        hard_negatives: 3,
+        dropout: 0.0,
+        select: Select::Last,
+        ..settings()
+    };
+    let (_kept, out) = out();
+    let base = base("tiny-bert", "");
+    let mut asked = 0;
+    let report = |progress| {
+        if let Progress::Teacher { all, .. } = progress {
+            asked = all;
+        }
+    };
+    let teacher = Some(Teacher::CrossEncoder(&Odd));
+    run_with(rows.clone(), teacher, &base, &settings, &out, report).unwrap();
+    let (learned, _) = split(rows, settings.held_out);
+    assert_eq!(asked, 4 * learned.len());
+    let agreement = |path: &Path| {
+        let model = TransformerModel::load(path).unwrap();
+        let agrees = |row: &Row| {
+            let texts =
+                [&[row.code.as_str()], &row.negatives.iter().map(String::as_str).collect::<Vec<_>>()[..]];
+            let texts = texts.concat();
+            let (query, codes) =
+                (model.embed_queries(&[&row.query]).unwrap(), model.embed_documents(&texts).unwrap());
+            let cosine = |code: &[f32]| code.iter().zip(&query.values).map(|(a, b)| a * b).sum::<f32>();
+            let cosines: Vec<f32> = codes.rows().map(cosine).collect();
+            let best = (0..4).max_by(|a, b| cosines[*a].total_cmp(&cosines[*b])).unwrap();
+            texts[best].len() % 2 == 1
+        };
+        learned.iter().filter(|row| agrees(row)).count() as f64 / learned.len() as f64
+    };
+    let (before, after) = (agreement(&base), agreement(&out));
+    assert!(after > 0.9 && before < 0.8, "from {before} to {after}");
+
+    let check = |settings: &Settings, rows: Vec<Row>, part: &str| {
+        let (_kept, out) = self::out();
+        let error = run_with(rows, teacher, &base, settings, &out, |_| {}).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    };
+    check(&Settings { hard_negatives: 0, ..settings.clone() }, learned.clone(), "set hard_negatives");
+    let without = learned.iter().map(|row| Row { negatives: Vec::new(), ..row.clone() }).collect();
+    check(&settings, without, "give rows with `negatives`");
+    let vectors = Settings { objective: Objective::DistillVectors, ..settings };
+    check(&vectors, learned.clone(), "a cross-encoder, which has no vectors");
 }
 
 #[test]

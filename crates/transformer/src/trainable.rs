@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -239,6 +240,28 @@ impl Trainable {
         Ok(())
     }
 
+    /// The `tokenizer.json` of a model that reads pairs of texts as [`TextTokenizer::pair_ids`] makes them, without a limit.
+    ///
+    /// # Errors
+    /// When the tokenizer has no special tokens before and after a text.
+    pub fn pair_tokenizer(&self) -> Result<String, EmbedError> {
+        let mut tokenizer = self.tokenizer.clone();
+        let ends = text_ends(&self.directory, &tokenizer)?;
+        let [first, last] = ends.map(|id| (tokenizer.id_to_token(id).unwrap_or_default(), id));
+        let (single, pair) =
+            (format!("{0} $A {1}", first.0, last.0), format!("{0} $A {1} $B:0 {1}", first.0, last.0));
+        let problem = "has a tokenizer that cannot read pairs of texts; use that of a BERT or RoBERTa model";
+        guarded(&self.directory, problem, || -> tokenizers::Result<String> {
+            let processor = TemplateProcessing::builder()
+                .try_single(single)?
+                .try_pair(pair)?
+                .special_tokens(vec![first, last])
+                .build()?;
+            tokenizer.with_post_processor(Some(processor)).with_truncation(None)?;
+            tokenizer.to_string(false)
+        })
+    }
+
     /// What makes token ids of texts, truncated at `max_tokens` or at the model's own limit, whichever is less;
     /// special tokens count.
     ///
@@ -279,6 +302,17 @@ pub struct TextTokenizer {
     max_tokens: usize,
 }
 
+/// The special tokens before and after a text.
+fn text_ends(path: &Path, tokenizer: &Tokenizer) -> Result<[u32; 2], EmbedError> {
+    let special = guarded(path, FAILS, || tokenizer.encode_fast("", true))?;
+    let [first, .., last] = *special.get_ids() else {
+        let problem = "has a tokenizer without special tokens before and after a text, which pairs need; use that of a \
+                       BERT or RoBERTa model";
+        return Err(EmbedError::model(path, problem));
+    };
+    Ok([first, last])
+}
+
 const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
 
 impl TextTokenizer {
@@ -304,12 +338,7 @@ impl TextTokenizer {
         let tokens = |text: &str| -> Result<Vec<u32>, EmbedError> {
             Ok(guarded(&self.path, FAILS, || self.whole.encode_fast(text, false))?.get_ids().to_vec())
         };
-        let special = guarded(&self.path, FAILS, || self.whole.encode_fast("", true))?.get_ids().to_vec();
-        let [begin, .., end] = special[..] else {
-            let problem = "has a tokenizer without special tokens before and after a text, which pairs need; use that \
-                           of a BERT or RoBERTa model";
-            return Err(EmbedError::model(&self.path, problem));
-        };
+        let [begin, end] = text_ends(&self.path, &self.whole)?;
         let (mut first, mut second) = (tokens(first)?, tokens(second)?);
         first.truncate(max_first);
         let room = self.max_tokens.saturating_sub(3);

@@ -53,16 +53,29 @@ pub fn write_model(
             fs::copy(&source, directory.join(name)).map_err(|error| failed(&directory.join(name), error))?;
         }
     }
-    if settings.layers > 0 {
-        let path = directory.join("config.json");
+    let kind = settings.objective.kind();
+    let read = |name: &str| -> Result<serde_json::Value, TrainError> {
+        let path = directory.join(name);
         let text = fs::read_to_string(&path).map_err(|error| TrainError::file(&path, error))?;
-        let mut config: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| TrainError::file(&path, error))?;
+        serde_json::from_str(&text).map_err(|error| TrainError::file(&path, error))
+    };
+    let mut config = read("config.json")?;
+    if settings.layers > 0 {
         let name = if model.wiring.is_t5 { "num_layers" } else { "num_hidden_layers" };
         config[name] = model.shape.n_layers.into();
-        write("config.json", &pretty(&config))?;
     }
-    let kind = settings.objective.kind();
+    if kind == Kind::Classifier {
+        config["architectures"] = json!([classifier_architecture(&model.model_type)]);
+        config["id2label"] = json!({ "0": "other", "1": "answer" });
+        config["label2id"] = json!({ "other": 0, "answer": 1 });
+        let limit = model.shape.max_tokens.unwrap_or(usize::MAX).min(settings.max_code_tokens);
+        let name = "tokenizer_config.json";
+        let mut tokenizer = if directory.join(name).exists() { read(name)? } else { json!({}) };
+        tokenizer["model_max_length"] = limit.into();
+        write(name, &pretty(&tokenizer))?;
+        write("tokenizer.json", &model.pair_tokenizer().map_err(TrainError::Model)?)?;
+    }
+    write("config.json", &pretty(&config))?;
     write("README.md", card)?;
     let (head, encoder): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
         tensors.iter().partition(|tensor| tensor.name.starts_with("matcher."));
@@ -134,6 +147,16 @@ pub fn write_model(
         })
         .collect();
     save(&directory.join("model.safetensors"), named.iter())
+}
+
+/// The name that transformers gives to a classifier of texts.
+fn classifier_architecture(model_type: &str) -> &'static str {
+    match model_type {
+        "bert" => "BertForSequenceClassification",
+        "xlm-roberta" => "XLMRobertaForSequenceClassification",
+        "camembert" => "CamembertForSequenceClassification",
+        _ => "RobertaForSequenceClassification",
+    }
 }
 
 fn save<'a>(path: &Path, tensors: impl Iterator<Item = &'a NamedTensor>) -> Result<(), TrainError> {

@@ -60,7 +60,7 @@ struct OpenArgs {
     /// How much time a search may take for better results [default: fast]
     #[arg(long, value_name = "NAME")]
     quality: Option<Quality>,
-    /// Directory of a cross-encoder, which reads the query with each of the first results and orders these again
+    /// Directory of a cross-encoder that reranks the first 12 results, each read together with the query; not for symbols
     #[arg(long, value_name = "DIR")]
     cross_encoder: Option<PathBuf>,
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
@@ -359,6 +359,12 @@ impl SourcesArgs {
     #[cfg(feature = "serve")]
     pub fn limit_open(&mut self, pool: Arc<SegmentPool>) {
         self.open.pool = Some(pool);
+    }
+
+    /// Has no model order results again.
+    pub fn without_rerankers(&mut self) {
+        self.open.quality = Some(Quality::Fast);
+        self.open.cross_encoder = None;
     }
 
     /// The model of all paths, that the command line, else their indexes, else settings files name.

@@ -73,10 +73,11 @@ pub enum Quality {
     /// The static model alone: milliseconds
     #[default]
     Fast,
-    /// A small transformer also orders the first results for questions about behavior: up to a second, a tenth where
-    /// `quarry index --quality balanced` has read the units
+    /// A small transformer also orders the first results for questions about behavior: up to 1 s, or about 0.1 s once
+    /// `quarry index --quality balanced` has computed its vectors
     Balanced,
-    /// After that a larger transformer reads the first of these again: seconds
+    /// After that a larger transformer reads the first of these again: up to 3 s, or about 0.3 s after `quarry index`
+    /// likewise
     Best,
 }
 
@@ -156,6 +157,16 @@ fn directory(name: &str) -> Result<PathBuf, EmbedError> {
             ),
         )
     })
+}
+
+/// The directory of a transformer that comes with the program, if `name` is that of its quality.
+///
+/// # Errors
+/// When it is not here.
+#[cfg(feature = "data")]
+pub fn directory_of_quality(name: &Path) -> Result<Option<PathBuf>, EmbedError> {
+    let known = [BALANCED, BEST].into_iter().find(|known| name == Path::new(known));
+    known.map(directory).transpose()
 }
 
 /// The path for [`load`] of a model that was named.

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use quarry_download::{DownloadOptions, Expected, download};
+use quarry_embed::PairModel;
 use quarry_text::counted;
+use quarry_transformer::CrossEncoder;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -76,7 +78,18 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
-    let path = model::named(&args.model);
+    let of_quality = model::directory_of_quality(&args.model)?;
+    let path = of_quality.as_deref().or(model::named(&args.model));
+    if let Some(path) = path.filter(|path| CrossEncoder::is_at(path)) {
+        let model = CrossEncoder::load(path)?;
+        let lines = format!(
+            "id: {}\nkind: cross-encoder, for --cross-encoder and rerank(A, B)\nmaximum tokens of a pair: {}\n",
+            model.id(),
+            model.max_tokens()
+        );
+        output::print(&lines)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let loaded = model::load(path)?;
     let mut lines = vec![format!("id: {}", loaded.id()), format!("columns: {}", loaded.dimension())];
     if let Some(path) = path.filter(|path| !model::is_static(Some(*path))) {

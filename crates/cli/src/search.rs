@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use quarry_answer::{Answer, Extras, LineMatch, ResultView, SearchQuestion, Tree, milliseconds};
 use quarry_index::{
-    Filter, Index, NamedRanking, RANKINGS, RankedUnits, RankingWeights, SearchRequest, Update, snippet,
+    Filter, Index, NamedRanking, RANKINGS, RankedUnits, RankingWeights, SearchRequest, Update, rules, snippet,
 };
 use quarry_text::{counted, query_terms};
 use quarry_walk::{SkipReason, Skipped};
@@ -80,6 +80,10 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
     let query = args.query.as_deref().unwrap_or_default();
     let is_ranked = expression.is_none() || !query.is_empty();
+    if rules::is_symbol(query) {
+        // Loading models that read nothing would take longer than the search.
+        args.source.without_rerankers();
+    }
     let tree = args.source.open(&all, filters, update, is_ranked)?;
     let index = &tree.index;
     let opened = Instant::now();

@@ -185,12 +185,22 @@ fn weights_are_written_in_other_forms() {
     assert_eq!(converted.status.code(), Some(0), "{}", stderr(&converted));
     assert_eq!(find("../same")["results"], find(&model)["results"]);
 
-    check_error(&fixture.run(&["model", "convert", &model, "--out", "../same"]), "something there already");
+    check_error(&fixture.run(&["model", "convert", &model, "--out", "../same"]), "one that exists already");
     check_error(
         &fixture.run(&["model", "convert", "../tree", "--out", "../new"]),
         "has neither model.safetensors nor",
     );
     assert!(!fixture.path("new").exists());
+    // A cross-encoder is compared by its log-odds, and described.
+    let cross_encoder = tiny_bert().with_file_name("tiny-cross-bert").display().to_string();
+    let quantize =
+        ["model", "quantize", &cross_encoder, "--texts", "texts.txt", "--out", "../cross8", "--json"];
+    let loss = fixture.json(&quantize);
+    assert!(loss["mean_difference"].as_f64().unwrap() <= loss["maximum_difference"].as_f64().unwrap());
+    assert!(loss["maximum_difference"].as_f64().unwrap() < 0.2, "{loss}");
+    let info = stdout(&fixture.run(&["model", "info", "../cross8"]));
+    assert!(info.contains("kind: cross-encoder"), "{info}");
+    assert!(stdout(&fixture.run(&["model", "info", "balanced"])).contains("columns: 384"));
     fixture.write("tree/empty.txt", "\n");
     let empty = fixture.run(&["model", "quantize", &model, "--texts", "empty.txt", "--out", "../new"]);
     check_error(&empty, "empty.txt: expected texts");
@@ -252,7 +262,7 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     let bert = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-bert");
     check_error(
         &fixture.run(&[&search[..], &["--cross-encoder", bert]].concat()),
-        "tiny-bert: holds no cross-encoder",
+        "tiny-bert: is not a cross-encoder",
     );
 
     // A program elsewhere finds none beside itself, and takes one from the cache.
@@ -269,6 +279,9 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
                 "{quality}: the model of this quality is not here; copy the directory models/{quality} of a release"
             ),
         );
+        // A symbol is looked up by its name, for which no model is loaded.
+        let symbol = ["search", "delay", "--quality", quality];
+        assert_eq!(fixture.command_of(&program, &symbol).output().unwrap().status.code(), Some(0));
         let place = fixture.path(&format!("cache/quarry/models/{quality}"));
         fs::create_dir_all(place.join("1_Pooling")).unwrap();
         for name in FILES {

@@ -54,15 +54,62 @@ fn train(directory: &Path, words: &[&str]) -> (Output, String) {
     (output, errors)
 }
 
+/// Finds negatives for the pairs as the documentation says, and puts the result in their place.
+fn add_negatives(directory: &Path) {
+    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+        .current_dir(directory)
+        .args(["data", "negatives", "pairs.jsonl", "new.jsonl", "--method", "bm25", "--maximum-share", "2"])
+        .args(["--count", "2", "--no-embedding-cache"])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("new.jsonl: 14 negatives for 7 queries, 0 of which have none"), "{errors}");
+    let found = fs::read_to_string(directory.join("new.jsonl")).unwrap();
+    // Those labeled 0 ask nothing.
+    assert_eq!((found.lines().count(), found.matches("\"negatives\":[").count()), (10, 7));
+    fs::rename(directory.join("new.jsonl"), directory.join("pairs.jsonl")).unwrap();
+}
+
+#[test]
+fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
+    let directory = data();
+    let path = |name: &str| directory.path().join(name);
+    let find = |pairs: &str, out: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+            .current_dir(directory.path())
+            .args(["data", "negatives", pairs, out, "--method", "bm25", "--no-embedding-cache"])
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let row = "{\"query\": \"a\", \"code\": \"b\", \"negatives\": \"c\"}";
+    for (line, problem) in [
+        ("{\"query\": \"a\"}", "bad.jsonl:1: expected an object with query and code"),
+        ("{}", "bad.jsonl:1: expected an object with query and code"),
+        ("[1]", "bad.jsonl:1: expected an object with query and code"),
+        (row, "bad.jsonl:1: expected negatives to be a list of strings"),
+    ] {
+        fs::write(path("bad.jsonl"), line).unwrap();
+        let (code, errors) = find("bad.jsonl", "out.jsonl");
+        assert!(code == Some(2) && errors.contains(problem), "{errors}");
+        assert!(!path("out.jsonl").exists());
+    }
+    fs::write(path("out.jsonl"), "mine").unwrap();
+    let (code, errors) = find("pairs.jsonl", "out.jsonl");
+    assert!(code == Some(2) && errors.contains("out.jsonl"), "{errors}");
+    assert_eq!(fs::read(path("out.jsonl")).unwrap(), b"mine");
+}
+
 #[test]
 fn every_recipe_runs_as_written() {
-    let directory = data();
     let teacher = tiny_model();
+    let cross_encoder = teacher.replace("tiny-bert", "tiny-cross-bert");
     let mut n_recipes = 0;
     for entry in fs::read_dir(repository().join("recipes")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let recipe = path.display().to_string();
+        let directory = data();
         let mut words = vec!["--recipe", &recipe, "--dev", "dev.jsonl", "--out", &name];
         match name.as_str() {
             // The tiny model lacks UniXcoder's tokens.
@@ -71,6 +118,10 @@ fn every_recipe_runs_as_written() {
             }
             // It has 16 columns.
             "small-encoder" => words.extend(["--teacher", &teacher, "--set", "matryoshka = [8, 16]"]),
+            "distilled-encoder" => {
+                words.extend(["--teacher", &cross_encoder]);
+                add_negatives(directory.path());
+            }
             // And few layers.
             "query-encoder" => words.extend(["--teacher", &teacher, "--set", "layers = 1"]),
             _ => {}
@@ -89,7 +140,7 @@ fn every_recipe_runs_as_written() {
         assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
         n_recipes += 1;
     }
-    assert_eq!(n_recipes, 17);
+    assert_eq!(n_recipes, 19);
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub enum EvalError {
     },
     /// A method that ranks documents and cannot search repositories.
     #[error(
-        "expected a method that searches repositories: bm25, static, fast, balanced, best, the path of a model, or rerank(A, DIR, \
+        "expected a method that searches repositories: bm25, static, fast or hybrid, balanced, best, the path of a model, or rerank(A, DIR, \
          depth = {}) for one of these with a model and the directory of a cross-encoder, found {found}",
         quarry_index::rerank::SECOND_DEPTH
     )]

@@ -37,6 +37,12 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Whether a query is a symbol, which is looked up by its name: no re-ranker reads anything for it.
+#[must_use]
+pub fn is_symbol(query: &str) -> bool {
+    Query { text: query, terms: &[], weights: &[] }.symbol().is_some()
+}
+
 /// Like identifiers, but with the `$` that some languages allow.
 pub(crate) fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).filter(|word| !word.is_empty())

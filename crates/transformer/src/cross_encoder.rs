@@ -14,7 +14,7 @@ use super::encoder::Encoder;
 use super::options::Options;
 use super::pooling::{Head, Pooling};
 use super::weights::Weights;
-use super::{batches, check_tokens};
+use super::{batches, check_numbers, check_tokens};
 
 /// A model with a classifier of one or two labels, as transformers saves it (`…ForSequenceClassification`).
 pub struct CrossEncoder {
@@ -35,6 +35,12 @@ struct Config {
     num_labels: Option<usize>,
 }
 
+impl Config {
+    fn classifies(&self) -> bool {
+        self.architectures.iter().any(|name| name.ends_with("ForSequenceClassification"))
+    }
+}
+
 impl CrossEncoder {
     /// Whether a directory says that it holds such a model.
     #[must_use]
@@ -42,9 +48,7 @@ impl CrossEncoder {
         let file = path.join("config.json");
         let config =
             quarry_embed::read_file(&file).ok().and_then(|bytes| parse::<Config>(&file, &bytes).ok());
-        let classifies = |name: &String| name.ends_with("ForSequenceClassification");
-        config.is_some_and(|config| config.architectures.iter().any(classifies))
-            && !path.join("modules.json").exists()
+        config.is_some_and(|config| config.classifies()) && !path.join("modules.json").exists()
     }
 
     /// Loads a directory.
@@ -52,16 +56,19 @@ impl CrossEncoder {
     /// # Errors
     /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<CrossEncoder, EmbedError> {
-        if path.is_dir() && !CrossEncoder::is_at(path) {
-            let problem = "holds no cross-encoder; expected a config.json that names an architecture \
-                           …ForSequenceClassification, without modules.json";
+        if !path.is_dir() {
+            return Err(EmbedError::model(path, "is not a directory; expected that of a cross-encoder"));
+        }
+        let file = path.join("config.json");
+        let config: Config = Reader { hash: &mut Xxh3::new() }.required(&file)?;
+        if !config.classifies() || path.join("modules.json").exists() {
+            let problem = "is not a cross-encoder; expected a config.json that lists an architecture ending in \
+                           ForSequenceClassification, and no modules.json";
             return Err(EmbedError::model(path, problem));
         }
         let mut hash = Xxh3::new();
         let options = Options { pooling: Some(Pooling::Cls), ..Options::default() };
         let mut directory = Directory::read(path, &options, &mut hash)?;
-        let file = path.join("config.json");
-        let config: Config = Reader { hash: &mut hash }.required(&file)?;
         // A configuration that does not say it has two.
         let n_labels = config.num_labels.or(config.id2label.map(|labels| labels.len())).unwrap_or(2);
         if !(1..=2).contains(&n_labels) {
@@ -94,6 +101,12 @@ impl CrossEncoder {
             max_tokens,
             head,
         })
+    }
+
+    /// Maximum number of tokens of a pair, special ones included.
+    #[must_use]
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
     /// The tokens of a pair, and where its second text begins.
@@ -149,7 +162,9 @@ impl PairModel for CrossEncoder {
                     .collect()
             })
             .collect();
-        Ok(scores.concat())
+        let scores = scores.concat();
+        check_numbers(Path::new(&self.path), &scores)?;
+        Ok(scores)
     }
 }
 

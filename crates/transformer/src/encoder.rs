@@ -431,8 +431,16 @@ impl Linear {
         self.bias.len()
     }
 
-    /// One map that concatenates the outputs of `parts`, which share their inputs, and are all in 8 bits or none is.
+    /// One map that concatenates the outputs of `parts`, which share their inputs; in 8 bits if all of these are.
     pub fn side_by_side(parts: impl IntoIterator<Item = Linear>) -> Linear {
+        let mut parts: Vec<Linear> = parts.into_iter().collect();
+        if parts.iter().any(|part| matches!(part.weight, Matrix::Float(_))) {
+            for Linear { weight, .. } in &mut parts {
+                if let Matrix::Rounded(rounded) = weight {
+                    *weight = Matrix::Float(transpose(&rounded.restored(), rounded.n_inputs()));
+                }
+            }
+        }
         let mut bias = Vec::new();
         let mut all = Rounded { values: Vec::new(), factors: Vec::new() };
         let mut floats: Vec<(Vec<f32>, usize)> = Vec::new();

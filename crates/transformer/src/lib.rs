@@ -83,8 +83,9 @@ impl TransformerModel {
         let mut hash = Xxh3::new();
         let (base, options) = Options::split(path)?;
         if !options.replaces_head() && CrossEncoder::is_at(&base) {
-            let problem = "holds a cross-encoder, which scores pairs of texts; use it as B of the method rerank(A, B), \
-                           or name a pooling after the path, as in DIR:mean, for the encoder in it";
+            let problem = "holds a cross-encoder, which scores pairs of texts; use it as B of the method rerank(A, B) or \
+                           with `quarry search --cross-encoder`, or name a pooling after the path, as in DIR:mean, for \
+                           the encoder in it";
             return Err(EmbedError::model(&base, problem));
         }
         let directory = Directory::read(&base, &options, &mut hash)?;
@@ -188,7 +189,9 @@ impl TransformerModel {
                 self.head.apply(texts.iter().map(Vec::len), n_prompt, &states)
             })
             .collect();
-        Ok(Vectors { dimension: self.head.dimension(), values: rows.concat() })
+        let values = rows.concat();
+        check_numbers(Path::new(&self.path), &values)?;
+        Ok(Vectors { dimension: self.head.dimension(), values })
     }
 
     fn tokenize(&self, prompt: &str, text: &str) -> Result<Vec<u32>, EmbedError> {
@@ -203,6 +206,16 @@ impl TransformerModel {
         check_tokens(path, &ids, self.encoder.n_tokens())?;
         Ok(ids)
     }
+}
+
+/// Checks that a model gave numbers.
+fn check_numbers(path: &Path, values: &[f32]) -> Result<(), EmbedError> {
+    if values.iter().all(|value| value.is_finite()) {
+        return Ok(());
+    }
+    let problem =
+        "gives NaN or infinity for a text, so its weights are damaged; copy or train the model again";
+    Err(EmbedError::model(path, problem))
 }
 
 /// Checks that a model has a vector for each token of its tokenizer.

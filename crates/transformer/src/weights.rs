@@ -163,8 +163,12 @@ impl Weights {
             _ => shape.to_vec(),
         };
         if found_shape != stored {
+            let bits = match self.is_in_four_bits(found) {
+                true => format!(" in 4 bits, as {found}{SCALE} says"),
+                false => String::new(),
+            };
             let problem = format!(
-                "holds {found} with shape {found_shape:?}, expected {shape:?} from config.json; use the two files of \
+                "holds {found} with shape {found_shape:?}, expected {stored:?} from config.json{bits}; use the two files of \
                  one model"
             );
             return Err(EmbedError::model(&self.path, problem));
@@ -255,7 +259,12 @@ impl Weights {
             return Err(EmbedError::model(&self.path, problem));
         }
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
-        let factors = factors.into_iter().map(f16::from_f32).collect();
+        let factors: Vec<f16> = factors.into_iter().map(f16::from_f32).collect();
+        if !factors.iter().all(|factor| factor.is_finite()) {
+            let problem =
+                format!("holds a factor in {of_scales} that 16 bits cannot hold; quantize the model again");
+            return Err(EmbedError::model(&self.path, problem));
+        }
         Ok(FourBits { bytes: Cow::Borrowed(bytes), factors })
     }
 

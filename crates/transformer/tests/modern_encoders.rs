@@ -5,12 +5,13 @@
 mod copy;
 
 use std::fs;
+use std::path::Path;
 
 use candle_core::{Device, Tensor};
 use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
-use quarry_embed::PairModel;
-use quarry_embed::{Embedder, Vectors};
-use quarry_transformer::CrossEncoder;
+
+use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
+use quarry_transformer::{CrossEncoder, TransformerModel};
 use serde_json::{Value, json};
 use tokenizers::{Tokenizer, TruncationParams};
 
@@ -239,7 +240,7 @@ fn cross_encoders_score_pairs() {
     }
     assert!(!CrossEncoder::is_at(&fixtures().join("tiny-bert")));
     let error = CrossEncoder::load(&fixtures().join("tiny-bert")).err().unwrap().to_string();
-    assert!(error.contains("holds no cross-encoder"), "{error}");
+    assert!(error.contains("is not a cross-encoder"), "{error}");
     assert!(!CrossEncoder::is_at(&fixtures().join("no/such")));
 }
 
@@ -261,6 +262,53 @@ fn the_second_of_two_labels_is_the_match() {
     let original = CrossEncoder::load(&fixtures().join("tiny-cross-bert")).unwrap().log_odds(&pairs).unwrap();
     for (found, original) in found.iter().zip(original) {
         assert!((found - 0.5 * original).abs() < 1e-5, "{found} {original}");
+    }
+}
+
+#[test]
+fn values_that_are_not_numbers_are_refused() {
+    let check = |name: &str, tensor: &str, run: &dyn Fn(&Path) -> Result<(), EmbedError>| {
+        let copy = Copy::of(name);
+        let path = copy.path("model.safetensors");
+        let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+        let huge = (tensors[tensor].ones_like().unwrap() * 3e38).unwrap();
+        tensors.insert(tensor.into(), huge);
+        candle_core::safetensors::save(&tensors, &path).unwrap();
+        let error = run(copy.root()).unwrap_err().to_string();
+        assert!(error.contains("gives NaN or infinity"), "{error}");
+    };
+    check("tiny-cross-bert", "classifier.weight", &|path| {
+        CrossEncoder::load(path)?.log_odds(&[("sort a list", "def sort")]).map(drop)
+    });
+    check("tiny-bert", "embeddings.LayerNorm.weight", &|path| {
+        TransformerModel::load(path)?.embed_queries(&["sort a list"]).map(drop)
+    });
+}
+
+#[test]
+fn maps_side_by_side_may_have_different_bits() {
+    let copy = Copy::of("tiny-bert");
+    let path = copy.path("model.safetensors");
+    let texts = ["sort a list", "read every line"];
+    let before = TransformerModel::load(copy.root()).unwrap().embed_queries(&texts).unwrap();
+    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    let name = "encoder.layer.0.attention.self.query.weight";
+    let rows: Vec<Vec<f32>> = tensors[name].to_vec2().unwrap();
+    let largest = |row: &Vec<f32>| row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    let factors: Vec<f32> = rows.iter().map(|row| largest(row) / 127.0).collect();
+    let bytes: Vec<u8> = (rows.iter().zip(&factors))
+        .flat_map(|(row, factor)| row.iter().map(move |value| ((value / factor).round() + 128.0) as u8))
+        .collect();
+    let shape = (rows.len(), rows[0].len());
+    tensors.insert(name.into(), Tensor::from_vec(bytes, shape, &Device::Cpu).unwrap());
+    let factors = Tensor::from_vec(factors, rows.len(), &Device::Cpu).unwrap();
+    tensors.insert(format!("{name}.scale"), factors);
+    candle_core::safetensors::save(&tensors, &path).unwrap();
+    let after = TransformerModel::load(copy.root()).unwrap().embed_queries(&texts).unwrap();
+    assert_ne!(before, after);
+    for (before, after) in before.rows().zip(after.rows()) {
+        let cosine: f32 = before.iter().zip(after).map(|(a, b)| a * b).sum();
+        assert!(cosine > 0.999, "{cosine}");
     }
 }
 

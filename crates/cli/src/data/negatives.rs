@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use quarry_corpus::formats::write::Staged;
 use quarry_eval::method::{Method, ModelName};
 use quarry_eval::negatives::{Negatives, Options, Pair, mine};
 use quarry_text::counted;
@@ -28,14 +29,13 @@ pub struct NegativesArgs {
     /// Maximum number of negatives for each query
     #[arg(long, value_name = "N", default_value_t = 4)]
     count: usize,
-    /// Number of the best codes that are considered
+    /// Number of top-ranked codes to consider
     #[arg(long, value_name = "N", default_value_t = 50)]
     depth: usize,
-    /// Rank the codes of all pairs for each query, in place of those of its repository
+    /// Choose candidates from all repositories, not just the query's own
     #[arg(long)]
     all: bool,
-    /// Model whose cosines tell which codes may answer the query as well, so that they are no negatives: a directory, or
-    /// `builtin`
+    /// Model used to discard codes that may answer the query as well: a directory, or `builtin`
     #[arg(long, value_name = "DIR", default_value = model::BUILTIN)]
     judge: PathBuf,
     /// Maximum cosine of a negative with the query, as a share of that of the own code
@@ -50,12 +50,10 @@ pub struct NegativesArgs {
 /// # Errors
 /// When a file or a model cannot be used, or the result cannot be written.
 pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
-    if !args.maximum_share.is_finite() || args.maximum_share <= 0.0 || args.count == 0 {
-        bail!("expected --maximum-share above 0 and --count of 1 or more");
+    if !args.maximum_share.is_finite() || args.maximum_share <= 0.0 || args.count == 0 || args.depth == 0 {
+        bail!("expected --maximum-share above 0, and --count and --depth of 1 or more");
     }
-    if args.out.exists() {
-        bail!("{}: something there already; name another file", args.out.display());
-    }
+    let staged = Staged::new(&args.out)?;
     let mut rows = read(&args.pairs)?;
     let models = args.models.resolve(None)?;
     let judge = models.load(match model::named(&args.judge) {
@@ -66,7 +64,9 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|row| {
             let group = if args.all { "" } else { text(row, "repository") };
-            Pair { query: text(row, "query"), code: text(row, "code"), group }
+            // A code that does not answer its query is only one that others may be asked about.
+            let query = if row.get("label") == Some(&0.into()) { "" } else { text(row, "query") };
+            Pair { query, code: text(row, "code"), group }
         })
         .collect();
     let options = Options { count: args.count, depth: args.depth, maximum_share: args.maximum_share };
@@ -78,16 +78,16 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|negatives| negatives.iter().map(|&number| pairs[number].code.into()).collect())
         .collect();
-    let n_asked = pairs.iter().filter(|pair| !pair.query.trim().is_empty()).count();
-    let n_without =
-        pairs.iter().zip(&codes).filter(|(pair, codes)| !pair.query.trim().is_empty() && codes.is_empty());
+    let asks = |pair: &&Pair<'_>| !pair.query.trim().is_empty();
+    let n_asked = pairs.iter().filter(asks).count();
+    let n_without = pairs.iter().zip(&codes).filter(|(pair, codes)| asks(pair) && codes.is_empty()).count();
     let note = format!(
-        "{}: {} for {}, of which {} have none; {} may answer and were left out",
+        "{}: {} for {}, {n_without} of which have none; discarded {} that may answer; {} without a query or labeled 0",
         args.out.display(),
         counted(codes.iter().map(Vec::len).sum::<usize>(), "negative"),
         counted(n_asked, "query"),
-        n_without.count(),
         counted(left_out, "candidate"),
+        counted(pairs.len() - n_asked, "pair"),
     );
     for (row, mut codes) in rows.iter_mut().zip(codes) {
         if let Some(Value::Array(known)) = row.get("negatives") {
@@ -98,13 +98,22 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
             row.insert("negatives".to_owned(), codes.into());
         }
     }
-    new_file::write_json_lines(&args.out, rows.iter())?;
+    new_file::write_json_lines(staged.path(), rows.iter())?;
+    staged.publish()?;
     output::note(&note);
     Ok(ExitCode::SUCCESS)
 }
 
 fn text<'a>(row: &'a Map<String, Value>, name: &str) -> &'a str {
     row.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.as_array().is_some_and(|values| values.iter().all(Value::is_string))
+}
+
+fn is_text(row: &Map<String, Value>, name: &str) -> bool {
+    row.get(name).is_some_and(Value::is_string)
 }
 
 /// Reads objects with a query and a code, one a line.
@@ -115,7 +124,10 @@ fn read(path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
     for (number, line) in BufReader::new(file).lines().enumerate() {
         let line = line.with_context(unreadable)?;
         match serde_json::from_str(&line) {
-            Ok(Value::Object(row)) if row["query"].is_string() && row["code"].is_string() => rows.push(row),
+            Ok(Value::Object(row)) if row.get("negatives").is_some_and(|codes| !is_list_of_texts(codes)) => {
+                bail!("{}:{}: expected negatives to be a list of strings", path.display(), number + 1)
+            }
+            Ok(Value::Object(row)) if is_text(&row, "query") && is_text(&row, "code") => rows.push(row),
             _ => bail!(
                 "{}:{}: expected an object with query and code, both strings",
                 path.display(),

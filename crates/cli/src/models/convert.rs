@@ -6,12 +6,12 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use indicatif::HumanBytes;
 use quarry_corpus::formats::write::Staged;
-use quarry_embed::StaticModel;
 use quarry_embed::static_model::write_model;
+use quarry_embed::{PairModel, StaticModel};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use quarry_transformer::convert::{Precision, Rewritten, rewrite};
-use quarry_transformer::{TokenVectors, write_token_vectors};
+use quarry_transformer::{CrossEncoder, TokenVectors, write_token_vectors};
 use serde::Serialize;
 
 use crate::eval::arguments::LayoutArgs;
@@ -76,7 +76,8 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     if TokenVectors::is_at(&args.model) {
         return to_static(&args.model, &args.out);
     }
-    let rewritten = written(&args.model, &args.out, Precision::Same)?;
+    let (staged, rewritten) = written(&args.model, &args.out, Precision::Same)?;
+    staged.publish()?;
     output::note(&format!(
         "{}: {}, {} in {}",
         args.out.display(),
@@ -152,9 +153,18 @@ struct Loss {
     texts: usize,
     bytes_before: u64,
     bytes_after: u64,
-    /// Of a text's vectors before and after.
-    mean_cosine: f64,
-    minimum_cosine: f64,
+    #[serde(flatten)]
+    measured: Measured,
+}
+
+/// What is compared before and after.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Measured {
+    /// A text's vectors.
+    Vectors { mean_cosine: f64, minimum_cosine: f64 },
+    /// The log-odds of a cross-encoder for a text with the next one.
+    LogOdds { mean_difference: f64, maximum_difference: f64 },
 }
 
 /// Runs `quarry model quantize`.
@@ -172,33 +182,37 @@ pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
         Bits::Eight => (Precision::Int8, "8 bits"),
         Bits::Four => (Precision::Int4, "4 bits"),
     };
-    let rewritten = written(&args.model, &args.out, precision)?;
-    let cosines = cosines(&args.model, &args.out, &texts)?;
-    let loss = Loss {
-        texts: texts.len(),
-        bytes_before: rewritten.bytes_before,
-        bytes_after: rewritten.bytes_after,
-        mean_cosine: cosines.iter().sum::<f64>() / cosines.len() as f64,
-        minimum_cosine: cosines.iter().copied().fold(f64::INFINITY, f64::min),
+    let (staged, rewritten) = written(&args.model, &args.out, precision)?;
+    let measured = match CrossEncoder::is_at(&args.model) {
+        true => differences(&args.model, staged.path(), &texts)?,
+        false => cosines(&args.model, staged.path(), &texts)?,
     };
+    staged.publish()?;
+    let Rewritten { bytes_before, bytes_after, .. } = rewritten;
+    let loss = Loss { texts: texts.len(), bytes_before, bytes_after, measured };
     args.layout.print(&loss, || {
-        let mut table = Table::new(["weights", "size", "mean cosine", "minimum cosine"]);
-        table.push(["as they were", &HumanBytes(loss.bytes_before).to_string(), "1", "1"]);
-        let cosine = |cosine: f64| format!("{cosine:.5}");
-        table.push([
-            weights.to_owned(),
-            HumanBytes(loss.bytes_after).to_string(),
-            cosine(loss.mean_cosine),
-            cosine(loss.minimum_cosine),
-        ]);
+        let (columns, before, after) = match loss.measured {
+            Measured::Vectors { mean_cosine, minimum_cosine } => {
+                (["mean cosine", "minimum cosine"], "1", [mean_cosine, minimum_cosine])
+            }
+            Measured::LogOdds { mean_difference, maximum_difference } => (
+                ["mean difference of log-odds", "maximum difference"],
+                "0",
+                [mean_difference, maximum_difference],
+            ),
+        };
+        let mut table = Table::new(["weights", "size", columns[0], columns[1]]);
+        table.push(["as they were", &HumanBytes(loss.bytes_before).to_string(), before, before]);
+        let [mean, extreme] = after.map(|value| format!("{value:.5}"));
+        table.push([weights.to_owned(), HumanBytes(loss.bytes_after).to_string(), mean, extreme]);
         Sections::new()
-            .text(format!("{} of {}\n\n", counted(loss.texts, "vector"), args.texts.display()))
+            .text(format!("{} of {}\n\n", counted(loss.texts, "text"), args.texts.display()))
             .table(table)
     })
 }
 
-/// Writes a model into a new directory, all of it or nothing.
-fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<Rewritten> {
+/// Writes a model for a new directory, which is to be published.
+fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<(Staged, Rewritten)> {
     if model::is_static(Some(source)) || TokenVectors::is_at(source) {
         bail!(
             "{}: is a static model, which has no matrices to round; expected the directory of a transformer",
@@ -207,12 +221,24 @@ fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result
     }
     let staged = Staged::new(target)?;
     let rewritten = rewrite(source, staged.path(), precision)?;
-    staged.publish()?;
-    Ok(rewritten)
+    Ok((staged, rewritten))
+}
+
+/// How far the log-odds of a cross-encoder for each text, as a query, with the next one are from those of another.
+fn differences(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Measured> {
+    let pairs: Vec<(&str, &str)> = texts.iter().copied().zip(texts.iter().copied().cycle().skip(1)).collect();
+    let [before, after] =
+        [before, after].map(|path| CrossEncoder::load(path).and_then(|model| model.log_odds(&pairs)));
+    let differences: Vec<f64> =
+        before?.iter().zip(after?).map(|(before, after)| f64::from((before - after).abs())).collect();
+    Ok(Measured::LogOdds {
+        mean_difference: differences.iter().sum::<f64>() / differences.len() as f64,
+        maximum_difference: differences.iter().copied().fold(0.0, f64::max),
+    })
 }
 
 /// The cosine of each text's vectors by two models.
-fn cosines(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Vec<f64>> {
+fn cosines(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Measured> {
     let models = [model::load(Some(before))?, model::load(Some(after))?];
     let bar = progress::progress_bar("embedding", texts.len());
     let mut cosines = Vec::with_capacity(texts.len());
@@ -223,7 +249,10 @@ fn cosines(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Vec<f6
         bar.inc(batch.len() as u64);
     }
     bar.finish_and_clear();
-    Ok(cosines)
+    Ok(Measured::Vectors {
+        mean_cosine: cosines.iter().sum::<f64>() / cosines.len() as f64,
+        minimum_cosine: cosines.iter().copied().fold(f64::INFINITY, f64::min),
+    })
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {

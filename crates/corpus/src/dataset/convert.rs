@@ -174,7 +174,7 @@ fn write(
                     _ => format!("label 0 in each of {negatives} pairs, and it holds matches only"),
                 },
                 remedy: match negatives {
-                    0 => "name the files that have it too; pairs without label want --unlabeled".into(),
+                    0 => "name the files that have it too; for pairs without a label, --unlabeled 1 counts them as relevant".into(),
                     _ => "choose a format that holds both, with --to".into(),
                 },
             });

@@ -30,7 +30,7 @@ impl Staged {
             return Err(FormatError::File {
                 path: target.to_owned(),
                 expected: "a name that is free, or an empty directory".into(),
-                found: "something there already".into(),
+                found: "one that exists already".into(),
                 remedy: "name another, or remove this one".into(),
             });
         }

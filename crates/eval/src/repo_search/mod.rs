@@ -174,7 +174,7 @@ fn searching(
         Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
         Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
         Method::Rerank { first, second, depth: SECOND_DEPTH } => match (searching(first, load)?, &**second) {
-            ((Some(embedder), ranking), Method::Model(path)) if CrossEncoder::is_at(path) => {
+            ((Some(embedder), ranking), Method::Model(path)) if embedder.cross_encoder().is_none() => {
                 let cross_encoder = Arc::new(CrossEncoder::load(path)?);
                 (Some(Arc::new(WithCrossEncoder { embedder, cross_encoder })), ranking)
             }

@@ -61,10 +61,13 @@ pub struct Checkpoint {
 
 const HEAD: &str = "head";
 
+/// Name of the file with the state of a run.
+pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
+
 impl Checkpoint {
     /// In a directory.
     pub fn new(directory: &Path, settings: &Settings, identity: u64) -> Checkpoint {
-        Checkpoint { path: directory.join("checkpoint.safetensors"), settings: settings.clone(), identity }
+        Checkpoint { path: directory.join(CHECKPOINT_FILE), settings: settings.clone(), identity }
     }
 
     /// The kept state of a run whose parameters have these numbers of values; none if nothing is kept.
@@ -85,7 +88,7 @@ impl Checkpoint {
             .and_then(|head| serde_json::from_slice(&head).ok())
             .ok_or_else(|| bad("is not a checkpoint"))?;
         if head.settings != self.settings || head.identity != self.identity {
-            return Err(bad("belongs to a run with another model, other settings or other pairs"));
+            return Err(bad("belongs to a run with another model or teacher, other settings or other pairs"));
         }
         let mut group = |name: &str| {
             lengths

@@ -348,6 +348,9 @@ impl Learner<'_> {
     /// Reciprocal rank of each positive pair's code among all codes. Ties count against the model, other codes that
     /// answer the query do not.
     pub fn reciprocal_ranks(&self, data: &Examples, lessons: Option<&Lessons>) -> Result<Vec<f64>> {
+        if self.settings.objective.kind() == Kind::Classifier {
+            return self.reciprocal_ranks_by_class(data);
+        }
         let asked: Vec<&Example> = data.list.iter().filter(|example| example.label).collect();
         if asked.is_empty() {
             return Ok(Vec::new());
@@ -376,6 +379,25 @@ impl Learner<'_> {
             }
         }
         Ok(ranks)
+    }
+
+    /// The same for a classifier, among the codes that are labeled for the query.
+    fn reciprocal_ranks_by_class(&self, data: &Examples) -> Result<Vec<f64>> {
+        let mut scores = Vec::with_capacity(data.list.len());
+        for examples in data.list.chunks(EVALUATION_CHUNK) {
+            let examples: Vec<&Example> = examples.iter().collect();
+            let logits = self.classes(&examples, &mut Dropout::new(0.0, 0))?.detach();
+            scores.extend(logits.to_vec2::<f32>()?.iter().map(|row| row[1] - row[0]));
+        }
+        let mut others: HashMap<u64, Vec<f32>> = HashMap::new();
+        for (example, score) in data.list.iter().zip(&scores).filter(|(example, _)| !example.label) {
+            others.entry(example.query_key).or_default().push(*score);
+        }
+        let rank = |(example, own): (&Example, &f32)| {
+            let others = others.get(&example.query_key).into_iter().flatten();
+            1.0 / (1 + others.filter(|score| *score >= own).count()) as f64
+        };
+        Ok(data.list.iter().zip(&scores).filter(|(example, _)| example.label).map(rank).collect())
     }
 
     /// The matcher's logits, by parts of the codes that fit in memory.

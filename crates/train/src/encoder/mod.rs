@@ -17,7 +17,7 @@ mod settings;
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use quarry_embed::{Embedder, PairModel, Vectors};
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::TrainError;
-use checkpoint::{Checkpoint, State};
+use checkpoint::{CHECKPOINT_FILE, Checkpoint, State};
 use data::{Examples, Reader, mix};
 use learner::{Learner, Lessons};
 use network::{Network, Parameters};
@@ -41,6 +41,12 @@ pub use settings::{Batches, CodeVectors, Form, Kind, Objective, OtherPositives, 
 
 /// Queries or codes that a teacher embeds at once.
 const TEACHER_BATCH: usize = 64;
+
+/// Name of the file that is locked while a run is at work.
+const LOCK_FILE: &str = "checkpoint.lock";
+
+/// What a run may leave in its directory before its first checkpoint.
+const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
 
 /// Points of the curve of a run's loss.
 pub const LOSS_POINTS: u64 = 200;
@@ -119,6 +125,15 @@ pub enum Teacher<'a> {
     CrossEncoder(&'a dyn PairModel),
 }
 
+impl<'a> Teacher<'a> {
+    fn id(self) -> &'a str {
+        match self {
+            Teacher::Encoder(model) => model.id(),
+            Teacher::CrossEncoder(model) => model.id(),
+        }
+    }
+}
+
 /// What a run needs.
 pub struct Run<'a> {
     /// The model that it begins with.
@@ -152,10 +167,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
             settings.layers, model.shape.n_layers
         )));
     }
-    let weights = directory.join("model.safetensors");
-    if weights.exists() {
-        return Err(TrainError::file(&weights, "is a model already; name another directory"));
-    }
+    check_directory(directory)?;
     fs::create_dir_all(directory).map_err(|error| TrainError::file(directory, error))?;
     let network = Network::new(model, model.cosine);
     let parameters = Parameters::new(&start(model, settings)?)?;
@@ -170,6 +182,13 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
             "{} examples are too few to learn from; give more pairs (a query and a code, for tri-loss a summary too)",
             examples.list.len()
         )));
+    }
+    if settings.objective.kind() == Kind::Classifier && examples.list.iter().all(|example| example.label) {
+        return Err(TrainError::Settings(
+            "all pairs are labeled 1, from which nothing can be learned; give some with label 0 or with negatives (`quarry \
+             data negatives`), or set random_negatives"
+                .into(),
+        ));
     }
     if measured.list.is_empty() && settings.select != Select::Last {
         return Err(TrainError::Settings(
@@ -200,7 +219,10 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
 
     let mut values: Vec<Vec<f32>> = parameters.tensors()?.into_iter().map(|tensor| tensor.values).collect();
     let lengths: Vec<usize> = values.iter().map(Vec::len).collect();
-    let checkpoint = Checkpoint::new(directory, settings, identity(rows, held_out, &values));
+    let teacher_id = teacher.map(Teacher::id).unwrap_or_default();
+    let identity = identity(rows, held_out, &examples, teacher_id, &values);
+    let _lock = RunLock::take(directory)?;
+    let checkpoint = Checkpoint::new(directory, settings, identity);
     let mut state = match checkpoint.read(&lengths)? {
         Some(state) => state,
         None => State {
@@ -506,8 +528,58 @@ fn average(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Tells the data and the first weights of one run from those of another.
-fn identity(rows: &[Row], held_out: &[Row], values: &[Vec<f32>]) -> u64 {
+/// Checks that a directory holds nothing but what a run that was cut off has left.
+fn check_directory(directory: &Path) -> Result<(), TrainError> {
+    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+    let names: Vec<String> = entries
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter(|name| !RUN_FILES.contains(&name.as_str()))
+        .collect();
+    match names.iter().min() {
+        // What a run wrote before it removed its checkpoint it writes again.
+        _ if directory.join(CHECKPOINT_FILE).exists() => Ok(()),
+        None => Ok(()),
+        Some(_) if names.iter().any(|name| name == "model.safetensors") => {
+            let weights = directory.join("model.safetensors");
+            Err(TrainError::file(&weights, "is a finished model; name another directory"))
+        }
+        Some(name) => Err(TrainError::file(
+            directory,
+            format!("holds {name}, which might be overwritten; name a directory that is new or empty"),
+        )),
+    }
+}
+
+/// Keeps other runs out of a directory; they would write the same checkpoint.
+struct RunLock {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    _file: fs::File,
+}
+
+impl RunLock {
+    fn take(directory: &Path) -> Result<RunLock, TrainError> {
+        let path = directory.join(LOCK_FILE);
+        let file = fs::File::create(&path).map_err(|error| TrainError::file(&path, error))?;
+        match file.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => Err(TrainError::file(
+                directory,
+                "is where another run is at work; wait for it, or name another directory",
+            )),
+            // A file system without locks cannot tell.
+            _ => Ok(RunLock { path, _file: file }),
+        }
+    }
+}
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Tells the data, the teacher and the first weights of one run from those of another.
+fn identity(rows: &[Row], held_out: &[Row], examples: &Examples, teacher: &str, values: &[Vec<f32>]) -> u64 {
     let mut hash = Xxh3::new();
     for row in rows.iter().chain(held_out) {
         for text in [&row.query, &row.code, &row.summary].into_iter().chain(&row.negatives) {
@@ -516,6 +588,11 @@ fn identity(rows: &[Row], held_out: &[Row], values: &[Vec<f32>]) -> u64 {
         hash.update(&[u8::from(row.answers())]);
     }
     hash.update(&(rows.len() as u64).to_le_bytes());
+    hash.update(teacher.as_bytes());
+    // Texts as the model's tokenizer reads them.
+    for ids in examples.list.iter().map(|example| &example.query).chain(&examples.codes) {
+        hash.update(bytemuck::cast_slice(ids));
+    }
     for values in values {
         hash.update(bytemuck::cast_slice(values));
     }

@@ -111,7 +111,8 @@ pub enum Batches {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
-    /// Mean reciprocal rank of the own code among all held-out ones; a later epoch wins ties.
+    /// Mean reciprocal rank of the own code among all held-out ones, with `cross-entropy` among those that are labeled for
+    /// the query; a later epoch wins ties.
     #[default]
     Mrr,
     /// Share of held-out pairs whose label is predicted; a later epoch wins ties.
@@ -314,10 +315,6 @@ impl Settings {
         }
         if self.select == Select::Accuracy && self.objective.kind() == Kind::Encoder {
             return bad("select: accuracy needs an objective with labels; expected mrr or last".to_owned());
-        }
-        if self.select == Select::Mrr && self.objective.kind() == Kind::Classifier {
-            return bad("select: mrr needs vectors, which cross-entropy has not; expected accuracy or last"
-                .to_owned());
         }
         if !self.matryoshka.is_empty() && self.objective.kind() != Kind::Encoder {
             return bad("matryoshka: only objectives that train vectors have it".to_owned());

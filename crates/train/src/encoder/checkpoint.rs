@@ -61,8 +61,14 @@ pub struct Checkpoint {
 
 const HEAD: &str = "head";
 
+/// Name of the file that is locked while a run is at work.
+const LOCK_FILE: &str = "checkpoint.lock";
+
+/// What a run may leave in its directory before its first checkpoint.
+const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
+
 /// Name of the file with the state of a run.
-pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
+const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
 impl Checkpoint {
     /// In a directory.
@@ -183,4 +189,55 @@ pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<(
     quarry_transformer::convert::save(tensors, &aside).map_err(|error| failed(&error))?;
     let sync = || fs::File::open(&aside)?.sync_all();
     sync().and_then(|()| fs::rename(&aside, path)).map_err(|error| failed(&error))
+}
+
+/// Checks that a directory holds nothing but what a run that was cut off has left.
+pub fn check_directory(directory: &Path) -> Result<(), TrainError> {
+    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+    let names: Vec<String> = entries
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .filter(|name| !RUN_FILES.contains(&name.as_str()))
+        .collect();
+    match names.iter().min() {
+        // What a run wrote before it removed its checkpoint it writes again.
+        _ if directory.join(CHECKPOINT_FILE).exists() => Ok(()),
+        None => Ok(()),
+        Some(_) if names.iter().any(|name| name == "model.safetensors") => {
+            let weights = directory.join("model.safetensors");
+            Err(TrainError::file(&weights, "is a finished model; name another directory"))
+        }
+        Some(name) => Err(TrainError::file(
+            directory,
+            format!("holds {name}, which might be overwritten; name a directory that is new or empty"),
+        )),
+    }
+}
+
+/// Keeps other runs out of a directory; they would write the same checkpoint.
+pub struct RunLock {
+    path: PathBuf,
+    /// Locked as long as it is open.
+    _file: fs::File,
+}
+
+impl RunLock {
+    /// Locks a directory.
+    pub fn take(directory: &Path) -> Result<RunLock, TrainError> {
+        let path = directory.join(LOCK_FILE);
+        let file = fs::File::create(&path).map_err(|error| TrainError::file(&path, error))?;
+        match file.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => Err(TrainError::file(
+                directory,
+                "is where another run is at work; wait for it, or name another directory",
+            )),
+            // A file system without locks cannot tell.
+            _ => Ok(RunLock { path, _file: file }),
+        }
+    }
+}
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.path);
+    }
 }

@@ -14,39 +14,31 @@ mod optimizer;
 mod output;
 mod rewrite;
 mod settings;
+mod teacher;
 
-use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use candle_core::{Device, Tensor};
-use quarry_embed::{Embedder, PairModel, Vectors};
+use candle_core::Device;
 use quarry_transformer::trainable::{NamedTensor, Trainable};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::TrainError;
-use checkpoint::{CHECKPOINT_FILE, Checkpoint, State};
+use checkpoint::{Checkpoint, RunLock, State, check_directory};
 use data::{Examples, Reader, mix};
 use learner::{Learner, Lessons};
 use network::{Network, Parameters};
 use optimizer::{Moments, clip, schedule};
 use output::Numbers;
+use teacher::{check_teacher, lessons};
 
 pub use data::{Row, split};
 pub use optimizer::{AdamW, Decay};
 pub use output::{MATCHER_FILE, Provenance};
 pub use rewrite::Rewrite;
 pub use settings::{Batches, CodeVectors, Form, Kind, Objective, OtherPositives, Select, Settings};
-
-/// Queries or codes that a teacher embeds at once.
-const TEACHER_BATCH: usize = 64;
-
-/// Name of the file that is locked while a run is at work.
-const LOCK_FILE: &str = "checkpoint.lock";
-
-/// What a run may leave in its directory before its first checkpoint.
-const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
+pub use teacher::Teacher;
 
 /// Points of the curve of a run's loss.
 pub const LOSS_POINTS: u64 = 200;
@@ -114,24 +106,6 @@ pub struct Outcome {
     pub evaluations: Vec<Evaluation>,
     /// That of the weights that were kept.
     pub kept: Option<Evaluation>,
-}
-
-/// A model to learn from.
-#[derive(Clone, Copy)]
-pub enum Teacher<'a> {
-    /// One with vectors.
-    Encoder(&'a dyn Embedder),
-    /// One that reads a query and a code together.
-    CrossEncoder(&'a dyn PairModel),
-}
-
-impl<'a> Teacher<'a> {
-    fn id(self) -> &'a str {
-        match self {
-            Teacher::Encoder(model) => model.id(),
-            Teacher::CrossEncoder(model) => model.id(),
-        }
-    }
 }
 
 /// What a run needs.
@@ -423,101 +397,6 @@ fn accumulate(
     Ok((sum.loss / n, sum.gradients))
 }
 
-/// What the teacher says of all queries and codes.
-fn lessons(
-    teacher: Option<Teacher<'_>>,
-    examples: &Examples,
-    settings: &Settings,
-    report: &mut impl FnMut(Progress),
-) -> Result<Option<Lessons>, TrainError> {
-    if !settings.needs_teacher() {
-        return Ok(None);
-    }
-    let Some(teacher) = teacher else {
-        return Err(TrainError::Settings(
-            "the recipe needs a teacher; name its directory with --teacher".into(),
-        ));
-    };
-    let teacher = match teacher {
-        Teacher::Encoder(teacher) => teacher,
-        Teacher::CrossEncoder(teacher) => return scores(teacher, examples, settings, report).map(Some),
-    };
-    let n_queries = if settings.objective.distills() { examples.query_texts.len() } else { 0 };
-    let all = n_queries + examples.code_texts.len();
-    let mut done = 0;
-    let mut embed = |texts: &[String], queries: bool| -> Result<Tensor, TrainError> {
-        let mut values = Vec::new();
-        for texts in texts.chunks(TEACHER_BATCH) {
-            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let Vectors { values: rows, .. } =
-                if queries { teacher.embed_queries(&texts) } else { teacher.embed_documents(&texts) }
-                    .map_err(TrainError::Teacher)?;
-            values.extend(rows);
-            done += texts.len();
-            report(Progress::Teacher { done, all });
-        }
-        Ok(Tensor::from_vec(values, (texts.len(), teacher.dimension()), &Device::Cpu)?)
-    };
-    Ok(Some(Lessons::Vectors {
-        queries: embed(&examples.query_texts[..n_queries], true)?,
-        codes: embed(&examples.code_texts, false)?,
-    }))
-}
-
-/// What a cross-encoder says of each query with the codes that are labeled for it.
-fn scores(
-    teacher: &dyn PairModel,
-    examples: &Examples,
-    settings: &Settings,
-    report: &mut impl FnMut(Progress),
-) -> Result<Lessons, TrainError> {
-    if settings.objective != Objective::DistillScores {
-        return Err(TrainError::Settings(
-            "the teacher is a cross-encoder, which has no vectors; set objective = \"distill-scores\", or name another \
-             teacher"
-                .into(),
-        ));
-    }
-    let labeled = examples.labeled();
-    if settings.hard_negatives == 0 || labeled.len() == examples.list.len() {
-        return Err(TrainError::Settings(
-            "a cross-encoder compares the code of a query with its negatives, and there are none; give rows with \
-             `negatives`, and set hard_negatives to how many of a query's are drawn for a batch"
-                .into(),
-        ));
-    }
-    let mut found = HashMap::with_capacity(labeled.len());
-    for labeled_now in labeled.chunks(TEACHER_BATCH) {
-        let pairs: Vec<(&str, &str)> = (labeled_now.iter())
-            .map(|&(at, code)| {
-                (examples.query_texts[at].as_str(), examples.code_texts[code as usize].as_str())
-            })
-            .collect();
-        let keys = labeled_now.iter().map(|&(at, code)| (examples.list[at].query_key, code));
-        found.extend(keys.zip(teacher.log_odds(&pairs).map_err(TrainError::Teacher)?));
-        report(Progress::Teacher { done: found.len(), all: labeled.len() });
-    }
-    Ok(Lessons::Scores(found))
-}
-
-fn check_teacher(lessons: &Lessons, settings: &Settings, hidden: usize) -> Result<(), TrainError> {
-    let Lessons::Vectors { codes, .. } = lessons else { return Ok(()) };
-    let columns = codes.dim(1)?;
-    if settings.code_vectors == CodeVectors::Teacher && columns > hidden {
-        return Err(TrainError::Settings(format!(
-            "the teacher's vectors have {columns} columns, expected at most the {hidden} of the model that learns its space; \
-             use a larger model, or another teacher"
-        )));
-    }
-    if settings.objective == Objective::DistillVectors && columns < hidden {
-        return Err(TrainError::Settings(format!(
-            "the teacher's vectors have {columns} columns, expected at least the {hidden} of the model that learns \
-             them; use the objective distill-scores, or another teacher"
-        )));
-    }
-    Ok(())
-}
-
 /// Whether training ends: so many epochs are not better than the best before them.
 fn stops(evaluations: &[Evaluation], best: Option<&Evaluation>, patience: usize) -> bool {
     let (Some(last), Some(best)) = (evaluations.last(), best) else { return false };
@@ -526,56 +405,6 @@ fn stops(evaluations: &[Evaluation], best: Option<&Evaluation>, patience: usize)
 
 fn average(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Checks that a directory holds nothing but what a run that was cut off has left.
-fn check_directory(directory: &Path) -> Result<(), TrainError> {
-    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
-    let names: Vec<String> = entries
-        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
-        .filter(|name| !RUN_FILES.contains(&name.as_str()))
-        .collect();
-    match names.iter().min() {
-        // What a run wrote before it removed its checkpoint it writes again.
-        _ if directory.join(CHECKPOINT_FILE).exists() => Ok(()),
-        None => Ok(()),
-        Some(_) if names.iter().any(|name| name == "model.safetensors") => {
-            let weights = directory.join("model.safetensors");
-            Err(TrainError::file(&weights, "is a finished model; name another directory"))
-        }
-        Some(name) => Err(TrainError::file(
-            directory,
-            format!("holds {name}, which might be overwritten; name a directory that is new or empty"),
-        )),
-    }
-}
-
-/// Keeps other runs out of a directory; they would write the same checkpoint.
-struct RunLock {
-    path: PathBuf,
-    /// Locked as long as it is open.
-    _file: fs::File,
-}
-
-impl RunLock {
-    fn take(directory: &Path) -> Result<RunLock, TrainError> {
-        let path = directory.join(LOCK_FILE);
-        let file = fs::File::create(&path).map_err(|error| TrainError::file(&path, error))?;
-        match file.try_lock() {
-            Err(fs::TryLockError::WouldBlock) => Err(TrainError::file(
-                directory,
-                "is where another run is at work; wait for it, or name another directory",
-            )),
-            // A file system without locks cannot tell.
-            _ => Ok(RunLock { path, _file: file }),
-        }
-    }
-}
-
-impl Drop for RunLock {
-    fn drop(&mut self) {
-        _ = fs::remove_file(&self.path);
-    }
 }
 
 /// Tells the data, the teacher and the first weights of one run from those of another.

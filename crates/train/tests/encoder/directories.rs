@@ -1,0 +1,151 @@
+//! What a run leaves in its directory, goes on from, and does not touch.
+
+use super::*;
+
+#[test]
+fn a_run_that_was_killed_ends_with_the_same_weights() {
+    for (objective, name) in [
+        (Objective::InfoNce, "tiny-bert"),
+        (Objective::CoclrPaper, "tiny-roberta"),
+        (Objective::CrossEntropy, "tiny-bert"),
+    ] {
+        let select = if objective == Objective::CrossEntropy { Select::Accuracy } else { Select::Mrr };
+        let rewrite = if objective == Objective::CoclrPaper { Rewrite::Switch } else { Rewrite::None };
+        let average_decay = if objective == Objective::InfoNce { 0.5 } else { 0.0 };
+        let settings =
+            Settings { objective, select, rewrite, average_decay, accumulate: 2, batch: 4, ..settings() };
+        let base = base(name, "");
+        let (_kept, whole) = out();
+        let uncut = run(&base, &settings, &whole, |_| {}).unwrap();
+        for killed_after in [1, 3, 5] {
+            let (_kept, cut) = out();
+            let killed = catch_unwind(AssertUnwindSafe(|| {
+                _ = run(&base, &settings, &cut, |progress| {
+                    assert!(
+                        !matches!(progress, Progress::Step { step, .. } if step == killed_after),
+                        "killed"
+                    );
+                });
+            }));
+            assert!(killed.is_err());
+            assert!(!cut.join("model.safetensors").exists());
+            let mut done = None;
+            let resumed = run(&base, &settings, &cut, |progress| {
+                if let Progress::Ready { n_done, .. } = progress {
+                    done = Some(n_done);
+                }
+            })
+            .unwrap();
+            assert!(done.is_some_and(|done| done < killed_after && done + 3 > killed_after), "{done:?}");
+            assert_eq!(uncut, resumed);
+            for file in ["model.safetensors", MATCHER_FILE] {
+                let bytes = |directory: &Path| fs::read(directory.join(file)).ok();
+                assert!(bytes(&whole) == bytes(&cut), "{objective:?}, killed after {killed_after}: {file}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_good_is_overwritten() {
+    let (_kept, out) = out();
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("model.safetensors"), "good").unwrap();
+    check_error(&settings(), &out, &["model.safetensors", "is a finished model"]);
+    assert_eq!(fs::read(out.join("model.safetensors")).unwrap(), b"good");
+}
+
+#[test]
+fn a_directory_with_files_of_others_is_refused() {
+    let (_kept, out) = out();
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("config.json"), "mine").unwrap();
+    check_error(&settings(), &out, &["holds config.json", "new or empty"]);
+    assert_eq!(fs::read(out.join("config.json")).unwrap(), b"mine");
+    // As does that of the model, whose weights may have another name.
+    let copy = out.parent().unwrap().join("copy");
+    fs::create_dir_all(&copy).unwrap();
+    for entry in fs::read_dir(base("tiny-bert", "")).unwrap().map(Result::unwrap) {
+        if entry.path().is_file() && entry.file_name() != "model.safetensors" {
+            fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+    }
+    check_error(&settings(), &copy, &["holds ", "new or empty"]);
+}
+
+#[test]
+fn two_runs_do_not_share_a_directory() {
+    let (_kept, out) = out();
+    let mut second = None;
+    run(&base("tiny-bert", ""), &settings(), &out, |progress| {
+        if matches!(progress, Progress::Ready { .. }) {
+            second = run(&base("tiny-bert", ""), &settings(), &out, |_| {}).err();
+        }
+    })
+    .unwrap();
+    let error = second.unwrap().to_string();
+    assert!(error.contains("another run is at work"), "{error}");
+    assert!(!out.join("checkpoint.lock").exists());
+}
+
+#[test]
+fn a_run_that_was_cut_off_before_it_removed_its_checkpoint_ends_with_the_same_weights() {
+    let (_kept, out) = out();
+    let mut kept = Vec::new();
+    run(&base("tiny-bert", ""), &settings(), &out, |progress| {
+        if matches!(progress, Progress::Evaluated(_)) {
+            kept = fs::read(out.join("checkpoint.safetensors")).unwrap_or_default();
+        }
+    })
+    .unwrap();
+    let weights = fs::read(out.join("model.safetensors")).unwrap();
+    fs::write(out.join("checkpoint.safetensors"), kept).unwrap();
+    run(&base("tiny-bert", ""), &settings(), &out, |_| {}).unwrap();
+    assert_eq!(fs::read(out.join("model.safetensors")).unwrap(), weights);
+    assert!(!out.join("checkpoint.safetensors").exists());
+}
+
+#[test]
+fn a_run_goes_on_with_the_same_teacher_only() {
+    let (_kept, out) = out();
+    let settings = Settings { objective: Objective::DistillScores, checkpoint_steps: 1, ..settings() };
+    let path = base("tiny-bert", "");
+    let stopped = catch_unwind(AssertUnwindSafe(|| {
+        run(&path, &settings, &out, |progress| {
+            assert!(!matches!(progress, Progress::Step { step: 3, .. }), "cut off");
+        })
+    }));
+    assert!(stopped.is_err() && out.join("checkpoint.safetensors").exists());
+    let other = TransformerModel::load(&base("tiny-roberta", "")).unwrap();
+    let error = run_with(rows(), Some(Teacher::Encoder(&other)), &path, &settings, &out, |_| {});
+    assert!(error.unwrap_err().to_string().contains("another model or teacher"));
+    run(&path, &settings, &out, |_| {}).unwrap();
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_or_used_is_an_error_that_says_so() {
+    let (_kept, out) = out();
+    fs::create_dir_all(out.join("checkpoint.new")).unwrap();
+    check_error(&settings(), &out, &["checkpoint.new: cannot be written", "make space"]);
+    fs::remove_dir(out.join("checkpoint.new")).unwrap();
+
+    let path = out.join("checkpoint.safetensors");
+    let killed = catch_unwind(AssertUnwindSafe(|| {
+        _ = run(&base("tiny-bert", ""), &settings(), &out, |progress| {
+            assert!(!matches!(progress, Progress::Step { step: 3, .. }), "killed");
+        });
+    }));
+    assert!(killed.is_err() && path.exists());
+    check_error(
+        &Settings { seed: 2, ..settings() },
+        &out,
+        &["belongs to a run with another model or teacher, other settings"],
+    );
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    check_error(
+        &settings(),
+        &out,
+        &["checkpoint.safetensors: is not a complete checkpoint", "move the directory away"],
+    );
+}

@@ -361,10 +361,12 @@ proptest! {
             // Trimmed one by one, as a reader would.
             let plain = written.trim_matches(|c: char| MARKUP.contains(c) || c.is_whitespace() || "’‘«»".contains(c) || ".,;!".contains(c));
             let (plain, is_fraction) = (plain.to_lowercase(), plain == "5" && written.contains(".5"));
+            let is_zero = written.contains(".0") && plain.chars().all(|digit| digit == '0');
             let is_one = VALUES.iter().any(|(values, means)| {
                 reading.meaning.says[0] == *means
                     && (values.iter().any(|value| value.to_lowercase() == plain.trim_end_matches('0').trim_end_matches('.') || value.to_lowercase() == plain)
-                        || *means == "0.5" && (is_fraction || plain.trim_end_matches('0') == "0.5"))
+                        || *means == "0.5" && (is_fraction || plain.trim_end_matches('0') == "0.5")
+                        || *means == "0" && is_zero)
             });
             let lines = written.lines().filter(|line| !line.trim().is_empty()).count();
             prop_assert!(is_one || lines > 1, "{:?} is {:?}", text, reading);

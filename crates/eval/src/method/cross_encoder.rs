@@ -1,8 +1,12 @@
 //! Models that read a query and a document together.
 
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
 use super::PairScorer;
 use crate::EvalError;
-use quarry_embed::PairModel;
+use quarry_embed::{EmbedError, PairModel};
 use quarry_transformer::CrossEncoder;
 
 impl PairScorer for CrossEncoder {
@@ -23,5 +27,64 @@ impl PairScorer for CrossEncoder {
         let pairs: Vec<(&str, &str)> =
             pairs.iter().map(|(query, document)| (query.as_str(), document.as_str())).collect();
         Ok(self.log_odds(&pairs)?)
+    }
+}
+
+/// A cross-encoder that remembers what it said, for searches that are done again with other weights.
+pub struct Remembering {
+    model: CrossEncoder,
+    known: Mutex<HashMap<(String, String), f32>>,
+}
+
+impl Remembering {
+    /// Loads a directory.
+    ///
+    /// # Errors
+    /// When it holds no cross-encoder, or a broken one.
+    pub fn load(path: &Path) -> Result<Self, EmbedError> {
+        Ok(Self { model: CrossEncoder::load(path)?, known: Mutex::default() })
+    }
+}
+
+impl PairModel for Remembering {
+    fn id(&self) -> &str {
+        self.model.id()
+    }
+
+    fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
+        let owned = |(query, document): &(&str, &str)| ((*query).to_owned(), (*document).to_owned());
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found: Vec<Option<f32>> = {
+            let known = known();
+            pairs.iter().map(|pair| known.get(&owned(pair)).copied()).collect()
+        };
+        let new: Vec<(&str, &str)> =
+            pairs.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(pair, _)| *pair).collect();
+        let mut said = self.model.log_odds(&new)?.into_iter();
+        let all: Vec<f32> =
+            found.into_iter().map(|found| found.or_else(|| said.next()).unwrap_or_default()).collect();
+        known().extend(pairs.iter().map(owned).zip(all.iter().copied()));
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_said_again() {
+        let directory =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-cross-bert");
+        let model = Remembering::load(&directory).unwrap();
+        let pairs = [("sort a list", "def sort(values):"), ("one", "read every line"), ("one", "")];
+        let direct = model.model.log_odds(&pairs).unwrap();
+        assert_eq!(model.log_odds(&pairs[1..]).unwrap(), direct[1..]);
+        assert_eq!(model.known.lock().unwrap().len(), 2);
+        // A part of a batch may differ in the last bits, so that what was said before is what counts.
+        let all = model.log_odds(&pairs).unwrap();
+        assert_eq!(all[1..], direct[1..]);
+        assert!((all[0] - direct[0]).abs() < 1e-5);
+        assert!(model.log_odds(&[]).unwrap().is_empty());
     }
 }

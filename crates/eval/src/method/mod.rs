@@ -4,7 +4,7 @@
 //! [`Scorer`] over a corpus.
 
 mod bag_of_words;
-mod cross_encoder;
+pub(crate) mod cross_encoder;
 mod expression;
 mod fusion;
 mod lucene;

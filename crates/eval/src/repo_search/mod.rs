@@ -11,6 +11,7 @@ pub mod tuning;
 
 use self::calibration::Sample;
 use crate::EvalError;
+use crate::method::cross_encoder::Remembering;
 use crate::method::{LoadModel, Method, ModelName};
 use crate::spans::{CodeSpan, K, MEASURE, ndcg};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery};
@@ -18,7 +19,6 @@ use quarry_embed::{Embedder, WithCrossEncoder, WithReranker};
 use quarry_index::rerank::SECOND_DEPTH;
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
-use quarry_transformer::CrossEncoder;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -175,7 +175,7 @@ fn searching(
         Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
         Method::Rerank { first, second, depth: SECOND_DEPTH } => match (searching(first, load)?, &**second) {
             ((Some(embedder), ranking), Method::Model(path)) if embedder.cross_encoder().is_none() => {
-                let cross_encoder = Arc::new(CrossEncoder::load(path)?);
+                let cross_encoder = Arc::new(Remembering::load(path)?);
                 (Some(Arc::new(WithCrossEncoder { embedder, cross_encoder })), ranking)
             }
             _ => return Err(EvalError::NoRepositoryMethod { found: method.to_string() }),
@@ -404,6 +404,7 @@ fn milliseconds(duration: Duration) -> f64 {
 mod tests {
     use super::*;
     use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
+    use quarry_embed::StaticModel;
 
     fn target(path: &str) -> Target {
         Target { path: path.into(), lines: None }
@@ -482,6 +483,29 @@ mod tests {
         assert_eq!(heard, ["demo"]);
         assert_eq!(scores.strata(), [[1.0, 1.0, 0.0]]);
         assert!(scores.model.is_none() && scores.repositories[0].units >= 2);
+        // With a cross-encoder, of which search has one at most, and for as many results as it reads.
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures");
+        let (model, embedder) = (fixtures.join("tiny-cross-bert"), fixtures.join("tiny-bert"));
+        let builtin = |_: ModelName<'_>| Ok(Arc::new(StaticModel::builtin()) as Arc<dyn Embedder>);
+        let ask = |method: String| {
+            let method = method.parse().unwrap();
+            evaluate(&repositories, &directories, &method, &builtin, |_| {})
+        };
+        let found = ask(format!("rerank(fast, \"{}\", depth = 12)", model.display())).unwrap();
+        assert!(found.strata()[0][0] > 0.0);
+        for (method, problem) in [
+            (format!("rerank(fast, \"{}\", depth = 13)", model.display()), "depth = 12"),
+            (format!("rerank(bm25, \"{}\", depth = 12)", model.display()), "with a model"),
+            (
+                format!("rerank(rerank(fast, \"{0}\", depth = 12), \"{0}\", depth = 12)", model.display()),
+                "depth = 12",
+            ),
+            (format!("rerank(fast, \"{}\", depth = 12)", embedder.display()), "is not a cross-encoder"),
+            (format!("rerank(fast, \"{}-none\", depth = 12)", embedder.display()), "is not a directory"),
+        ] {
+            let error = ask(method).unwrap_err().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
     }
 
     #[test]

@@ -79,12 +79,12 @@ mod tests {
         let model = Remembering::load(&directory).unwrap();
         let pairs = [("sort a list", "def sort(values):"), ("one", "read every line"), ("one", "")];
         let direct = model.model.log_odds(&pairs).unwrap();
-        assert_eq!(model.log_odds(&pairs[1..]).unwrap(), direct[1..]);
+        let first = model.log_odds(&pairs[1..]).unwrap();
         assert_eq!(model.known.lock().unwrap().len(), 2);
-        // A part of a batch may differ in the last bits, so that what was said before is what counts.
+        // Other batches differ in the last bits: what was said before is what counts.
         let all = model.log_odds(&pairs).unwrap();
-        assert_eq!(all[1..], direct[1..]);
-        assert!((all[0] - direct[0]).abs() < 1e-5);
+        assert_eq!(all[1..], first);
+        assert!(all.iter().zip(&direct).all(|(said, direct)| (said - direct).abs() < 1e-5));
         assert!(model.log_odds(&[]).unwrap().is_empty());
     }
 }

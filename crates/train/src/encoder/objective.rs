@@ -209,8 +209,7 @@ pub fn distill_scores(scores: &Tensor, teacher: &Tensor, temperature: f64) -> Re
     (teacher.exp()? * (&teacher - student)?)?.sum(1)?.mean_all()
 }
 
-/// The same over the documents that a teacher was asked about, `known` row by row; all others are no part of the
-/// distributions.
+/// The same over the documents whose teacher scores are known (`known`, row by row); both distributions exclude the others.
 pub fn distill_known_scores(
     scores: &Tensor,
     teacher: &Tensor,

@@ -1,9 +1,10 @@
-//! Repository checks: `cargo xtask tidy`.
+//! Repository checks: `cargo xtask tidy` and `cargo xtask ci`.
 
+mod ci;
 mod tidy;
 mod tree;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -13,29 +14,56 @@ use crate::tree::Tree;
 
 /// What `cargo xtask tidy` holds the repository to.
 const RULES: &str = include_str!("../tidy.toml");
+/// What `cargo xtask ci` runs.
+const STEPS: &str = include_str!("../ci.toml");
+
+const USAGE: &str = "\
+usage: cargo xtask tidy
+       cargo xtask ci [--list] [--fast] [--install] [--skip-missing] [--since REV] [STEP…]
+
+tidy checks the rules in crates/xtask/tidy.toml.
+ci runs the steps in crates/xtask/ci.toml: all, the named ones, or with --fast format, clippy, tidy and the
+tests of the crates that differ from the last commit (--since REV: from REV). --list lists the steps. A step
+whose programs are missing fails; --skip-missing skips it, --install installs them with apt-get first.";
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to the person who runs it")]
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments != ["tidy"] {
-        eprintln!("usage: cargo xtask tidy\nchecks the rules in crates/xtask/tidy.toml");
-        return Ok(ExitCode::from(2));
-    }
-    let violations = violations()?;
-    for violation in &violations {
-        println!("{violation}");
-    }
-    if violations.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    eprintln!("{} violations of the rules in crates/xtask/tidy.toml", violations.len());
-    Ok(ExitCode::FAILURE)
+    let passed = match arguments.split_first() {
+        Some((command, [])) if command == "tidy" => {
+            let violations = violations()?;
+            for violation in &violations {
+                println!("{violation}");
+            }
+            if !violations.is_empty() {
+                eprintln!("{} violations of the rules in crates/xtask/tidy.toml", violations.len());
+            }
+            violations.is_empty()
+        }
+        Some((command, options)) if command == "ci" => {
+            let options = ci::Options::parse(options).context(USAGE)?;
+            let steps = ci::Steps::parse(STEPS).context("crates/xtask/ci.toml")?;
+            if options.list {
+                print!("{}", steps.list());
+                return Ok(ExitCode::SUCCESS);
+            }
+            steps.run(&root(), &options)?
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn violations() -> anyhow::Result<Vec<Violation>> {
     let rules: Rules = toml::from_str(RULES).context("crates/xtask/tidy.toml")?;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Ok(tidy::check(&Tree::read(&root)?, &rules))
+    Ok(tidy::check(&Tree::read(&root())?, &rules))
 }
 
 #[cfg(test)]

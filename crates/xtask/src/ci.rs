@@ -1,0 +1,301 @@
+//! The steps of `crates/xtask/ci.toml`: lists them, and runs them one after the other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+/// The steps, and what they share.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steps {
+    packages: BTreeMap<String, String>,
+    prelude: Prelude,
+    #[serde(rename = "step")]
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Prelude {
+    run: String,
+}
+
+/// One check; the fields are explained at the top of `ci.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Step {
+    name: String,
+    about: String,
+    #[serde(default)]
+    fast: bool,
+    /// Left out unless `--fast` or its name selects it.
+    #[serde(default)]
+    only_fast: bool,
+    #[serde(default)]
+    stop: bool,
+    #[serde(default)]
+    needs: Vec<String>,
+    run: Option<String>,
+    check: Option<String>,
+}
+
+/// What the command line selects.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub list: bool,
+    pub fast: bool,
+    pub install: bool,
+    pub skip_missing: bool,
+    pub since: Option<String>,
+    pub names: Vec<String>,
+}
+
+impl Options {
+    /// Reads `[--list] [--fast] [--install] [--skip-missing] [--since REV] [STEP…]`.
+    ///
+    /// # Errors
+    /// When an option is unknown, or `--since` has no value.
+    pub fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--list" => options.list = true,
+                "--fast" => options.fast = true,
+                "--install" => options.install = true,
+                "--skip-missing" => options.skip_missing = true,
+                "--since" => {
+                    options.since = Some(arguments.next().context("--since: expected a revision")?.clone())
+                }
+                option if option.starts_with('-') => bail!("unknown option `{option}`"),
+                name => options.names.push(name.to_owned()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+impl Steps {
+    /// # Errors
+    /// When the text is not a list of steps, two of which may not have one name, each with either `run` or `check`.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let steps: Self = toml::from_str(text)?;
+        for (position, step) in steps.steps.iter().enumerate() {
+            if steps.steps[..position].iter().any(|earlier| earlier.name == step.name) {
+                bail!("step `{}` is there twice", step.name);
+            }
+            if step.run.is_some() == step.check.is_some() {
+                bail!("step `{}`: expected either `run` or `check`", step.name);
+            }
+            if let Some(program) = step.needs.iter().find(|program| !steps.packages.contains_key(*program)) {
+                bail!("step `{}`: `{program}` is missing in [packages]", step.name);
+            }
+        }
+        Ok(steps)
+    }
+
+    /// One line for each step.
+    pub fn list(&self) -> String {
+        let width = self.steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
+        let line = |step: &Step| {
+            let fast = if step.fast { "fast" } else { "" };
+            format!("{:width$}  {fast:4}  {}\n", step.name, step.about)
+        };
+        self.steps.iter().map(line).collect()
+    }
+
+    fn selected(&self, options: &Options) -> anyhow::Result<Vec<&Step>> {
+        if let Some(name) =
+            options.names.iter().find(|name| self.steps.iter().all(|step| step.name != **name))
+        {
+            bail!("no step is named `{name}`; the steps are:\n{}", self.list());
+        }
+        let selected = |step: &&Step| {
+            if options.fast || !options.names.is_empty() {
+                (options.fast && step.fast) || options.names.contains(&step.name)
+            } else {
+                !step.only_fast
+            }
+        };
+        Ok(self.steps.iter().filter(selected).collect())
+    }
+
+    /// Runs the selected steps in `root`, and prints how long each took. Steps go on after one that failed, so that one
+    /// run shows all failures, unless nothing after it can pass. Returns whether none failed.
+    ///
+    /// # Errors
+    /// When a name is not that of a step, or bash cannot be started.
+    #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
+    pub fn run(&self, root: &Path, options: &Options) -> anyhow::Result<bool> {
+        let start = Instant::now();
+        let mut ended: Vec<(&str, Outcome, Duration)> = Vec::new();
+        std::fs::create_dir_all(root.join("target/ci")).context("target/ci cannot be created")?;
+        for step in self.selected(options)? {
+            println!("\n==> {}: {}", step.name, step.about);
+            let begun = Instant::now();
+            let outcome = self.run_step(root, step, options)?;
+            println!("==> {}: {} s", step.name, begun.elapsed().as_secs());
+            ended.push((&step.name, outcome, begun.elapsed()));
+            if outcome == Outcome::Failed && step.stop {
+                break;
+            }
+        }
+        println!("\n==> {} s in total", start.elapsed().as_secs());
+        for (name, outcome, took) in &ended {
+            println!("{outcome:?}  {:5} s  {name}", took.as_secs());
+        }
+        Ok(ended.iter().all(|(_, outcome, _)| *outcome != Outcome::Failed))
+    }
+
+    #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
+    fn run_step(&self, root: &Path, step: &Step, options: &Options) -> anyhow::Result<Outcome> {
+        for program in &step.needs {
+            if on_path(program) || (options.install && self.install(root, program)?) {
+                continue;
+            }
+            println!(
+                "`{program}` is missing; install Debian's package `{}` or the like",
+                self.packages[program]
+            );
+            return Ok(if options.skip_missing { Outcome::Skipped } else { Outcome::Failed });
+        }
+        let script = match (&step.run, &step.check) {
+            (Some(run), _) => run.clone(),
+            (None, Some(check)) => format!("python_check {check}"),
+            (None, None) => return Ok(Outcome::Failed),
+        };
+        let mut bash = bash(root, &format!("{}\n{script}", self.prelude.run));
+        bash.env("XTASK", std::env::current_exe().context("the path of this program is unknown")?);
+        if let Some(since) = &options.since {
+            bash.env("CI_SINCE", since);
+        }
+        let status = bash.status().context("bash cannot be started")?;
+        Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
+    }
+
+    /// Whether `program` is there after installing its package with apt-get.
+    fn install(&self, root: &Path, program: &str) -> anyhow::Result<bool> {
+        let install = "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends";
+        bash(root, &format!("{install} {}", self.packages[program]))
+            .status()
+            .context("bash cannot be started")?;
+        Ok(on_path(program))
+    }
+}
+
+fn bash(root: &Path, script: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-c", script]).current_dir(root);
+    command
+}
+
+fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEPS: &str = r#"
+        packages = { no-such-program = "no-such-package" }
+        prelude.run = "greeting=hello"
+        [[step]]
+        name = "first"
+        about = "Passes"
+        fast = true
+        run = 'test "$greeting" = hello'
+        [[step]]
+        name = "second"
+        about = "Fails in the middle of a pipe"
+        run = "false | cat"
+        [[step]]
+        name = "third"
+        about = "Needs a program"
+        needs = ["no-such-program"]
+        run = "true"
+        [[step]]
+        name = "changed"
+        about = "For --fast"
+        fast = true
+        only-fast = true
+        run = "true"
+    "#;
+
+    fn options(arguments: &[&str]) -> Options {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        Options::parse(&arguments).unwrap()
+    }
+
+    fn names(arguments: &[&str]) -> Vec<String> {
+        let steps = Steps::parse(STEPS).unwrap();
+        steps.selected(&options(arguments)).unwrap().iter().map(|step| step.name.clone()).collect()
+    }
+
+    #[test]
+    fn the_steps_of_the_repository_are_valid() {
+        let steps = Steps::parse(crate::STEPS).unwrap();
+        assert!(steps.list().starts_with("format"));
+    }
+
+    #[test]
+    fn all_steps_or_the_fast_ones_or_named_ones_are_selected() {
+        assert_eq!(names(&[]), ["first", "second", "third"]);
+        assert_eq!(names(&["--fast"]), ["first", "changed"]);
+        assert_eq!(names(&["second", "changed"]), ["second", "changed"]);
+        assert_eq!(names(&["--fast", "third"]), ["first", "third", "changed"]);
+    }
+
+    #[test]
+    fn unknown_steps_and_options_are_errors() {
+        let steps = Steps::parse(STEPS).unwrap();
+        assert!(
+            steps
+                .selected(&options(&["fourth"]))
+                .unwrap_err()
+                .to_string()
+                .contains("no step is named `fourth`")
+        );
+        assert!(Options::parse(&["--quick".to_owned()]).is_err());
+        assert!(Options::parse(&["--since".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_step_fails_when_a_command_in_a_pipe_fails_or_a_program_is_missing() {
+        let root = std::env::temp_dir();
+        let steps = Steps::parse(STEPS).unwrap();
+        let outcome = |position: usize, options: &Options| {
+            steps.run_step(&root, &steps.steps[position], options).unwrap()
+        };
+        let strict = Options::default();
+        assert_eq!(outcome(0, &strict), Outcome::Passed);
+        assert_eq!(outcome(1, &strict), Outcome::Failed);
+        let lenient = Options { skip_missing: true, ..Options::default() };
+        assert_eq!(outcome(2, &lenient), Outcome::Skipped);
+    }
+
+    #[test]
+    fn a_step_has_one_name_one_script_and_known_packages() {
+        for step in ["name = 'a'\nabout = ''", "name = 'a'\nabout = ''\nrun = ''\nneeds = ['bash']"] {
+            assert!(
+                Steps::parse(&format!("packages = {{}}\nprelude.run = ''\n[[step]]\n{step}")).is_err(),
+                "{step}"
+            );
+        }
+        let twice = "[[step]]\nname = 'a'\nabout = ''\nrun = ''\n".repeat(2);
+        assert!(Steps::parse(&format!("packages = {{}}\nprelude.run = ''\n{twice}")).is_err());
+    }
+}

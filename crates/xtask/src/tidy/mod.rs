@@ -1,5 +1,6 @@
 //! The rules of the repository. Which they are is data (`crates/xtask/tidy.toml`); here is how they are checked.
 
+mod circles;
 mod documents;
 mod imports;
 mod light;
@@ -26,6 +27,7 @@ pub struct Rules {
     imports: Vec<imports::Import>,
     /// Files with unsafe code, with the reason.
     r#unsafe: BTreeMap<String, String>,
+    circles: circles::Circles,
     large: texts::Large,
     words: texts::Words,
 }
@@ -62,6 +64,7 @@ pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
         light::check(tree, rules),
         imports::check(tree, &rules.imports),
         imports::check_unsafe(tree, &rules.r#unsafe),
+        circles::check(tree, &rules.circles),
         documents::check(tree),
         texts::check_sizes(tree, &rules.large),
         texts::check_words(tree, &rules.words),

@@ -10,7 +10,7 @@ use clap::{Arg, Command, CommandFactory};
 use expect_test::expect_file;
 use quarry_corpus::dataset::convert::LAYOUTS;
 use quarry_corpus::formats::FORMATS;
-use quarry_eval::protocol::{PROTOCOLS, discrepancy};
+use quarry_eval::protocol::{DISCREPANCIES, PROTOCOLS};
 use quarry_source::{Language, languages};
 
 use crate::Cli;
@@ -48,16 +48,17 @@ fn codes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 fn the_page_of_commands_is_what_the_command_line_says() {
     let mut command = Cli::command();
     command.build();
-    let mut text = "Every command with its arguments and options, which may come in any order. `--help` prints \
-                    the same in the terminal, `-h` in short. [Output and exit codes](exit-codes.md) hold for all.\n\n\
-                    | Command | What it does |\n|---|---|\n"
-        .to_owned();
+    let shared = SharedOptions::of(&command);
+    let links = visible(&command).map(|below| format!("[`{0}`](#quarry-{0})", below.get_name()));
+    let mut text = format!(
+        "Every command with its arguments and options, which may come in any order. `--help` prints the same in the \
+         terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n{}\n\n## Shared options\n\n\
+         Groups of options that several commands share; each command names its groups.\n",
+        links.collect::<Vec<_>>().join(", ")
+    );
+    shared.write(&mut text);
     for below in visible(&command) {
-        let (name, about) = (below.get_name(), cell(&about(below)));
-        let _ = writeln!(text, "| [`quarry {name}`](#quarry-{name}) | {about} |");
-    }
-    for below in visible(&command) {
-        write_command(&mut text, below, "quarry", 2);
+        write_command(&mut text, below, "quarry", 2, &shared);
     }
     check("commands", "Commands", &text);
 }
@@ -70,30 +71,154 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-fn write_command(text: &mut String, command: &Command, parents: &str, level: usize) {
-    let name = format!("{parents} {}", command.get_name());
-    let long = command.get_long_about().map_or_else(|| about(command), ToString::to_string);
-    let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim_start_matches("Usage:").lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let _ = write!(text, "\n{} {name}\n\n{}\n\n```text\n{usage}\n```\n", "#".repeat(level), escaped(&long));
+/// The commands whose options have an entry of their own on the page. Those of protocols are together in one entry.
+fn documented(command: &Command) -> Vec<&Command> {
+    let below: Vec<&Command> =
+        if is_of_protocols(command) { Vec::new() } else { visible(command).flat_map(documented).collect() };
+    std::iter::once(command).chain(below).collect()
+}
+
+/// Whether each subcommand is a protocol; the page of protocols has their inputs.
+fn is_of_protocols(command: &Command) -> bool {
+    let is_protocol = |below: &Command| PROTOCOLS.iter().any(|protocol| protocol.name == below.get_name());
+    command.has_subcommands() && visible(command).all(is_protocol)
+}
+
+/// The arguments of an entry of the page.
+fn arguments(command: &Command) -> Vec<ShownArgument> {
     let shown = |argument: &&Arg| {
         !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
     };
-    let (positionals, options): (Vec<&Arg>, Vec<&Arg>) =
-        command.get_arguments().filter(shown).partition(|argument| argument.is_positional());
-    let lists = [("Arguments", positionals), ("Options", options)];
-    for (heading, arguments) in lists.iter().filter(|(_, arguments)| !arguments.is_empty()) {
-        let _ = write!(text, "\n{heading}:\n\n");
-        for argument in arguments {
-            write_argument(text, argument);
+    let of = |command: &Command| -> Vec<ShownArgument> {
+        let groups: Vec<_> = command.get_groups().collect();
+        let group = |argument: &Arg| {
+            let group = groups.iter().find(|group| group.get_args().any(|id| id == argument.get_id()));
+            group.map(|group| title(group.get_id().as_str()))
+        };
+        let arguments = command.get_arguments().filter(shown);
+        arguments.map(|argument| ShownArgument { group: group(argument), line: line(argument) }).collect()
+    };
+    if !is_of_protocols(command) {
+        return of(command);
+    }
+    let inputs: Vec<String> = PROTOCOLS
+        .iter()
+        .flat_map(|protocol| protocol.roles)
+        .map(|role| format!("- `--{} ", role.name))
+        .collect();
+    let is_input =
+        |argument: &ShownArgument| inputs.iter().any(|input| argument.line.starts_with(input.as_str()));
+    let mut all: Vec<ShownArgument> = Vec::new();
+    for argument in visible(command).flat_map(of).filter(|argument| !is_input(argument)) {
+        if !all.iter().any(|known| known.line == argument.line) {
+            all.push(argument);
         }
     }
-    for below in visible(command) {
-        write_command(text, below, &name, (level + 1).min(4));
+    all
+}
+
+/// An argument as the page lists it, with the group of options that it is defined in.
+struct ShownArgument {
+    group: Option<String>,
+    line: String,
+}
+
+/// The heading of a group of options: the name of the type that defines them, in words.
+fn title(type_name: &str) -> String {
+    let mut words = String::new();
+    for letter in type_name.trim_end_matches("Args").chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+            words.push(letter.to_ascii_lowercase());
+        } else {
+            words.push(letter);
+        }
+    }
+    words
+}
+
+/// Groups of options that several commands have, with the lines of their options.
+struct SharedOptions(Vec<(String, Vec<String>)>);
+
+impl SharedOptions {
+    fn of(root: &Command) -> Self {
+        let mut groups: Vec<(String, Vec<String>, usize)> = Vec::new();
+        for command in documented(root) {
+            for (title, lines) in groups_of(&arguments(command)) {
+                match groups.iter_mut().find(|(known, of_known, _)| (known, of_known) == (&title, &lines)) {
+                    Some((_, _, n_commands)) => *n_commands += 1,
+                    None => groups.push((title, lines, 1)),
+                }
+            }
+        }
+        groups.retain(|(_, _, n_commands)| *n_commands > 1);
+        // Types of one name that differ: the first has the heading, the others stay with their commands.
+        let mut shared: Vec<(String, Vec<String>)> = Vec::new();
+        for (title, lines, _) in groups {
+            if !shared.iter().any(|(known, _)| *known == title) {
+                shared.push((title, lines));
+            }
+        }
+        shared.sort();
+        Self(shared)
+    }
+
+    fn write(&self, text: &mut String) {
+        for (title, lines) in &self.0 {
+            let _ = write!(text, "\n### {title}\n\n{}", lines.concat());
+        }
+    }
+
+    fn has(&self, group: &(String, Vec<String>)) -> bool {
+        self.0.contains(group)
     }
 }
 
-fn write_argument(text: &mut String, argument: &Arg) {
+/// The groups of some arguments, in order.
+fn groups_of(arguments: &[ShownArgument]) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for argument in arguments {
+        let Some(title) = &argument.group else { continue };
+        match groups.iter_mut().find(|(known, _)| known == title) {
+            Some((_, lines)) => lines.push(argument.line.clone()),
+            None => groups.push((title.clone(), vec![argument.line.clone()])),
+        }
+    }
+    groups
+}
+
+fn write_command(text: &mut String, command: &Command, parents: &str, level: usize, shared: &SharedOptions) {
+    let name = format!("{parents} {}", command.get_name());
+    let long = command.get_long_about().map_or_else(|| about(command), ToString::to_string);
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
+    let _ = write!(text, "\n{} {name}\n\n{}\n\n`{usage}`\n", "#".repeat(level), escaped(&long));
+    let arguments = arguments(command);
+    let (links, own): (Vec<_>, Vec<_>) =
+        groups_of(&arguments).into_iter().partition(|group| shared.has(group));
+    let is_own = |argument: &&ShownArgument| {
+        argument.group.as_ref().is_none_or(|group| own.iter().any(|(title, _)| title == group))
+    };
+    let lines: String = arguments.iter().filter(is_own).map(|argument| argument.line.as_str()).collect();
+    if !lines.is_empty() {
+        let _ = write!(text, "\n{lines}");
+    }
+    if !links.is_empty() {
+        let links =
+            links.iter().map(|(title, _)| format!("[{title}](#{})", title.to_lowercase().replace(' ', "-")));
+        let _ = write!(text, "\nShared: {}.\n", links.collect::<Vec<_>>().join(", "));
+    }
+    if is_of_protocols(command) {
+        text.push_str("\n[Protocols](protocols.md) has the names, with the inputs of each.\n");
+        return;
+    }
+    for below in visible(command) {
+        write_command(text, below, &name, (level + 1).min(4), shared);
+    }
+}
+
+/// The line of a list about an argument.
+fn line(argument: &Arg) -> String {
     let takes_value = argument.get_action().takes_values();
     let value = match argument.get_value_names() {
         Some(names) if takes_value => {
@@ -105,7 +230,7 @@ fn write_argument(text: &mut String, argument: &Arg) {
     let mut names: Vec<String> = argument.get_short().map(|short| format!("-{short}")).into_iter().collect();
     names.extend(long.or_else(|| argument.is_positional().then_some(value)));
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
-    let _ = write!(text, "- {}: {}", codes(names.iter().map(String::as_str)), escaped(&help));
+    let mut text = format!("- {}: {}", codes(names.iter().map(String::as_str)), escaped(&help));
     let possible = argument.get_possible_values();
     let possible: Vec<&str> =
         possible.iter().filter(|value| !value.is_hide_set()).map(|value| value.get_name()).collect();
@@ -117,7 +242,7 @@ fn write_argument(text: &mut String, argument: &Arg) {
     if takes_value && !defaults.is_empty() && !argument.is_hide_default_value_set() {
         let _ = write!(text, " [default: {}]", codes(defaults.iter().map(AsRef::as_ref)));
     }
-    text.push('\n');
+    text + "\n"
 }
 
 #[test]
@@ -126,8 +251,8 @@ fn the_page_of_settings_lists_all_with_their_defaults() {
     let values = settings::values(&defaults.layers.last().unwrap().1);
     let mut text = "Settings are read from `quarry/config.toml` in your configuration directory and, over it, in the nearest \
                     `.quarry.toml` from the searched directory up to the root of its repository. The command line \
-                    overrides both. `quarry config` shows which hold. Settings cannot start programs, name servers or \
-                    say where to write; the model that a `.quarry.toml` names must be in that tree.\n\n\
+                    overrides both. `quarry config` shows the result. Settings cannot start programs, name servers or \
+                    choose where to write; the model that a `.quarry.toml` names must be in that tree.\n\n\
                     | Setting | Default | Meaning |\n|---|---|---|\n"
         .to_owned();
     for name in settings::keys() {
@@ -151,11 +276,10 @@ fn documentation_of_setting(name: &str) -> String {
 
 #[test]
 fn the_page_of_languages_lists_all() {
-    let mut text = "`-t` takes a name, another name or an extension. In languages with units, functions, types and \
-                    sections are found on their own; files in the others are found in windows of lines. Scripts and \
-                    styles in HTML, Svelte and Vue, functions in the fenced code of Markdown and the cells of notebooks \
-                    are found in their own languages. A new language is a rule file in `crates/source/rules`, a \
-                    grammar and a fixture.\n"
+    let mut text = "`-t` takes a name, another name or an extension, as listed here with the files of each language. In \
+                    languages with units, functions, types and sections are found on their own; files in the others \
+                    are found in windows of lines. Code in HTML, Svelte, Vue, Markdown and notebooks is found in its \
+                    own language. [A tour of the code](../contributing/tour.md#add-a-language) shows how to add one.\n"
         .to_owned();
     let place = |language: Language| match language.feature() {
         Some(_) => 1,
@@ -172,15 +296,14 @@ fn the_page_of_languages_lists_all() {
         ),
         (2, "In windows of lines", ""),
     ] {
-        let _ = write!(text, "\n## {heading}\n\n{about}| Language | Other names | Files |\n|---|---|---|\n");
+        let _ = write!(text, "\n## {heading}\n\n{about}");
         for language in languages().filter(|language| place(*language) == number) {
             let extensions = language.extensions().iter().map(|extension| format!(".{extension}"));
             let files: Vec<String> = extensions.chain(language.file_names().iter().cloned()).collect();
-            let (aliases, files) = (
-                codes(language.aliases().iter().map(String::as_str)),
-                codes(files.iter().map(String::as_str)),
-            );
-            let _ = writeln!(text, "| {} | {aliases} | {files} |", language.name());
+            let names: Vec<&str> = std::iter::once(language.name())
+                .chain(language.aliases().iter().map(String::as_str))
+                .collect();
+            let _ = writeln!(text, "- {}: {}", names.join(", "), codes(files.iter().map(String::as_str)));
         }
     }
     check("languages", "Languages", &text);
@@ -200,17 +323,11 @@ fn the_page_of_formats_lists_all_with_their_fields() {
         let _ = writeln!(text, "| `{}` | directory | {} |", layout.name, cell(layout.about));
     }
     for format in FORMATS {
-        let _ = write!(text, "\n## {}\n\n{}.\n\n", format.name, escaped(format.about));
-        let _ = writeln!(text, "| Field | Type | Meaning |\n|---|---|---|");
+        let _ = write!(text, "\n## {}\n\n", format.name);
         for field in format.fields {
             let optional = if field.required { "" } else { ", optional" };
-            let _ = writeln!(
-                text,
-                "| `{}` | {}{optional} | {} |",
-                field.name,
-                field.kind.name(),
-                cell(field.about)
-            );
+            let (name, kind, about) = (field.name, field.kind.name(), escaped(field.about));
+            let _ = writeln!(text, "- `{name}` ({kind}{optional}): {about}");
         }
     }
     check("formats", "Formats", &text);
@@ -219,8 +336,8 @@ fn the_page_of_formats_lists_all_with_their_fields() {
 #[test]
 fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
     let mut text = "Each protocol measures as a paper does, with any [method](methods.md): `quarry eval protocol` and its name. \
-                    Where a paper and its released code differ, the protocol says so; `--as-released` does as the code \
-                    does.\n"
+                    Where a paper and its released code differ, the numbers of the discrepancies are given; \
+                    `--as-released` follows the code.\n"
         .to_owned();
     for protocol in PROTOCOLS {
         let _ = write!(
@@ -245,11 +362,12 @@ fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
             let _ = write!(text, "\nOptions: {}.\n", codes(options.iter().map(String::as_str)));
         }
         if !protocol.discrepancies.is_empty() {
-            text.push_str("\nBetween paper and code:\n\n");
-            for found in protocol.discrepancies.iter().filter_map(|number| discrepancy(number)) {
-                let _ = writeln!(text, "- {}: {}", found.number, escaped(found.about));
-            }
+            let _ = write!(text, "\nBetween paper and code: {}.\n", protocol.discrepancies.join(", "));
         }
+    }
+    text.push_str("\n## Between paper and code\n\n");
+    for found in DISCREPANCIES {
+        let _ = writeln!(text, "- **{}**: {}", found.number, escaped(found.about));
     }
     check("protocols", "Protocols", &text);
 }

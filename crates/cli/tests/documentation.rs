@@ -9,6 +9,7 @@
 
 mod fixture;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -214,7 +215,7 @@ fn what_is_printed_otherwise_is_found() {
     assert!(problems[0].contains("exit code 2") && problems[0].contains("--made-up"), "{problems:?}");
 }
 
-/// Commands of the examples that print JSON, below the name of its schema; the page of JSON output shows the first of each.
+/// Commands of the examples that print JSON, below the name of its schema.
 const JSON_COMMANDS: [(&str, &[&str]); 22] = [
     (
         "search",
@@ -285,86 +286,105 @@ fn a_field_without_a_schema_is_found() {
     }
 }
 
-/// The type of a schema in words, with links to shared definitions.
-fn type_in_words(schema: &Value) -> String {
+/// The type of a schema, as TypeScript would write it.
+fn notation(schema: &Value) -> String {
+    let list = |items: &Value| match notation(items) {
+        item if item.contains(" | ") => format!("({item})[]"),
+        item => format!("{item}[]"),
+    };
     let named = |name: &Value| match name.as_str().unwrap() {
-        "array" => match schema.get("items") {
-            Some(items) => format!("list of {}", type_in_words(items)),
-            None => "list".to_owned(),
-        },
-        "object" => match schema.get("additionalProperties") {
-            Some(values) => format!("object of {} by name", type_in_words(values)),
-            None => "object".to_owned(),
+        "array" => schema.get("items").map_or("any[]".to_owned(), list),
+        "object" => match (schema.get("properties"), schema.get("additionalProperties")) {
+            (Some(_), _) => format!("{{{}}}", fields(schema)),
+            (None, Some(values)) => format!("{{[name]: {}}}", notation(values)),
+            (None, None) => "object".to_owned(),
         },
         name => name.to_owned(),
     };
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        let name = name.rsplit('/').next().unwrap();
-        let definitions = fixture::schema::definitions();
-        let heading = definitions[name].get("title").and_then(Value::as_str).unwrap_or(name);
-        return format!("[{name}](#{})", heading.replace(' ', "-"));
+        return name.rsplit('/').next().unwrap().to_owned();
     }
-    let types = match (schema.get("anyOf"), schema.get("type")) {
-        (Some(choices), _) => choices.as_array().unwrap().iter().map(type_in_words).collect(),
-        (None, Some(Value::Array(names))) => names.iter().map(named).collect(),
-        (None, Some(name)) => vec![named(name)],
-        (None, None) => match schema.get("enum").and_then(Value::as_array) {
-            Some(names) => names.iter().map(Value::to_string).collect(),
-            None => vec!["any value".to_owned()],
-        },
+    let types = match (schema.get("anyOf"), schema.get("type"), schema.get("enum")) {
+        (Some(choices), _, _) => choices.as_array().unwrap().iter().map(notation).collect(),
+        (None, Some(Value::Array(names)), _) => names.iter().map(named).collect(),
+        (None, Some(name), _) => vec![named(name)],
+        (None, None, Some(names)) => names.as_array().unwrap().iter().map(Value::to_string).collect(),
+        (None, None, None) => vec!["any".to_owned()],
     };
-    types.join(" or ")
+    types.join(" | ")
 }
 
-/// The fields of an object, or of the objects in a list, each on a line.
-fn write_fields(text: &mut String, schema: &Value, indent: usize) {
-    for part in ["items", "additionalProperties"].iter().filter_map(|part| schema.get(part)) {
-        write_fields(text, part, indent);
-    }
-    for choice in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
-        write_fields(text, choice, indent);
-    }
+/// The fields of an object with their types, which are texts where nothing else is said.
+fn fields(schema: &Value) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let optional = if required.contains(&name.as_str()) { "" } else { ", optional" };
-        let about = field.get("description").and_then(Value::as_str).map(|about| format!(": {about}"));
-        let indentation = "  ".repeat(indent);
-        let _ = writeln!(
-            text,
-            "{indentation}- `{name}` ({}{optional}){}",
-            type_in_words(field),
-            about.unwrap_or_default()
-        );
-        write_fields(text, field, indent + 1);
-    }
+    let fields = schema["properties"].as_object().unwrap().iter().map(|(name, field)| {
+        let optional = if required.contains(&name.as_str()) { "" } else { "?" };
+        match notation(field).as_str() {
+            "string" => format!("{name}{optional}"),
+            other => format!("{name}{optional}: {other}"),
+        }
+    });
+    fields.collect::<Vec<_>>().join(", ")
 }
+
+/// The name and description of each field of a definition and of the objects in it.
+fn described_fields(schema: &Value) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(about) = field.get("description").and_then(Value::as_str) {
+            found.push((name.clone(), about.to_owned()));
+        }
+        found.extend(described_fields(field));
+    }
+    for part in ["items", "additionalProperties"].iter().filter_map(|part| schema.get(part)) {
+        found.extend(described_fields(part));
+    }
+    found
+}
+
+/// Fields with the same description in so many definitions are described on the page.
+const MANY: usize = 3;
 
 #[test]
 fn the_page_of_json_output_is_made_of_the_schemas() {
+    let definitions = fixture::schema::definitions();
     let mut text = "<!-- Generated from output.schema.json: UPDATE_EXPECT=1 cargo test --release -p quarry-cli rewrites \
                     this page. -->\n\n# JSON output\n\n`--json` prints one object on one line. \
-                    [output.schema.json](output.schema.json) has the JSON Schemas, which tests compare with what commands \
-                    print: `output.schema.json#/$defs/eval-compare` is that of `quarry eval compare`. New versions may add \
-                    fields. Paths are relative to `root`, lines count from 1, and ranges of lines include both ends.\n"
+                    [output.schema.json](output.schema.json) has the JSON Schema of each, with a description of every \
+                    field: `output.schema.json#/$defs/eval-compare` is that of `quarry eval compare`. Tests compare it \
+                    with what commands print. New versions may add fields. Paths are relative to `root`, lines count \
+                    from 1, and ranges of lines include both ends.\n\nBelow, `?` marks a field that may be missing, \
+                    and a field without a type is a string. A name of another type is that of an entry on this page.\n"
         .to_owned();
-    let definitions = fixture::schema::definitions();
-    let of_commands = |is_command: bool| {
-        definitions.iter().filter(move |(_, schema)| schema.get("title").is_some() == is_command)
-    };
-    for (name, schema) in of_commands(true).chain(of_commands(false)) {
-        let title = schema.get("title").and_then(Value::as_str).unwrap_or(name);
-        let _ = write!(text, "\n## {title}\n\n");
-        if let Some(about) = schema.get("description").and_then(Value::as_str) {
-            let _ = write!(text, "{about}\n\n");
+    for name in ["search", "result"] {
+        let _ = write!(text, "\n## Fields of `{name}`\n\n");
+        for (field, about) in described_fields(&definitions[name]) {
+            let _ = writeln!(text, "- `{field}`: {about}");
         }
-        if let Some((_, commands)) = JSON_COMMANDS.iter().find(|(definition, _)| definition == name) {
-            let _ = write!(text, "```sh\n{}\n```\n\n", commands[0]);
-        }
-        if schema.get("properties").is_none() {
-            let _ = write!(text, "{}\n\n", type_in_words(schema));
-        }
-        write_fields(&mut text, schema, 0);
     }
-    expect_file![root().join("docs/reference/json.md")].assert_eq(&text.replace("\n\n\n", "\n\n"));
+    let mut number: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for field in definitions.values().flat_map(described_fields) {
+        *number.entry(field).or_default() += 1;
+    }
+    text.push_str("\n## Fields of many types\n\n");
+    // A description such as "Name." says no more than the name.
+    for ((field, about), _) in number.iter().filter(|((_, about), n)| **n >= MANY && about.contains(' ')) {
+        let _ = writeln!(text, "- `{field}`: {about}");
+    }
+    for (heading, is_command) in [("Output of commands", true), ("Other types", false)] {
+        let _ = write!(text, "\n## {heading}\n\n");
+        for (name, schema) in
+            definitions.iter().filter(|(_, schema)| schema.get("title").is_some() == is_command)
+        {
+            let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+            let fields = if schema.get("properties").is_some() { fields(schema) } else { notation(schema) };
+            let _ = writeln!(
+                text,
+                "- **{name}**: {}`{fields}`",
+                if about.is_empty() { about.to_owned() } else { format!("{about} ") }
+            );
+        }
+    }
+    expect_file![root().join("docs/reference/json.md")].assert_eq(&text);
 }

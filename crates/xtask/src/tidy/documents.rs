@@ -13,16 +13,22 @@ const CODE_MAP: &str = "ARCHITECTURE.md";
 const BOOK: &str = "docs/";
 const CONTENTS: &str = "docs/SUMMARY.md";
 
+/// Documents for people who change the code, which name source files by their paths only, so that they can be checked.
+const FOR_CONTRIBUTORS: [&str; 3] = [CODE_MAP, "docs/contributing/", "docs/decisions/"];
+
 /// Checks the repository's documents: every path in a code span that begins in one of the repository's directories, and
-/// every relative link, leads to a file or directory, and to a heading in it where the link names one; every page of
-/// the book is in its table of contents, and links to other pages only; and the code map names every crate.
+/// every relative link, leads to a file or directory, and to a heading in it where the link names one; documents for
+/// contributors name source files by such paths; every page of the book is in its table of contents, and links to other
+/// pages only; and the code map names every crate.
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let top: Vec<&str> = tree.directories("");
     let mut found = Vec::new();
     for (document, text) in tree.texts().filter(|(path, _)| is_document(path)) {
         for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
             let problem = match event {
-                Event::Code(code) => path_in_code(&code, &top).and_then(|path| missing(tree, &path)),
+                Event::Code(code) => path_in_code(&code, &top)
+                    .and_then(|path| missing(tree, &path))
+                    .or_else(|| without_directory(document, &code)),
                 Event::Start(
                     Tag::Link { link_type, dest_url, .. } | Tag::Image { link_type, dest_url, .. },
                 ) => problem_of_link(tree, document, link_type, &dest_url),
@@ -70,6 +76,15 @@ fn path_in_code(code: &str, top: &[&str]) -> Option<String> {
         top.contains(&directory) && !code.contains(|c: char| c.is_whitespace() || "*<>{}$".contains(c));
     let without_line = code.split(':').next().unwrap_or(code);
     is_path.then(|| without_line.to_owned())
+}
+
+/// What is wrong with a code span that names a source file without its directory.
+fn without_directory(document: &str, code: &str) -> Option<String> {
+    let is_source = [".rs", ".py"].iter().any(|ending| code.ends_with(ending));
+    let is_checked = FOR_CONTRIBUTORS.iter().any(|start| document.starts_with(start));
+    (is_checked && is_source && !code.contains(|c: char| c == '/' || c == '*' || c.is_whitespace())).then(
+        || format!("names {code} without its directory; write its path from the root, which is checked"),
+    )
 }
 
 fn missing(tree: &Tree, path: &str) -> Option<String> {
@@ -175,6 +190,20 @@ mod tests {
                     `and/or`, `target/release/quarry`, [guide](docs/guide.md#a-part), <https://example.com/docs/x>\n\n\
                     ```\ncrates/gone\n```\n\n`crates/b`\n[gone](docs/gone.md)\n";
         check("README.md", text, &["README.md:7: names crates/b,", "README.md:8: names docs/gone.md,"]);
+    }
+
+    #[test]
+    fn contributors_are_told_paths_from_the_root() {
+        let text = "`lib.rs`, `*.rs`, `a.b.rs c`, `crates/a/src/lib.rs`\n`bench.py`\n";
+        let found =
+            ["docs/decisions/one.md:1: names lib.rs without", "docs/decisions/one.md:2: names bench.py"];
+        let map = (CODE_MAP, "`crates/a`");
+        let check = |document, found: &[&str]| {
+            let files = [map, ("crates/a/src/lib.rs", ""), (document, text)];
+            check_rule(|tree, _| super::check(tree), "", &files, found);
+        };
+        check("docs/decisions/one.md", &found);
+        check("README.md", &[]);
     }
 
     #[test]

@@ -484,6 +484,27 @@ mod tests {
         Session::open(writer, form, overlap, None).unwrap()
     }
 
+    #[test]
+    fn forms_of_earlier_versions_have_the_labels_of_the_papers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("labels.ledger");
+        let writer = Writer::open(&path).unwrap();
+        let text = "asks = 'pair'\nabout = 'x'\ntext = 'x'\nvalues = [\n\
+                    { says = ['1'], means = 'x', exact = true, half = true },\n\
+                    { says = ['3'], means = 'x', exact = false, half = true },\n]\n";
+        let guideline = Guideline::stored("cosqa", text, "x").unwrap();
+        let subject = form(1).items.remove(0).subject;
+        writer.add_form(&Form::new(guideline, false, 1, vec![subject])).unwrap();
+        drop(writer);
+        let writer = Writer::open(&path).unwrap();
+        let name = writer.ledger().forms().unwrap().pop().unwrap();
+        let form = writer.ledger().form(&name).unwrap().unwrap();
+        let session = Session::open(writer, form, 1, None).unwrap();
+        session.answer("a", 1, Stage::Final, &said("3"), false, Instant::now()).unwrap();
+        let line: serde_json::Value = serde_json::from_str(session.export().unwrap().trim()).unwrap();
+        assert_eq!((&line["label"], &line["value"]), (&1.into(), &"3".into()));
+    }
+
     fn said(label: &str) -> Said {
         Said { label: label.to_owned(), ..Said::default() }
     }

@@ -24,7 +24,9 @@ use same_file::Handle;
 
 pub use directory::{Directory, Entry, EntryKind, Readers};
 pub use member::member;
-pub use user::{cache_directory, create_private, create_private_directory, open_private, state_directory};
+pub use user::{
+    cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
+};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///

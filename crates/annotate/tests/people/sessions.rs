@@ -34,9 +34,12 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         let session = open(&fixture, 1);
         let item = session.next("ann", start).unwrap().number;
         assert_eq!(session.stage("ann", item), Stage::Untested);
+        assert!(!session.begin_test("ann", item, "assert fails", ""), "the answer before testing comes first");
         let answer = |stage, said: &Said, is_change, at| {
             session.answer("ann", item, stage, said, is_change, at).unwrap()
         };
+        let early = answer(Stage::Final, &said("yes", "no program", ""), false, start);
+        assert_eq!(early, Kept::OutOfTurn);
         assert_eq!(answer(Stage::Untested, &said("yes", "", "assert"), false, start + minute), Kept::New);
         assert_eq!(
             answer(Stage::Untested, &said("yes", "", ""), false, start + minute),
@@ -71,20 +74,37 @@ fn verdicts_before_and_after_testing_are_both_kept() {
             "what was said before a test stays"
         );
         let end = start + minute * 3;
+        // Nor after the test of another item, whose program takes the place of this one.
+        assert_eq!(session.answer("ann", 2, Stage::Untested, &said("no", "", ""), false, start).unwrap(), Kept::New);
+        assert!(session.begin_test("ann", 2, "assert 2", ""));
+        session.run_test("ann");
+        assert!(matches!(answer(Stage::Untested, &said("no", "", ""), true, start), Kept::Other(_)));
+        assert!(session.begin_test("ann", item, "assert fails", ""));
+        session.run_test("ann");
         assert_eq!(answer(Stage::Final, &said("no", "", "assert fails"), false, end), Kept::New);
         assert_eq!(session.last("ann").unwrap().1, Stage::Final);
         // Code that is sent back unchanged is not a program.
         let code = session.item(2).unwrap().subject.shown()[1].1.clone();
         assert!(!session.begin_test("ann", 2, &code, ""));
         let second = |stage, said: &Said| session.answer("ann", 2, stage, said, false, end).unwrap();
-        assert_eq!(second(Stage::Untested, &said("no", "", "")), Kept::New);
         assert_eq!(second(Stage::Final, &said("no", "", &code)), Kept::NoReason);
         assert_eq!(second(Stage::Final, &said("no", "it reads a file", &code)), Kept::New);
         assert_eq!(session.finished(), (2, 2));
     }
     // Answers in the ledger are known when it is opened again.
-    let session = open(&fixture, 1);
+    let session = open(&fixture, 2);
     assert!(session.next("ann", start).is_none());
+    let late = session.answer("ann", 1, Stage::Untested, &said("no", "", ""), true, start).unwrap();
+    assert!(matches!(late, Kept::Other(_)), "{late:?}");
+    // What was said before a restart may have been said before a test.
+    let first = |session: &Session, said: &Said| {
+        session.answer("bob", 1, Stage::Untested, said, true, start).unwrap()
+    };
+    assert_eq!(first(&session, &said("yes", "", "")), Kept::New);
+    drop(session);
+    let session = open(&fixture, 2);
+    assert!(matches!(first(&session, &said("no", "", "")), Kept::Other(_)));
+    assert_eq!(session.last("bob"), None);
     let after = session.said("ann", 1, Stage::Final).unwrap();
     assert_eq!((after.label.as_str(), after.program.as_deref()), ("no", Some("assert fails")));
     assert_eq!(session.said("ann", 1, Stage::Untested).unwrap().label, "yes");
@@ -98,7 +118,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
     let row = |people: &str| study.programs.iter().find(|row| row.people.contains(people)).unwrap();
     assert_eq!(
         (row("without tests").labels, row("with tests").labels, row("with tests").programs),
-        (2, 2, 1)
+        (3, 2, 1)
     );
 }
 

@@ -153,7 +153,8 @@ fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
         match part.split_once("}}") {
             Some((variable, after)) => {
                 let value = values.get(variable.trim()).map_or("", String::as_str);
-                let kept = open.iter().fold(Cow::Borrowed(value), |value, section| kept_inside(value, section));
+                let kept =
+                    open.iter().fold(Cow::Borrowed(value), |value, section| kept_inside(value, section));
                 text.push_str(&kept);
                 text.push_str(after);
                 follow_sections(after, &mut open);
@@ -313,9 +314,17 @@ mod tests {
             let expected = format!("<code></code>||<my-output>{kept}</my-output>");
             assert_eq!(request.messages[0].content, expected);
         }
-        for same in
-            ["", "a < b </p>", "</code>", "<my-output>", "</my-outputs>", "</my-output-2>", "<\\/my-output>", "</", "ä<"]
-        {
+        for same in [
+            "",
+            "a < b </p>",
+            "</code>",
+            "<my-output>",
+            "</my-outputs>",
+            "</my-output-2>",
+            "<\\/my-output>",
+            "</",
+            "ä<",
+        ] {
             check(&prompt, same, same);
         }
         for (written, kept) in [
@@ -327,7 +336,8 @@ mod tests {
         ] {
             check(&prompt, written, kept);
         }
-        let values = BTreeMap::from([("query", "</code></my-output>".to_owned()), ("code", "</code>".to_owned())]);
+        let values =
+            BTreeMap::from([("query", "</code></my-output>".to_owned()), ("code", "</code>".to_owned())]);
         assert_eq!(
             prompt.request(&values).messages[0].content,
             "</code></my-output><code><\\/code></code>|</code></my-output>|<my-output></my-output>"
@@ -343,11 +353,14 @@ mod tests {
                 continue;
             }
             let prompt = prompts.named(name).unwrap();
-            for variable in ["query", "code", "program", "output", "summary", "documentation", "explanation", "verdict"] {
+            for variable in
+                ["query", "code", "program", "output", "summary", "documentation", "explanation", "verdict"]
+            {
                 let plain = BTreeMap::from([(variable, "x".to_owned())]);
                 let content = |values| prompt.request(&values).messages.pop().unwrap().content;
                 let shown = content(plain);
-                let Some(end) = shown.split_once("\nx\n").map(|(_, after)| after.lines().next().unwrap().to_owned())
+                let Some(end) =
+                    shown.split_once("\nx\n").map(|(_, after)| after.lines().next().unwrap().to_owned())
                 else {
                     continue;
                 };

@@ -22,6 +22,9 @@ pub(crate) struct ReportStyle {
     /// Calls that return only if the assertion holds; `*` matches anything.
     #[serde(default)]
     pub(super) calls: Vec<String>,
+    /// Those of `calls` that check whether their first argument is true.
+    #[serde(default)]
+    pub(super) truths: Vec<String>,
     /// Calls that check whether their first argument is true.
     #[serde(default)]
     pub(super) conditions: Vec<String>,

@@ -11,7 +11,8 @@ use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction, params};
 
 use super::read::{VERDICT_COLUMNS, verdict};
 use super::{
-    Ledger, LedgerFiles, NOT_WRITABLE, beside, canonical, check_names, create, lock_for_writing, now, problem, sqlite, upgrade,
+    Ledger, LedgerFiles, NOT_WRITABLE, beside, canonical, check_names, create, lock_for_writing, now,
+    problem, sqlite, upgrade,
 };
 use crate::error::AnnotateError;
 use crate::evidence::{OptionalStep, Run, RunResult};

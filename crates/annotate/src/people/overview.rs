@@ -126,9 +126,9 @@ impl Session {
         let mut people: Vec<&str> = replies.keys().map(|(_, person)| person.as_str()).collect();
         people.sort_unstable();
         people.dedup();
-        let used = SCALES
-            .iter()
-            .filter(|scale| guideline.values().iter().any(|value| (scale.number)(guideline, value).is_some()));
+        let used = SCALES.iter().filter(|scale| {
+            guideline.values().iter().any(|value| (scale.number)(guideline, value).is_some())
+        });
         let of = |scale: &Scale| {
             let rating = |reply: &&FormReply| {
                 guideline.value(&reply.said.label).and_then(|value| (scale.number)(guideline, value))

@@ -239,7 +239,8 @@ impl Session {
     /// Which answer to an item a person should give next.
     #[must_use]
     pub fn stage(&self, person: &str, item: i64) -> Stage {
-        let is_open = position(&self.form, item).is_some_and(|at| self.is_untested(&self.state(), at, person));
+        let is_open =
+            position(&self.form, item).is_some_and(|at| self.is_untested(&self.state(), at, person));
         if is_open { Stage::Untested } else { Stage::Final }
     }
 

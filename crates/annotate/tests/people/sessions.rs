@@ -34,7 +34,10 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         let session = open(&fixture, 1);
         let item = session.next("ann", start).unwrap().number;
         assert_eq!(session.stage("ann", item), Stage::Untested);
-        assert!(!session.begin_test("ann", item, "assert fails", ""), "the answer before testing comes first");
+        assert!(
+            !session.begin_test("ann", item, "assert fails", ""),
+            "the answer before testing comes first"
+        );
         let answer = |stage, said: &Said, is_change, at| {
             session.answer("ann", item, stage, said, is_change, at).unwrap()
         };
@@ -75,7 +78,10 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         );
         let end = start + minute * 3;
         // Nor after the test of another item, whose program takes the place of this one.
-        assert_eq!(session.answer("ann", 2, Stage::Untested, &said("no", "", ""), false, start).unwrap(), Kept::New);
+        assert_eq!(
+            session.answer("ann", 2, Stage::Untested, &said("no", "", ""), false, start).unwrap(),
+            Kept::New
+        );
         assert!(session.begin_test("ann", 2, "assert 2", ""));
         session.run_test("ann");
         assert!(matches!(answer(Stage::Untested, &said("no", "", ""), true, start), Kept::Other(_)));

@@ -332,8 +332,7 @@ async fn answer(
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
-    let (said, item, stage, change, skip) =
-        (sent.said(), sent.item, sent.stage()?, sent.change, sent.skip);
+    let (said, item, stage, change, skip) = (sent.said(), sent.item, sent.stage()?, sent.change, sent.skip);
     let who = person.clone();
     let kept = apart(&app.labels, move |labels| {
         if skip {

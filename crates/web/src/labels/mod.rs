@@ -318,7 +318,13 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let labels = Arc::clone(labels);
     let done = tokio::task::spawn_blocking(move || work(&labels)).await;
-    done.map_err(|error| Problem::internal(&error))?.map_err(|error| Problem::internal(&error))
+    done.map_err(|error| Problem::internal(&error))?.map_err(|error| {
+        let problem = Problem::internal(&error);
+        Problem {
+            detail: format!("{}; nothing of it was kept, please tell the organizer", problem.detail),
+            ..problem
+        }
+    })
 }
 
 fn see(address: &'static str) -> Response {

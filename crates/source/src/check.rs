@@ -189,7 +189,7 @@ mod tests {
         check(
             "go",
             "package main\nfunc f() {\n\tif x := g(); x != 1 {\n\t\tpanic(1)\n\t} else {\n\t}\n}\n",
-            &["3: x != 1 | { panic(1) } / { }"],
+            &["3: g() | g()", "3: x != 1 | { panic(1) } / { }", "4: panic(1) | panic(1)"],
         );
         check(
             "java",

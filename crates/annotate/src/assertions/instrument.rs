@@ -67,6 +67,13 @@ pub(crate) struct ReportStyle {
     unread: Vec<String>,
 }
 
+impl ReportStyle {
+    /// Whether the reporter knows of calls: in languages whose libraries have no assertions, it knows conditions alone.
+    pub(super) fn reports_calls(&self) -> bool {
+        !(self.calls.is_empty() && self.conditions.is_empty())
+    }
+}
+
 /// Placeholders in reporters for the random name and for the report number.
 const NAME: &str = "quarry_report";
 const NUMBER: &str = "@NONCE@";

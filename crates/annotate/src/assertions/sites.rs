@@ -136,7 +136,10 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
                 let is_plain = |argument: &&Range<usize>| !source[(*argument).clone()].starts_with("...");
                 let n_conditions = if is_one(&reporting.conditions) { 1 } else { usize::MAX };
                 if let Some(function) = defined.iter().find(|function| function.name == *name) {
-                    if reporting.reports_calls() && is_assertion(name) && tells_failure(&source[function.body.clone()]) {
+                    if reporting.reports_calls()
+                        && is_assertion(name)
+                        && tells_failure(&source[function.body.clone()])
+                    {
                         own.push((function, site(bytes, *line, SiteKind::Returns)));
                     }
                 } else if is_one(&reporting.calls) {

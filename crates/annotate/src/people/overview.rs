@@ -190,10 +190,13 @@ impl Session {
     /// When the ledger cannot be read.
     pub fn disputes(&self) -> Result<Vec<Dispute<'_>>, AnnotateError> {
         let (replies, adjudicated) = (self.final_replies()?, self.ledger().adjudications(&self.form().name)?);
-        let counted_as = |reply: &FormReply| self.form().guideline.counted_as(&reply.said.label);
+        let differ = |pair: &[&FormReply]| {
+            let [one, other] = [0, 1].map(|which| self.form().guideline.counted_as(&pair[which].said.label));
+            one != other
+        };
         let mut disputes: Vec<Dispute<'_>> = by_item(&replies)
             .into_iter()
-            .filter(|(_, replies)| replies.windows(2).any(|pair| counted_as(pair[0]) != counted_as(pair[1])))
+            .filter(|(_, replies)| replies.windows(2).any(differ))
             .filter_map(|(number, replies)| {
                 let said = replies.into_iter().cloned().collect();
                 Some(Dispute {
@@ -272,7 +275,7 @@ impl Session {
         line["item"] = item.number.into();
         line["guideline"] =
             json!({ "name": self.form().guideline.name, "version": self.form().guideline.version });
-        line["value"] = majority(values.iter()).into();
+        line["value"] = majority(values.iter().copied()).into();
         let labels = values.iter().map(|value| self.form().guideline.label(value));
         if let Some(is_match) = majority(labels).flatten() {
             line["label"] = u8::from(is_match).into();

@@ -319,11 +319,9 @@ async fn apart<T: Send + 'static>(
     let labels = Arc::clone(labels);
     let done = tokio::task::spawn_blocking(move || work(&labels)).await;
     done.map_err(|error| Problem::internal(&error))?.map_err(|error| {
-        let problem = Problem::internal(&error);
-        Problem {
-            detail: format!("{}; nothing of it was kept, please tell the organizer", problem.detail),
-            ..problem
-        }
+        let mut problem = Problem::internal(&error);
+        problem.detail.push_str("; nothing of it was kept, please tell the organizer");
+        problem
     })
 }
 

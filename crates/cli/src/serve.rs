@@ -43,6 +43,10 @@ pub struct ServeArgs {
     from: Option<String>,
     #[command(flatten)]
     listen: ListenArgs,
+    /// Answer only requests with the token in this file (or in the environment variable QUARRY_TOKEN), of 16 characters
+    /// or more; an address that other machines reach needs one, or --behind-proxy
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Link from results to an editor or a forge, such as 'editor=vscode://file{root}/{path}:{line}'; {tree} is the name
     /// of the tree (can be repeated)
     #[arg(long = "link", value_name = "NAME=ADDRESS", value_parser = CodeLink::parse)]
@@ -100,14 +104,9 @@ pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
 /// Where a server listens, and whom it answers.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// Address and port to listen at; port 0 is any free one. Other addresses than that of this machine need a token or
-    /// --behind-proxy
+    /// Address and port to listen at; port 0 is any free one
     #[arg(long, alias = "bind", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
-    /// Answer only requests with the token in this file (or in the environment variable QUARRY_TOKEN), of 16 characters
-    /// or more
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
     /// Name that the server is reached by, beside `localhost` and addresses; requests under other names are refused
     /// (can be repeated)
     #[arg(long = "host", value_name = "NAME", value_parser = host_name)]
@@ -126,12 +125,12 @@ fn host_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-impl ListenArgs {
+impl ServeArgs {
     /// The token, if there is one.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn token(&self) -> anyhow::Result<Option<String>> {
+    fn token(&self) -> anyhow::Result<Option<String>> {
         let Some(file) = &self.token_file else { return Ok(env::var(TOKEN_VARIABLE).ok()) };
         let token = quarry_files::read_regular_text(file, MAX_TOKEN_BYTES);
         Ok(Some(token.with_context(|| format!("cannot read the token in {}", file.display()))?))
@@ -146,7 +145,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     if let Some(url) = args.from.clone() {
         return run_from(&url, args);
     }
-    let token = args.listen.token()?;
+    let token = args.token()?;
     let (sender, messages) = mpsc::channel();
     let replaced = sender.clone();
     // Nobody listens any longer at the end.
@@ -161,7 +160,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let model = Arc::clone(&served.model);
     let trees = Trees::new(&served.names()?, defaults, args.links, Box::new(status), model);
     let trees = Arc::new(trees.with_pool(pool));
-    let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
+    let ListenArgs { listen, hosts, behind_proxy } = args.listen;
     let server =
         Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy, served.workspaces())?;
     let (stop, stopped) = (server.stop(), sender.clone());
@@ -194,7 +193,7 @@ fn run_from(url: &str, args: ServeArgs) -> anyhow::Result<ExitCode> {
     if !args.source.names_no_path() {
         bail!("--from {url} serves the trees of the engine; name no PATH with it");
     }
-    let token = args.listen.token()?;
+    let token = args.token()?;
     let settings = Settings::load(".".as_ref())?;
     let model = args.source.load_named_model(&settings)?;
     let kept = crate::engine::open(url, Arc::clone(&model), args.max_open)?;
@@ -209,7 +208,7 @@ fn run_from(url: &str, args: ServeArgs) -> anyhow::Result<ExitCode> {
     let trees = Trees::new(&names, defaults(&settings), args.links, Box::new(status), model);
     let trees = Arc::new(trees);
     trees.show(&tree);
-    let ListenArgs { listen, hosts, behind_proxy, .. } = args.listen;
+    let ListenArgs { listen, hosts, behind_proxy } = args.listen;
     let server = Server::bind(listen, trees, hosts, token.as_deref(), behind_proxy, Vec::new())?;
     run_pages(server)
 }

@@ -348,6 +348,111 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     assert!(progress.contains(&format!("{PAIRS} of {PAIRS} items are finished")), "{progress}");
 }
 
+/// Starts a server for Ann with this form of one Python pair, and lets her and the organizer join: the address and the two
+/// cookies.
+fn serve_one(fixture: &Fixture, options: &[&str]) -> (Running, String, [String; 2]) {
+    let pair = "{\"query\": \"add\", \"code\": \"def f(x):\\n    return x + 1\", \"language\": \"python\"}\n";
+    fixture.write("tree/pairs.jsonl", pair);
+    let plan = "pairs = ['pairs.jsonl']\njudge = 'agents'\n[model]\nprovider = 'openai-compatible'\n\
+                base_url = 'http://localhost:9/v1'\nmodel = 'none'\n";
+    fixture.write("tree/plan.toml", plan);
+    if !fixture.path("tree/form.csv").exists() {
+        let export =
+            fixture.run(&[&["judge", "people", "export", "plan.toml", "form.csv"], options].concat());
+        assert!(export.status.success(), "{export:?}");
+    }
+    let server = Running::start(fixture, SERVE_ONE, 2);
+    let mut address = String::new();
+    let cookies = [0, 1].map(|line| {
+        let (at, path) = server.lines[line].split_once("\thttp://").unwrap().1.split_once('/').unwrap();
+        address = at.to_owned();
+        let head = ask(at, "POST", &format!("/{path}"), "", "").unwrap().1;
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+        cookie.split(';').next().unwrap().to_owned()
+    });
+    (server, address, cookies)
+}
+
+const SERVE_ONE: &[&str] =
+    &["judge", "serve", "plan.toml", "--annotator", "ann", "--listen", "127.0.0.1:0", "--unsafe-no-sandbox"];
+
+#[test]
+#[cfg(unix)]
+fn no_key_that_comes_with_a_plan_lets_anybody_in() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let fixture = Fixture::new();
+    let known = "0123456789abcdef0123456789abcdef";
+    fixture.write("tree/plan.sessions", known);
+    drop(serve_one(&fixture, &[]));
+    let keys: Vec<_> = fs::read_dir(fixture.path("state/quarry/labels")).unwrap().collect();
+    let [Ok(key)] = &keys[..] else { panic!("{keys:?}") };
+    fixture::assert_private(&fixture.path("state/quarry"));
+    let key = key.path();
+    let own = fs::read(&key).unwrap();
+    assert!(own.len() == 32 && own != known.as_bytes());
+    // Nor one that somebody else may have written.
+    for wrong in [&b""[..], b"x", &[0; 31], &[0; 33]] {
+        fs::write(&key, wrong).unwrap();
+        check_error(&fixture.run(SERVE_ONE), "remove it, and people join anew");
+    }
+    fs::write(&key, &own).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o666)).unwrap();
+    check_error(&fixture.run(SERVE_ONE), "found the mode 0666");
+    // There is no token to give.
+    check_error(&fixture.run(&[SERVE_ONE, &["--token-file", "pairs.jsonl"]].concat()), "--token-file");
+}
+
+#[test]
+fn an_answer_is_taken_at_the_stage_that_was_shown() {
+    let fixture = Fixture::new();
+    let (_server, address, [ann, _]) = serve_one(&fixture, &["--tests"]);
+    let shown = || {
+        let page = ask(&address, "GET", "/", &ann, "").unwrap().2;
+        ["item", "stage", "code"].map(|name| field(&page, name).unwrap().to_owned())
+    };
+    let send = |path: &str, stage: &str, code: &str, more: &str| {
+        let body = format!("item=1&stage={stage}&code={code}&{more}");
+        let (status, _, body) = ask(&address, "POST", path, &ann, &body).unwrap();
+        (status, body)
+    };
+    let [_, stage, first] = shown();
+    assert_eq!(stage, "untested");
+    assert_eq!(send("/", "nonsense", &first, "label=yes").0, 400);
+    assert_eq!(send("/", "final", &first, "label=yes&comment=none").0, 403);
+    assert_eq!(send("/test", "final", &first, "program=assert+f(1)").0, 403);
+    assert_eq!(
+        send("/test", "untested", &first, "program=assert+f(1)").0,
+        409,
+        "not before the first answer"
+    );
+    assert_eq!(send("/", "untested", &first, "label=yes").0, 303);
+    let [_, stage, second] = shown();
+    assert_eq!(stage, "final");
+    assert_eq!(send("/", "untested", &second, "label=no").0, 403);
+    assert_eq!(send("/test", "final", &second, "program=assert+f(1)+==+2").0, 303);
+    // The form of the first answer was kept, in another tab.
+    assert_eq!(send("/", "untested", &first, "label=no&change=true").0, 409);
+    assert_eq!(send("/", "final", &second, "label=no&comment=none").0, 303);
+    assert_eq!(send("/", "untested", &first, "label=no&change=true").0, 409);
+}
+
+#[test]
+fn an_answer_to_a_ledger_that_is_gone_is_refused() {
+    let fixture = Fixture::new();
+    let (_server, address, [ann, _]) = serve_one(&fixture, &[]);
+    let page = ask(&address, "GET", "/", &ann, "").unwrap().2;
+    for file in ["plan.ledger", "plan.ledger-wal", "plan.ledger-shm"] {
+        fs::remove_file(fixture.path(&format!("tree/{file}"))).unwrap();
+    }
+    let body = format!("item=1&stage=final&label=yes&code={}", field(&page, "code").unwrap());
+    let (status, _, text) = ask(&address, "POST", "/", &ann, &body).unwrap();
+    assert!(status == 500 && text.contains("nothing of it was kept"), "{status} {text}");
+    // It is still to be answered.
+    let page = ask(&address, "GET", "/", &ann, "").unwrap().2;
+    assert_eq!(field(&page, "item"), Some("1"));
+}
+
 #[test]
 fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
     let fixture = Fixture::new();

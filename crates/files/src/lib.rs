@@ -24,7 +24,9 @@ use same_file::Handle;
 
 pub use directory::{Directory, Entry, EntryKind, Readers};
 pub use member::member;
-pub use user::{cache_directory, create_private, create_private_directory, open_private, state_directory};
+pub use user::{
+    cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
+};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///
@@ -52,6 +54,30 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
     Ok(Handle::from_file(one.try_clone()?)? == Handle::from_file(other.try_clone()?)?)
 }
+
+/// What tells the file at a path from every other that exists at the same time, and how many names it has. The file is not
+/// opened: closing it would release the locks that this process holds on it. On systems without inodes, all files seem
+/// the same.
+///
+/// # Errors
+/// When there is none, or its metadata cannot be read.
+pub fn identity(path: &Path) -> io::Result<(FileIdentity, u64)> {
+    let found = fs::metadata(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        Ok((FileIdentity(found.dev(), found.ino()), found.nlink()))
+    }
+    #[cfg(not(unix))]
+    {
+        drop(found);
+        Ok((FileIdentity(0, 0), 1))
+    }
+}
+
+/// See [`identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity(u64, u64);
 
 /// Reads a regular file at a path that the user named.
 ///

@@ -61,6 +61,39 @@ pub fn create_private(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Reads a file that only this user can have written and can read, such as a key.
+///
+/// # Errors
+/// Those of [`read_regular`](crate::read_regular), and when the file belongs to another user, or others may read or write
+/// it.
+pub fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = crate::open_regular(path)?;
+    check_private(&file)?;
+    crate::read_whole(file, limit)
+}
+
+#[cfg(unix)]
+fn check_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+
+    let found = file.metadata()?;
+    let wrong = |problem: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return wrong(format!("expected a file of this user, found one of the user {}", found.uid()));
+    }
+    match found.mode() & 0o777 {
+        mode if mode & 0o077 != 0 => {
+            wrong(format!("expected a file that only this user can read, found the mode {mode:04o}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn check_private(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// Revokes the permissions of other users on a file. Missing permissions are ignored.
 #[cfg(unix)]
 fn make_private(file: &File) {
@@ -110,5 +143,27 @@ mod tests {
             (0o640, 0o600),
             "the mode of an existing directory is the user's choice"
         );
+    }
+
+    #[test]
+    fn a_key_that_others_can_have_written_or_can_read_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let key = directory.path().join("key");
+        create_private(&key).unwrap();
+        fs::write(&key, "abc").unwrap();
+        assert_eq!(read_private(&key, 3).unwrap(), b"abc");
+        assert!(read_private(&key, 2).is_err());
+        for wrong in [0o640, 0o604, 0o620, 0o602, 0o666] {
+            fs::set_permissions(&key, fs::Permissions::from_mode(wrong)).unwrap();
+            let error = read_private(&key, 3).unwrap_err().to_string();
+            assert!(error.contains(&format!("{wrong:04o}")), "{error}");
+        }
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        // Only the superuser can give files away.
+        let other = rustix::fs::Uid::from_raw(12_345);
+        if rustix::fs::chown(&key, Some(other), None).is_ok() {
+            let error = read_private(&key, 3).unwrap_err().to_string();
+            assert!(error.contains("one of the user 12345"), "{error}");
+        }
     }
 }

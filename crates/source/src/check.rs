@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tree_sitter::{QueryCursor, StreamingIterator, Tree};
+use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
 
 use crate::rules::{CheckCapture, CheckRules};
 use crate::unit::{Check, CheckKind, MAX_NAME_BYTES, truncate};
@@ -14,6 +14,9 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
     // By beginning and, descending, end.
     let mut found: BTreeMap<(usize, std::cmp::Reverse<usize>), CheckKind> = BTreeMap::new();
     let mut entered: BTreeSet<usize> = BTreeSet::new();
+    let mut constants: BTreeMap<(usize, usize), bool> = BTreeMap::new();
+    // Conditions and arguments in brackets, without these.
+    let mut bare: BTreeMap<(usize, usize), (usize, usize)> = BTreeMap::new();
     let mut cursor = QueryCursor::new();
     let mut matches = cursor.matches(&rules.query, tree.root_node(), source);
     while let Some(query_match) = matches.next() {
@@ -25,6 +28,9 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
             is_doubtful |= capture.node.has_error()
                 && !matches!(meaning, CheckCapture::Branch | CheckCapture::Then | CheckCapture::Else);
             let bytes = capture.node.byte_range();
+            if matches!(meaning, CheckCapture::Condition | CheckCapture::Argument) {
+                bare.insert((bytes.start, bytes.end), without_brackets(capture.node));
+            }
             let span = captured.entry(meaning as usize).or_insert_with(|| bytes.clone());
             *span = span.start.min(bytes.start)..span.end.max(bytes.end);
         }
@@ -32,6 +38,9 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
             continue;
         }
         let get = |meaning: CheckCapture| captured.get(&(meaning as usize)).cloned();
+        for (meaning, is_true) in [(CheckCapture::True, true), (CheckCapture::False, false)] {
+            constants.extend(get(meaning).map(|bytes| ((bytes.start, bytes.end), is_true)));
+        }
         if let Some(call) = get(CheckCapture::Entered) {
             entered.insert(call.start);
             continue;
@@ -76,9 +85,29 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
             }
             other => other,
         };
-        Check { kind, bytes: start..end.0, line }
+        let bytes = start..end.0;
+        let constant = |part: &Range<usize>| {
+            let bare = bare.get(&(part.start, part.end))?;
+            Some((part.clone(), *constants.get(bare)?))
+        };
+        let constants = match &kind {
+            CheckKind::Call { arguments, .. } => arguments.iter().filter_map(constant).collect(),
+            _ => constant(&bytes).into_iter().collect(),
+        };
+        Check { kind, bytes, line, constants }
     };
     found.into_iter().map(check).collect()
+}
+
+/// The bytes of what is in all the brackets around an expression.
+fn without_brackets(mut node: Node<'_>) -> (usize, usize) {
+    while node.kind().starts_with("parenthesized")
+        && node.named_child_count() == 1
+        && let Some(inner) = node.named_child(0)
+    {
+        node = inner;
+    }
+    (node.start_byte(), node.end_byte())
 }
 
 /// Number of known parts of a check. The condition of a branch may be a call.
@@ -160,7 +189,7 @@ mod tests {
         check(
             "go",
             "package main\nfunc f() {\n\tif x := g(); x != 1 {\n\t\tpanic(1)\n\t} else {\n\t}\n}\n",
-            &["3: x != 1 | { panic(1) } / { }"],
+            &["3: g() | g()", "3: x != 1 | { panic(1) } / { }", "4: panic(1) | panic(1)"],
         );
         check(
             "java",
@@ -206,6 +235,104 @@ mod tests {
                 "2: !h | stop('x') / y",
                 "2: stop('x') | stop('x')",
                 "3: base::stopifnot(z) | stopifnot(z)",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_the_same_whatever_happens_is_known() {
+        #[track_caller]
+        fn check(language: &str, source: &str, expected: &[(&str, bool)]) {
+            let found: Vec<(String, bool)> = checks(language_named(language).unwrap(), source.as_bytes())
+                .into_iter()
+                .flat_map(|check| check.constants)
+                .map(|(bytes, is_true)| (source[bytes].to_owned(), is_true))
+                .collect();
+            let expected: Vec<(String, bool)> =
+                expected.iter().map(|(text, is_true)| ((*text).to_owned(), *is_true)).collect();
+            assert_eq!(found, expected, "{language}");
+        }
+        check(
+            "python",
+            "assert (f(1) == 2, 'x')\nassert 'text'\nassert ((True))\nassert not False\nassert 12\nassert lambda: f(1)\n\
+             assert [f(1)]\nassert f(1) or 'x'\nassert False\nassert None\nassert ''\nassert 0\nassert []\nassert x\n\
+             assert 1 == 1\nassert ()\nself.assertTrue(True, a)\nif not True:\n    pass\n",
+            &[
+                ("(f(1) == 2, 'x')", true),
+                ("'text'", true),
+                ("((True))", true),
+                ("not False", true),
+                ("12", true),
+                ("lambda: f(1)", true),
+                ("[f(1)]", true),
+                ("f(1) or 'x'", true),
+                ("False", false),
+                ("None", false),
+                ("True", true),
+                ("not True", false),
+            ],
+        );
+        for language in ["javascript", "typescript"] {
+            check(
+                language,
+                "assert('text');\nassert(`a${b}`, true);\nassert([], x);\nassert({}, x);\nassert(() => f(1));\nassert(!false);\n\
+                 assert(7);\nassert((f(1), 'x'));\nassert('');\nassert(0);\nassert(f(1));\nif (false) a();\nassert(undefined);\n",
+                &[
+                    ("'text'", true),
+                    ("`a${b}`", true),
+                    ("true", true),
+                    ("[]", true),
+                    ("{}", true),
+                    ("() => f(1)", true),
+                    ("!false", true),
+                    ("7", true),
+                    ("(f(1), 'x')", true),
+                    ("false", false),
+                    ("undefined", false),
+                ],
+            );
+        }
+        check(
+            "go",
+            "package main\nfunc f() {\n\tif false {\n\t}\n\tif !false {\n\t}\n\tif a {\n\t}\n}\n",
+            &[("false", false), ("!false", true)],
+        );
+        check(
+            "java",
+            "class A { void f() { assert true : \"x\"; assert (!false); assert a; if (!true) { } } }",
+            &[("true", true), ("(!false)", true), ("!true", false)],
+        );
+        check(
+            "php",
+            "<?php\nassert('text');\nassert(TRUE, \"x\");\nassert([$a]);\nassert(12);\nassert(fn() => f(1));\nassert('');\n\
+             assert('0');\nassert(\"$a\");\nassert(0);\nassert([]);\nassert(false);\nassert($a);\n",
+            &[
+                ("'text'", true),
+                ("TRUE", true),
+                ("\"x\"", true),
+                ("[$a]", true),
+                ("12", true),
+                ("fn() => f(1)", true),
+                ("false", false),
+            ],
+        );
+        check(
+            "r",
+            "stopifnot(TRUE)\nstopifnot(!FALSE, a)\nif (FALSE) b\nexpect_true(1)\nexpect_true(0)\n",
+            &[("TRUE", true), ("!FALSE", true), ("FALSE", false), ("1", true)],
+        );
+        check(
+            "ruby",
+            "assert 'text'\nassert true, x\nassert 0\nassert [a]\nassert({ a: 1 })\nassert !nil\nassert nil\nassert a\nb unless false\n",
+            &[
+                ("'text'", true),
+                ("true", true),
+                ("0", true),
+                ("[a]", true),
+                ("{ a: 1 }", true),
+                ("!nil", true),
+                ("nil", false),
+                ("false", false),
             ],
         );
     }

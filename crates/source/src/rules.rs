@@ -271,8 +271,8 @@ pub(crate) enum ReferenceCapture {
     Block,
 }
 
-/// What a capture of a rule file's `checks` stands for. Each match has one of `@assert`, `@branch`, `@call` and
-/// `@entered`.
+/// What a capture of a rule file's `checks` stands for. Each match has one of `@assert`, `@branch`, `@call`, `@entered`,
+/// `@true` and `@false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckCapture {
@@ -296,6 +296,10 @@ pub(crate) enum CheckCapture {
     Receiver,
     /// An argument.
     Argument,
+    /// An expression that is true whatever the program does, such as a text that is not empty.
+    True,
+    /// An expression that is false whatever the program does.
+    False,
 }
 
 /// What a capture of a rule file's `shape` stands for. A parameter and a result belong to the innermost function, or

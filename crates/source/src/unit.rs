@@ -81,6 +81,8 @@ pub struct Check {
     pub bytes: Range<usize>,
     /// Line on which it begins, 1-based.
     pub line: u32,
+    /// The condition or the arguments that are the same whatever the program does, each with whether it is true.
+    pub constants: Vec<(Range<usize>, bool)>,
 }
 
 /// The kinds of checks.

@@ -2,7 +2,8 @@
 //!
 //! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the requested format, weigh
 //! alternatives, change their mind, or are cut off. So every occurrence of a name with a value counts, and a value
-//! counts only if nothing else is with it: `0 | 1`, `"0" or "1"` and `0,5` are not values.
+//! counts only if nothing else is with it: `0 | 1`, `"0" or "1"` and `0,5` are not values. Nor is a name with a word
+//! before it the name: `not verdict: 1`, `a first verdict: 1`.
 
 use std::borrow::Cow;
 
@@ -15,6 +16,9 @@ const MAX_NAME_CHARACTERS: usize = 60;
 /// Names that models give reasons whatever name was requested, on their own or after another word and `_`.
 const REASONS: [&str; 7] =
     ["explanation", "reason", "reasons", "reasoning", "analysis", "justification", "rationale"];
+
+/// Words that turn the meaning of a name around, even with a colon or a dash after them.
+const NEGATIONS: [&str; 6] = ["never", "no", "non", "nor", "not", "without"];
 
 /// The part of an answer that a name denotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,8 @@ pub(super) struct NamedValue {
     pub(super) value: String,
     /// Whether the value is complete: nothing else is with it.
     pub(super) is_whole: bool,
-    /// Whether it is inside the quoted text of another value; then `value` is only its first word.
+    /// Whether it is inside the quoted text of another value, or has words before its name; then `value` is only its first
+    /// word, which decides nothing, but may contradict what does.
     pub(super) is_mentioned: bool,
 }
 
@@ -69,10 +74,17 @@ pub(super) fn given(
     }
     let mut given = Vec::new();
     let mut quoted_until = 0;
-    for span in &name_spans {
+    for (number, span) in name_spans.iter().enumerate() {
         let part = span.part;
         let of_part = |written: &str| is_value(part, written);
-        if span.begin < quoted_until {
+        let before = &answer[quoted_until.min(span.begin)..span.begin];
+        // A value may be followed by a name without a separator.
+        let is_behind_value = number.checked_sub(1).is_some_and(|last| {
+            let last = name_spans[last];
+            is_value(last.part, bare(&answer[last.value..span.begin]))
+        });
+        let is_decisive = matches!(part, AnswerPart::Verdict | AnswerPart::Confidence);
+        if span.begin < quoted_until || is_decisive && !is_behind_value && is_behind_word(before) {
             let value = first_word(&answer[span.value..]).to_owned();
             given.push(NamedValue { part, value, is_whole: false, is_mentioned: true });
             continue;
@@ -209,6 +221,30 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
         }
     }
     name_spans
+}
+
+/// Whether a word on the same line belongs to a name that follows: it is next to the name, but for quotes and emphasis, or
+/// joined to it, or negates what comes. A number or letter that counts the lines of a list does not.
+fn is_behind_word(before: &str) -> bool {
+    let line = before.rsplit(['\n', '\r']).next().unwrap_or_default();
+    let line = line.trim_start_matches(|c: char| c.is_whitespace() || "-*•>#".contains(c));
+    let behind_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_counted = behind_digits.len() < line.len();
+    let line = behind_digits.strip_prefix(['.', ')']).filter(|_| is_counted).unwrap_or(line);
+    if line.ends_with(['!', '~', '¬', '≠', '^']) {
+        return true;
+    }
+    let joined = line.trim_end_matches(['-', '–', '—', '/', '.', '&', '\\']);
+    if joined.len() < line.len() && joined.ends_with(is_word) {
+        return true;
+    }
+    let is_between = |c: char| c.is_whitespace() || "\"'`*_()“”‘’«»".contains(c);
+    if line.trim_end_matches(is_between).ends_with(is_word) {
+        return true;
+    }
+    let words = line.trim_end_matches(|c: char| is_between(c) || ":：-–—{}[]".contains(c));
+    let last = words.rsplit(|c: char| !is_word(c)).next().unwrap_or_default();
+    NEGATIONS.iter().any(|negation| last.eq_ignore_ascii_case(negation))
 }
 
 /// The length of a name in bytes if `text` begins with it.
@@ -446,6 +482,62 @@ mod tests {
             told,
             [("final_verdict: 0 would be wrong", true, false), ("0", false, true), ("1", true, false)]
         );
+    }
+
+    #[test]
+    fn a_name_with_a_word_before_it_decides_nothing() {
+        for before in [
+            "not ",
+            "NOT **",
+            "not a \"",
+            "is not (",
+            "(not) ",
+            "not: ",
+            "not - ",
+            "{not: {",
+            "non-",
+            "pre/",
+            "old.",
+            "!",
+            "~",
+            "the ",
+            "1. not ",
+            "- not ",
+            "why: it is not ",
+            "\"why\": \"x\", not ",
+        ] {
+            let found = read(&format!("{before}final_verdict: 1"));
+            let verdicts: Vec<_> = found.iter().filter(|found| found.0 == AnswerPart::Verdict).collect();
+            assert!(matches!(verdicts[..], [(_, value, false, true)] if value == "1"), "{before}: {found:?}");
+        }
+        for before in [
+            "",
+            "not.\n",
+            "No. ",
+            "- ",
+            "-",
+            "1. ",
+            "2) ",
+            "> ",
+            "### ",
+            "| ",
+            "**",
+            "Done! ",
+            "It does not; ",
+            "Answer: ",
+            "```json {\"",
+            "json{",
+            "{\"a\": 1, \"",
+            "[{'",
+            "sure: 0.5 ",
+            "\"why\": \"it is not\", \"",
+            "why: it is right, ",
+        ] {
+            let quote = if before.ends_with('"') { "\"" } else { "" };
+            let found = read(&format!("{before}final_verdict{quote}: 1"));
+            let verdicts: Vec<_> = found.iter().filter(|found| found.0 == AnswerPart::Verdict).collect();
+            assert!(matches!(verdicts[..], [(_, value, true, false)] if value == "1"), "{before}: {found:?}");
+        }
     }
 
     #[test]

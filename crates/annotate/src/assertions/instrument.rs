@@ -22,6 +22,9 @@ pub(crate) struct ReportStyle {
     /// Calls that return only if the assertion holds; `*` matches anything.
     #[serde(default)]
     pub(super) calls: Vec<String>,
+    /// Those of `calls` that check whether their first argument is true.
+    #[serde(default)]
+    pub(super) truths: Vec<String>,
     /// Calls that check whether their first argument is true.
     #[serde(default)]
     pub(super) conditions: Vec<String>,
@@ -62,6 +65,13 @@ pub(crate) struct ReportStyle {
     /// Texts in the output, along with the random name, that show that the program could not be parsed.
     #[serde(default)]
     unread: Vec<String>,
+}
+
+impl ReportStyle {
+    /// Whether the reporter knows of calls: in languages whose libraries have no assertions, it knows conditions alone.
+    pub(super) fn reports_calls(&self) -> bool {
+        !(self.calls.is_empty() && self.conditions.is_empty())
+    }
 }
 
 /// Placeholders in reporters for the random name and for the report number.

@@ -124,8 +124,11 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     // Assertions of the language or of libraries.
     let mut sites = Vec::new();
     let mut own: Vec<(&Function, Site)> = Vec::new();
-    for Check { kind, bytes, line } in &found {
+    for Check { kind, bytes, line, constants } in &found {
+        // What holds whatever the program does asserts nothing. What never holds is how programs say that they failed.
+        let holds_anyway = |part: &Range<usize>| constants.contains(&(part.clone(), true));
         match kind {
+            CheckKind::Assertion if holds_anyway(bytes) => {}
             CheckKind::Assertion => sites.push(site(bytes, *line, SiteKind::Holds)),
             CheckKind::Call { name, arguments, is_entered } => {
                 let is_one = |names: &[String]| names.iter().any(|pattern| matches(pattern, name));
@@ -133,13 +136,19 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
                 let is_plain = |argument: &&Range<usize>| !source[(*argument).clone()].starts_with("...");
                 let n_conditions = if is_one(&reporting.conditions) { 1 } else { usize::MAX };
                 if let Some(function) = defined.iter().find(|function| function.name == *name) {
-                    if is_assertion(name) && tells_failure(&source[function.body.clone()]) {
+                    if reporting.reports_calls()
+                        && is_assertion(name)
+                        && tells_failure(&source[function.body.clone()])
+                    {
                         own.push((function, site(bytes, *line, SiteKind::Returns)));
                     }
                 } else if is_one(&reporting.calls) {
-                    sites.push(site(bytes, *line, kind));
+                    if !(is_one(&reporting.truths) && arguments.first().is_some_and(holds_anyway)) {
+                        sites.push(site(bytes, *line, kind));
+                    }
                 } else if is_one(&reporting.conditions) || is_one(&reporting.all_conditions) {
                     let conditions = arguments.iter().take(n_conditions).filter(is_plain);
+                    let conditions = conditions.filter(|condition| !holds_anyway(condition));
                     let line = |at: usize| line + source[bytes.start..at].matches('\n').count() as u32;
                     sites.extend(
                         conditions.map(|condition| site(condition, line(condition.start), SiteKind::Holds)),
@@ -151,7 +160,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     }
     // Assertions of the program itself: the innermost branches, in functions that check something, of which one arm
     // reports a failure.
-    for Check { kind, bytes, line } in found.iter().rev() {
+    for Check { kind, bytes, line, constants } in found.iter().rev() {
         let CheckKind::Branch { then, otherwise, whole } = kind else { continue };
         let condition = &source[bytes.clone()];
         if around(whole).next_back().is_some_and(|function| !is_checker(&function.name))
@@ -162,11 +171,28 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         }
         let fails =
             |part: &Option<Range<usize>>| part.clone().is_some_and(|part| tells_failure(&source[part]));
+        let is_always = |value: bool| constants.contains(&(bytes.clone(), value));
         match (fails(then), fails(otherwise)) {
+            (true, false) if is_always(false) => {}
+            (false, true) if is_always(true) => {}
             (true, false) => sites.push(site(bytes, *line, SiteKind::Denied)),
             (false, true) => sites.push(site(bytes, *line, SiteKind::Holds)),
             _ => {}
         }
+    }
+    // Assertions of the program itself that are only called with what holds anyway.
+    let hollow = |function: &&Function| {
+        let mut calls = found.iter().filter_map(|check| match &check.kind {
+            CheckKind::Call { name, arguments, .. } if *name == function.name => {
+                Some(arguments.first().is_some_and(|first| check.constants.contains(&(first.clone(), true))))
+            }
+            _ => None,
+        });
+        is_assertion(&function.name) && calls.next() == Some(true) && calls.all(|holds| holds)
+    };
+    for function in defined.iter().filter(hollow) {
+        sites.retain(|site| !within(&site.bytes, &function.body));
+        own.retain(|(called, _)| called.name != function.name);
     }
     // What the program's own assertions check is seen inside of them if possible, otherwise by whether they return.
     let unseen: Vec<Site> = (own.into_iter())

@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use quarry_files::create_private;
+use quarry_files::{FileIdentity, create_private, identity};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 
 use crate::error::AnnotateError;
@@ -53,6 +53,8 @@ const UPGRADES: [(i32, &str); 2] = [
     // Decisions about items on which people disagree.
     (5, ADJUDICATIONS),
 ];
+
+const NOT_WRITABLE: &str = "the ledger cannot be opened for writing; check the directory and its permissions";
 
 const LOCK_TRIES: u32 = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -255,16 +257,55 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// Acquires the lock of a ledger's writer. The system releases it when the process ends, however it ends.
-fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
-    let name = lock_file(path);
+/// The files of a ledger that is written, which must stay where they are: what is written into a file without a name is
+/// lost with the process.
+struct LedgerFiles(Vec<(PathBuf, FileIdentity)>);
+
+impl LedgerFiles {
+    fn of(path: &Path, lock: &Path) -> Result<Self, AnnotateError> {
+        let named = |path: &Path| match identity(path) {
+            Ok((found, _)) => Ok((path.to_owned(), found)),
+            Err(source) => Err(AnnotateError::Read { path: path.to_owned(), source }),
+        };
+        Ok(Self(vec![named(path)?, named(lock)?]))
+    }
+
+    /// Whether all are still there; includes the write-ahead log, once there is one.
+    fn are_there(&mut self, log: &Path) -> bool {
+        if self.0.iter().all(|(path, _)| path != log)
+            && let Ok((found, _)) = identity(log)
+        {
+            self.0.push((log.to_owned(), found));
+        }
+        self.0.iter().all(|(path, known)| identity(path).is_ok_and(|(found, _)| found == *known))
+    }
+}
+
+/// Refuses a ledger with several names, each of which would have a lock and a write-ahead log of its own.
+fn check_names(path: &Path) -> Result<(), AnnotateError> {
+    match identity(path) {
+        Ok((_, names)) if names > 1 => Err(problem(
+            path,
+            &format!(
+                "this file has {names} names (hard links), and what is written by one name is missing by the others; copy \
+                 it (`cp`), move the copy to this name, and run this again"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Acquires the lock of a ledger's writer, in the file of this name. The system releases it when the process ends, however
+/// it ends.
+fn lock_for_writing(path: &Path) -> Result<(File, PathBuf), AnnotateError> {
+    let name = beside(&canonical(path), ".lock");
     let failed = |source| AnnotateError::Write { path: name.clone(), source };
     create_private(&name).map_err(failed)?;
     let file = OpenOptions::new().write(true).open(&name).map_err(failed)?;
     // A process that only checks for a writer holds the lock for a moment.
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => return Ok((file, name)),
             Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
@@ -275,9 +316,9 @@ fn lock_for_writing(path: &Path) -> Result<File, AnnotateError> {
     ))
 }
 
-/// Beside the file itself, so that whoever names it by a link waits for the same lock.
-fn lock_file(path: &Path) -> PathBuf {
-    beside(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), ".lock")
+/// The path of the file itself, so that whoever names it by a link waits for the same lock.
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// The path with a suffix appended to its file name.
@@ -313,9 +354,7 @@ fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             "this is not a ledger, or it is damaged; name another file, or restore it from a copy"
         }
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
-            "the ledger cannot be opened for writing; check the directory and its permissions"
-        }
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => NOT_WRITABLE,
         Some(ErrorCode::SystemIoFailure) => {
             "the disk does not take what is written (is it full, or a limit reached?); fix that and run the plan again; \
              what was answered before is kept"

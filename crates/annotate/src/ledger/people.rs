@@ -287,7 +287,7 @@ impl Ledger {
             Ok(Some((guideline, text, tests, seed, items.collect::<Result<Vec<_>, _>>()?)))
         })?;
         let Some((guideline, text, tests, seed, items)) = found else { return Ok(None) };
-        let guideline = Guideline::parse(&guideline, &text, &self.path.display().to_string())?;
+        let guideline = Guideline::stored(&guideline, &text, &self.path.display().to_string())?;
         Ok(Some(Form { name: name.to_owned(), guideline, tests, seed: seed.cast_unsigned(), items }))
     }
 
@@ -377,7 +377,7 @@ impl Ledger {
         let (mut guidelines, mut positions) = (Vec::new(), HashMap::new());
         for (form, name, text) in texts {
             positions.insert(form, guidelines.len());
-            guidelines.push(Guideline::parse(&name, &text, &self.path.display().to_string())?);
+            guidelines.push(Guideline::stored(&name, &text, &self.path.display().to_string())?);
         }
         let said = self.read(|connection| {
             let mut select = connection.prepare(
@@ -498,9 +498,8 @@ impl Ledger {
         let labeled = self.labeled()?;
         let mut labels: HashMap<String, HashSet<bool>> = HashMap::new();
         for said in &labeled.said {
-            let value =
-                labeled.guidelines.get(said.guideline).and_then(|guideline| guideline.value(&said.label));
-            let label = value.and_then(|value| value.exact.or(value.half));
+            let guideline = labeled.guidelines.get(said.guideline);
+            let label = guideline.and_then(|guideline| guideline.label(&said.label));
             if let (Some(pair), Some(label)) = (&said.pair, label) {
                 labels.entry(pair.clone()).or_default().insert(label);
             }

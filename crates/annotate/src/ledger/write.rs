@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use quarry_llm::{Booked, ChatAnswer, Cost, Message, Origin, Stop};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction, params};
 
 use super::read::{VERDICT_COLUMNS, verdict};
-use super::{Ledger, create, lock_for_writing, now, problem, sqlite, upgrade};
+use super::{
+    Ledger, LedgerFiles, NOT_WRITABLE, beside, canonical, check_names, create, lock_for_writing, now,
+    problem, sqlite, upgrade,
+};
 use crate::error::AnnotateError;
 use crate::evidence::{OptionalStep, Run, RunResult};
 use crate::judge::{Judge, Verdict};
@@ -28,7 +31,15 @@ type LedgerWrite = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Se
 /// A change, and the channel on which to report that it is on disk.
 struct QueuedWrite {
     change: LedgerWrite,
-    done: SyncSender<Result<(), Arc<rusqlite::Error>>>,
+    done: SyncSender<Result<(), WriteFailure>>,
+}
+
+/// Why a change is not on disk.
+#[derive(Clone)]
+enum WriteFailure {
+    Sqlite(Arc<rusqlite::Error>),
+    /// It is in a file that has no name any more.
+    Gone,
 }
 
 /// The only process that adds to a ledger. Can be shared between threads.
@@ -86,19 +97,25 @@ impl Writer {
     /// Opens a ledger for writing; creates it if it does not exist.
     ///
     /// # Errors
-    /// When another process has it open for writing, it is not a ledger or has another version, or it cannot be
-    /// written.
+    /// When another process has it open for writing, it is not a ledger or has another version or several names, or it
+    /// cannot be written.
     pub fn open(path: &Path) -> Result<Self, AnnotateError> {
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             std::fs::create_dir_all(directory)
                 .map_err(|source| AnnotateError::Write { path: directory.to_owned(), source })?;
         }
-        let lock = lock_for_writing(path)?;
+        let (lock, lock_path) = lock_for_writing(path)?;
+        check_names(path)?;
         create(path)?;
         upgrade(path)?;
+        let mut files = LedgerFiles::of(path, &lock_path)?;
+        let log = beside(&canonical(path), "-wal");
         let ledger = Ledger::open(path)?;
         let writing = Ledger::open(path)?.connection.into_inner().unwrap_or_else(PoisonError::into_inner);
         let failed = |error| sqlite(path, error);
+        if writing.is_readonly(MAIN_DB).map_err(failed)? {
+            return Err(problem(path, NOT_WRITABLE));
+        }
         writing.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
         writing.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
         writing.pragma_update(None, "foreign_keys", true).map_err(failed)?;
@@ -107,7 +124,7 @@ impl Writer {
         let (jobs, queue) = mpsc::sync_channel(QUEUE);
         let thread = thread::Builder::new()
             .name("ledger".to_owned())
-            .spawn(move || commit_groups(writing, &queue))
+            .spawn(move || commit_groups(writing, &queue, || files.are_there(&log)))
             .map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
         Ok(Self { ledger, list, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
     }
@@ -138,7 +155,12 @@ impl Writer {
         jobs.send(QueuedWrite { change, done }).map_err(|_| ended())?;
         match waiting.recv().map_err(|_| ended())? {
             Ok(()) => results.recv().map_err(|_| ended()),
-            Err(error) => Err(match Arc::try_unwrap(error) {
+            Err(WriteFailure::Gone) => Err(problem(
+                self.ledger.path(),
+                "the ledger was removed or replaced while it is written, and what it was given since is not kept; stop this, \
+                 put the ledger back with the files beside it, and start anew",
+            )),
+            Err(WriteFailure::Sqlite(error)) => Err(match Arc::try_unwrap(error) {
                 Ok(error) => sqlite(self.ledger.path(), error),
                 // Others wait for the same commit, and the error cannot be cloned.
                 Err(shared) => {
@@ -349,14 +371,22 @@ impl Drop for Writer {
 }
 
 /// Commits all waiting changes together, until the last sender is dropped. If one fails, its whole group is rolled
-/// back.
-fn commit_groups(mut connection: Connection, queue: &Receiver<QueuedWrite>) {
+/// back. `are_there` says whether the files are still those of the ledger.
+fn commit_groups(
+    mut connection: Connection,
+    queue: &Receiver<QueuedWrite>,
+    mut are_there: impl FnMut() -> bool,
+) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];
         group.extend(queue.try_iter().take(GROUP - 1));
         let (changes, waiting): (Vec<LedgerWrite>, Vec<_>) =
             group.into_iter().map(|job| (job.change, job.done)).unzip();
-        let result = commit(&mut connection, changes).map_err(Arc::new);
+        let result = match commit(&mut connection, changes) {
+            Ok(()) if are_there() => Ok(()),
+            Ok(()) => Err(WriteFailure::Gone),
+            Err(error) => Err(WriteFailure::Sqlite(Arc::new(error))),
+        };
         for done in waiting {
             let _ = done.send(result.clone());
         }

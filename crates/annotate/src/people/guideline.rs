@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::is_same;
+use crate::criterion::Criterion;
 use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::ledger::GeneratedStatus;
@@ -45,6 +46,9 @@ pub struct Guideline {
 #[serde(deny_unknown_fields)]
 struct GuidelineFile {
     asks: ItemKind,
+    /// What the labels of pairs speak of.
+    #[serde(default)]
+    criterion: Criterion,
     about: String,
     text: String,
     values: Vec<Value>,
@@ -64,7 +68,7 @@ pub enum ItemKind {
     Generated,
 }
 
-/// A label of a guideline.
+/// An answer that a guideline offers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Value {
@@ -72,12 +76,15 @@ pub struct Value {
     pub says: Vec<String>,
     /// Its meaning, in a few words.
     pub means: String,
-    /// Whether the code does all that the query asks for; `None` if the label does not say.
+    /// The label that it gives a pair, under the guideline's criterion.
     #[serde(default)]
-    pub exact: Option<bool>,
-    /// Whether the code does more than half of it; `None` if the label does not say.
+    label: Option<ValueLabel>,
+    /// Whether the code does all that the query asks for, if the criterion is another and the value says so.
     #[serde(default)]
-    pub half: Option<bool>,
+    exact: Option<bool>,
+    /// Whether the code does more than half of it, if the criterion is another and the value says so.
+    #[serde(default)]
+    half: Option<bool>,
     /// Its position on the scale of the guideline.
     #[serde(default)]
     pub scale: Option<f64>,
@@ -87,6 +94,32 @@ pub struct Value {
     /// The review status that it gives generated code.
     #[serde(default)]
     pub review: Option<GeneratedStatus>,
+}
+
+/// The label of a value: `1`, `0` or `"none"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "toml::Value")]
+struct ValueLabel(Option<bool>);
+
+impl TryFrom<toml::Value> for ValueLabel {
+    type Error = String;
+
+    fn try_from(value: toml::Value) -> Result<Self, String> {
+        match &value {
+            toml::Value::Integer(label @ (0 | 1)) => Ok(Self(Some(*label == 1))),
+            toml::Value::String(word) if word == "none" => Ok(Self(None)),
+            _ => Err(format!("expected 1, 0 or \"none\" as `label`, found {value}")),
+        }
+    }
+}
+
+/// What a reply counts as where replies are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CountedAs<'g> {
+    /// Its label, or that it has none.
+    Label(Option<bool>),
+    /// Its value, under a guideline without labels.
+    Value(&'g str),
 }
 
 /// Which of two answers is better.
@@ -140,8 +173,26 @@ impl Guideline {
     /// # Errors
     /// [`AnnotateError::Prompt`] with what was expected.
     pub fn parse(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
+        Self::read(name, text, file, |content| content)
+    }
+
+    /// Parses the text of a guideline in a ledger; earlier versions stored some whose values have no labels.
+    ///
+    /// # Errors
+    /// Like [`Guideline::parse`].
+    pub(crate) fn stored(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
+        Self::read(name, text, file, GuidelineFile::with_labels)
+    }
+
+    fn read(
+        name: &str,
+        text: &str,
+        file: &str,
+        complete: fn(GuidelineFile) -> GuidelineFile,
+    ) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
         let content: GuidelineFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let content = complete(content);
         content.check().map_err(wrong)?;
         let version = digest(&[text])[..16].to_owned();
         Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
@@ -157,6 +208,57 @@ impl Guideline {
     pub fn value(&self, cell: &str) -> Option<&Value> {
         let says = |word: &String| is_same(word, cell.trim());
         self.content.values.iter().find(|value| value.says.iter().any(says))
+    }
+
+    /// The label that a value gives a pair; `None` if it gives none. Every other label of people is derived from this
+    /// one, so that they all agree.
+    pub(crate) fn label(&self, value: &str) -> Option<bool> {
+        self.value(value)?.label?.0
+    }
+
+    /// What a value says under a criterion: the label if it is the guideline's own, otherwise what the value says
+    /// about it beside its label.
+    pub(crate) fn under(&self, value: &Value, criterion: Criterion) -> Option<bool> {
+        if criterion == self.criterion() { value.label?.0 } else { value.beside(criterion) }
+    }
+
+    /// What the labels speak of.
+    pub(crate) fn criterion(&self) -> Criterion {
+        self.content.criterion
+    }
+
+    /// What a value counts as where replies are compared.
+    pub(crate) fn counted_as<'g>(&self, value: &'g str) -> CountedAs<'g> {
+        let has_label = |value: &Value| value.label.is_some_and(|label| label.0.is_some());
+        match self.content.values.iter().any(has_label) {
+            true => CountedAs::Label(self.label(value)),
+            false => CountedAs::Value(value),
+        }
+    }
+
+    /// The values that have another label than in earlier versions of Quarry, with their labels now, as a sentence;
+    /// `None` if there are none, or if the guideline gives its labels itself.
+    pub fn changed_labels(&self) -> Option<String> {
+        let says_labels = toml::from_str::<GuidelineFile>(&self.text).is_ok_and(|stored| stored.has_labels());
+        let before = |value: &Value| value.exact.or(value.half);
+        let changed = self.content.values.iter().filter(|value| {
+            let now = value.label.and_then(|label| label.0);
+            !says_labels && before(value) != now
+        });
+        let word = |label: Option<bool>| label.map_or("none", |label| if label { "1" } else { "0" });
+        let change = |value: &Value| {
+            let now = value.label.and_then(|label| label.0);
+            format!("{} is {}, was {}", value.name(), word(now), word(before(value)))
+        };
+        let changes: Vec<String> = changed.map(change).collect();
+        (!changes.is_empty()).then(|| {
+            format!(
+                "an earlier version of quarry wrote a form by the guideline {}, and gave some of its values another \
+                 label: {}",
+                self.name,
+                changes.join("; ")
+            )
+        })
     }
 
     /// The names of its labels, as listed in messages.
@@ -201,9 +303,34 @@ impl Value {
     pub fn name(&self) -> &str {
         self.says.first().map_or("", String::as_str)
     }
+
+    /// What it says under a criterion beside its label.
+    fn beside(&self, criterion: Criterion) -> Option<bool> {
+        match criterion {
+            Criterion::Exact => self.exact,
+            Criterion::Half => self.half,
+        }
+    }
 }
 
 impl GuidelineFile {
+    fn has_labels(&self) -> bool {
+        self.values.iter().any(|value| value.label.is_some())
+    }
+
+    /// Gives the values their labels if the file is of a version without: where it says what is more than half of what
+    /// a query asks for, that is the label, as in all papers with both.
+    fn with_labels(mut self) -> Self {
+        if self.asks == ItemKind::Pair && !self.has_labels() {
+            let is_half = self.values.iter().any(|value| value.half.is_some());
+            self.criterion = if is_half { Criterion::Half } else { Criterion::Exact };
+            for value in &mut self.values {
+                value.label = Some(ValueLabel(value.beside(self.criterion)));
+            }
+        }
+        self
+    }
+
     fn check(&self) -> Result<(), String> {
         let mut words: Vec<String> =
             self.values.iter().flat_map(|value| &value.says).map(|word| word.to_lowercase()).collect();
@@ -223,14 +350,40 @@ impl GuidelineFile {
             ItemKind::Sides => value.prefers.is_some(),
             ItemKind::Generated => value.review.is_some_and(|status| status != GeneratedStatus::Generated),
         };
-        match self.values.iter().find(|value| !fits(value)) {
-            None => Ok(()),
-            Some(value) => Err(format!(
-                "the value {:?} does not fit what is asked; expected `exact`, `half` or `scale` of a pair, `scale` of a \
-                 list, `prefers` of two sides, `review` of generated code",
+        let fits = |value: &Value| fits(value) && (self.asks == ItemKind::Pair || value.label.is_none());
+        if let Some(value) = self.values.iter().find(|value| !fits(value)) {
+            return Err(format!(
+                "the value {:?} does not fit what is asked; expected `label` or `scale` of a pair, `scale` of a list, \
+                 `prefers` of two sides, `review` of generated code",
                 value.name()
-            )),
+            ));
         }
+        if self.asks == ItemKind::Pair { self.check_labels() } else { Ok(()) }
+    }
+
+    /// Checks that each value has a label, which what it says beside that does not contradict.
+    fn check_labels(&self) -> Result<(), String> {
+        let criterion = match self.criterion {
+            Criterion::Exact => "exact",
+            Criterion::Half => "half",
+        };
+        for value in &self.values {
+            let Some(label) = value.label else {
+                return Err(format!(
+                    "the value {:?} has no label; add `label = 1` if the code of such a pair answers the query, \
+                     `label = 0` if it does not, or `label = \"none\"` if the value does not say",
+                    value.name()
+                ));
+            };
+            if let Some(said) = value.beside(self.criterion).filter(|said| Some(*said) != label.0) {
+                return Err(format!(
+                    "the value {:?} has another label than its `{criterion} = {said}`, and labels are under \
+                     `criterion = \"{criterion}\"`; change one of the three",
+                    value.name()
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -246,23 +399,31 @@ mod tests {
             assert!(!guideline.instructions(false).contains("test_program"), "{name}");
         }
         assert_eq!(Guideline::names().count(), BUILT_IN.len());
-        let both = |guideline: &str, label: &str| {
+        let labels = |guideline: &str| {
             let guideline = Guideline::named(guideline).unwrap();
-            let value = guideline.value(label).unwrap();
-            (value.exact, value.half)
+            let both = |value: &Value| Criterion::ALL.map(|criterion| guideline.under(value, criterion));
+            let label = |value: &Value| (guideline.label(value.name()), both(value));
+            guideline.values().iter().map(label).collect::<Vec<_>>()
         };
-        // CoSQA: 1 and 2 do all, 3 and 4 a kind of it, 5 to 7 half or less; a query of another kind says nothing.
-        for (case, expected) in [
-            ("0", (None, None)),
-            ("2", (Some(true), Some(true))),
-            ("4", (Some(false), Some(true))),
-            ("5", (Some(false), Some(false))),
-        ] {
-            assert_eq!(both("cosqa", case), expected, "{case}");
-        }
-        assert_eq!(both("cosqa-plus", "no"), (Some(false), None));
-        assert_eq!(both("cosqa-plus-half", "yes"), (None, Some(true)));
-        assert_eq!(both("query4code", "2"), (Some(false), Some(true)));
+        let (yes, no) = (Some(true), Some(false));
+        // CoSQA: 1 to 4 are positive, and only 1 and 2 do all; a query of another kind has no label.
+        let mut expected = vec![(None, [None, None])];
+        expected.extend([(yes, [yes, yes]); 2]);
+        expected.extend([(yes, [no, yes]); 2]);
+        expected.extend([(no, [no, no]); 3]);
+        assert_eq!(labels("cosqa"), expected);
+        assert_eq!(
+            labels("cosqa-plus"),
+            [(yes, [yes, None]), (no, [no, None]), (None, [None, None])],
+            "most of the demands is a no"
+        );
+        assert_eq!(labels("cosqa-plus-half"), [(yes, [None, yes]), (no, [None, no]), (None, [None, None])]);
+        // Query4Code keeps 3 and 2.
+        assert_eq!(
+            labels("query4code"),
+            [(yes, [yes, yes]), (yes, [no, yes]), (no, [no, no]), (no, [no, no])]
+        );
+        assert_eq!(labels("relevance"), [(None, [None, None]); 4], "its measure takes grades");
         assert_eq!(Guideline::named("results").unwrap().scale(), [0.0, 1.0, 2.0, 3.0]);
     }
 
@@ -277,7 +438,7 @@ mod tests {
         }
         assert_eq!(guideline.expected(), "yes, no, cannot tell");
         let unsure = guideline.value("?").unwrap();
-        assert_eq!((unsure.name(), unsure.exact, unsure.half), ("cannot tell", None, None));
+        assert_eq!((unsure.name(), guideline.label("?")), ("cannot tell", None));
     }
 
     #[test]
@@ -295,7 +456,40 @@ mod tests {
             let error = Guideline::parse("x", &text.replace(from, to), "dir/x.toml").unwrap_err().to_string();
             assert!(error.starts_with("dir/x.toml") && error.contains(words), "{error}");
         }
+        let text = "asks = 'pair'\ncriterion = 'half'\nabout = 'x'\ntext = 'x'\n\
+                    values = [{says=['1'],means='',label=1,exact=false},{says=['0'],means='',label='none'}]";
+        assert!(Guideline::parse("x", text, "x").is_ok());
+        for (from, to, words) in [
+            (",label='none'", "", "the value \"0\" has no label; add `label = 1`"),
+            ("label='none'", "label='no'", "expected 1, 0 or \"none\" as `label`"),
+            ("label=1", "label=2", "expected 1, 0 or \"none\" as `label`"),
+            ("criterion = 'half'\n", "", "the value \"1\" has another label than its `exact = false`"),
+            ("asks = 'pair'", "asks = 'list'", "does not fit"),
+        ] {
+            let error = Guideline::parse("x", &text.replace(from, to), "dir/x.toml").unwrap_err().to_string();
+            assert!(error.starts_with("dir/x.toml") && error.contains(words), "{error}");
+        }
         let error = Guideline::named("cosqua").unwrap_err().to_string();
         assert!(error.contains("expected one of cosqa, cosqa-plus"), "{error}");
+    }
+
+    #[test]
+    fn guidelines_of_earlier_ledgers_have_the_label_of_the_papers() {
+        let text = "asks = 'pair'\nabout = 'x'\ntext = 'x'\nvalues = [\n\
+                    { says = ['0'], means = 'x' },\n{ says = ['1'], means = 'x', exact = true, half = true },\n\
+                    { says = ['3'], means = 'x', exact = false, half = true },\n\
+                    { says = ['5'], means = 'x', exact = false, half = false },\n]\n";
+        assert!(Guideline::parse("x", text, "x").is_err());
+        let stored = Guideline::stored("cosqa", text, "x").unwrap();
+        let labels = ["0", "1", "3", "5"].map(|value| stored.label(value));
+        assert_eq!(labels, [None, Some(true), Some(true), Some(false)]);
+        assert_eq!(stored.under(stored.value("3").unwrap(), Criterion::Exact), Some(false));
+        let changed = stored.changed_labels().unwrap();
+        assert!(changed.contains("the guideline cosqa") && changed.ends_with(": 3 is 1, was 0"), "{changed}");
+        // One criterion alone means what it did.
+        let plain = text.replace(", half = true", "").replace(", half = false", "");
+        let stored = Guideline::stored("x", &plain, "x").unwrap();
+        assert_eq!((stored.label("3"), stored.changed_labels()), (Some(false), None));
+        assert_eq!(Guideline::named("cosqa").unwrap().changed_labels(), None);
     }
 }

@@ -6,7 +6,7 @@ use quarry_metrics::agreement::{Level, krippendorff_alpha};
 use serde_json::{Value as Json, json};
 
 use super::form::{Item, Subject};
-use super::guideline::Value;
+use super::guideline::{Guideline, Value};
 use super::session::{Kept, Said, Session, position};
 use super::study::median;
 use crate::error::AnnotateError;
@@ -30,7 +30,7 @@ pub struct PersonProgress {
 /// Agreement on one scale of the guideline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormAgreement {
-    /// The name of the scale, such as `exact`.
+    /// The name of the scale, such as `label`.
     pub name: &'static str,
     /// Whether it is about the answers before testing.
     pub is_untested: bool,
@@ -66,21 +66,24 @@ pub struct Dispute<'a> {
     pub adjudicated: Option<Said>,
 }
 
-/// A way to compare labels: the number that each value of the guideline stands for.
+/// A way to compare replies: the number that each value of the guideline stands for.
 struct Scale {
     name: &'static str,
     level: Level,
-    number: fn(&Value) -> Option<f64>,
+    number: fn(&Guideline, &Value) -> Option<f64>,
 }
 
-const SCALES: [Scale; 4] = [
-    Scale { name: "exact", level: Level::Nominal, number: |value| value.exact.map(f64::from) },
-    Scale { name: "50 %", level: Level::Nominal, number: |value| value.half.map(f64::from) },
-    Scale { name: "scale", level: Level::Ordinal, number: |value| value.scale },
+const SCALES: [Scale; 3] = [
+    Scale {
+        name: "label",
+        level: Level::Nominal,
+        number: |guideline, value| guideline.label(value.name()).map(f64::from),
+    },
+    Scale { name: "scale", level: Level::Ordinal, number: |_, value| value.scale },
     Scale {
         name: "preference",
         level: Level::Nominal,
-        number: |value| value.prefers.map(|preferred| f64::from(preferred as u8)),
+        number: |_, value| value.prefers.map(|preferred| f64::from(preferred as u8)),
     },
 ];
 
@@ -100,8 +103,12 @@ fn by_item(replies: &LastReplies) -> BTreeMap<i64, Vec<&FormReply>> {
     items
 }
 
-fn differs(replies: &[&FormReply]) -> bool {
-    replies.windows(2).any(|pair| pair[0].said.label != pair[1].said.label)
+/// What more than half of the replies have.
+fn majority<T: PartialEq>(replies: impl Iterator<Item = T>) -> Option<T> {
+    let mut replies: Vec<T> = replies.collect();
+    let of_half = |reply: &T| 2 * replies.iter().filter(|other| *other == reply).count() > replies.len();
+    let found = replies.iter().position(of_half)?;
+    Some(replies.swap_remove(found))
 }
 
 impl Session {
@@ -119,11 +126,13 @@ impl Session {
         let mut people: Vec<&str> = replies.keys().map(|(_, person)| person.as_str()).collect();
         people.sort_unstable();
         people.dedup();
-        let used = SCALES
-            .iter()
-            .filter(|scale| guideline.values().iter().any(|value| (scale.number)(value).is_some()));
+        let used = SCALES.iter().filter(|scale| {
+            guideline.values().iter().any(|value| (scale.number)(guideline, value).is_some())
+        });
         let of = |scale: &Scale| {
-            let rating = |reply: &&FormReply| guideline.value(&reply.said.label).and_then(scale.number);
+            let rating = |reply: &&FormReply| {
+                guideline.value(&reply.said.label).and_then(|value| (scale.number)(guideline, value))
+            };
             let mut table: Vec<Vec<Option<f64>>> = Vec::new();
             for replies in by_item(replies).into_values() {
                 let by =
@@ -181,9 +190,13 @@ impl Session {
     /// When the ledger cannot be read.
     pub fn disputes(&self) -> Result<Vec<Dispute<'_>>, AnnotateError> {
         let (replies, adjudicated) = (self.final_replies()?, self.ledger().adjudications(&self.form().name)?);
+        let differ = |pair: &[&FormReply]| {
+            let [one, other] = [0, 1].map(|which| self.form().guideline.counted_as(&pair[which].said.label));
+            one != other
+        };
         let mut disputes: Vec<Dispute<'_>> = by_item(&replies)
             .into_iter()
-            .filter(|(_, replies)| differs(replies))
+            .filter(|(_, replies)| replies.windows(2).any(differ))
             .filter_map(|(number, replies)| {
                 let said = replies.into_iter().cloned().collect();
                 Some(Dispute {
@@ -213,8 +226,9 @@ impl Session {
         Ok(Kept::New)
     }
 
-    /// All labels as JSON lines. Pairs are as `quarry data` reads them, with `label` 1 or 0: the decision if the item was
-    /// adjudicated, otherwise the majority.
+    /// All labels as JSON lines. Pairs are as `quarry data` reads them, with `label` 1 or 0: that of the decision if the
+    /// item was adjudicated, otherwise that of more than half of the replies. `value` is the value in the same way, so
+    /// that there may be a label without a value that most people chose.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -226,8 +240,11 @@ impl Session {
         for item in &self.form().items {
             let said = replies.get(&item.number).map_or(&[][..], Vec::as_slice);
             let decided = adjudicated.get(&item.number);
-            let value = decided.map(|said| said.label.as_str()).or_else(|| majority(said));
-            let mut line = self.exported(item, value);
+            let values: Vec<&str> = match decided {
+                Some(decided) => vec![&decided.label],
+                None => said.iter().map(|reply| reply.said.label.as_str()).collect(),
+            };
+            let mut line = self.exported(item, &values);
             line["annotations"] = said.iter().map(|reply| annotation(reply)).collect();
             if self.form().tests {
                 let before = untested.get(&item.number).into_iter().flatten();
@@ -242,8 +259,8 @@ impl Session {
         Ok(text)
     }
 
-    /// An item with its final value.
-    fn exported(&self, item: &Item, value: Option<&str>) -> Json {
+    /// An item with the majority of these values.
+    fn exported(&self, item: &Item, values: &[&str]) -> Json {
         let mut line = match &item.subject {
             Subject::Pair(pair) => json!({
                 "id": pair.id, "query_id": pair.query_id, "code_id": pair.code_id, "query": pair.query,
@@ -258,20 +275,13 @@ impl Session {
         line["item"] = item.number.into();
         line["guideline"] =
             json!({ "name": self.form().guideline.name, "version": self.form().guideline.version });
-        line["value"] = value.into();
-        let meaning = value.and_then(|value| self.form().guideline.value(value));
-        if let Some(is_match) = meaning.and_then(|value| value.exact.or(value.half)) {
+        line["value"] = majority(values.iter().copied()).into();
+        let labels = values.iter().map(|value| self.form().guideline.label(value));
+        if let Some(is_match) = majority(labels).flatten() {
             line["label"] = u8::from(is_match).into();
         }
         line
     }
-}
-
-/// The label of more than half of the people.
-fn majority<'r>(replies: &[&'r FormReply]) -> Option<&'r str> {
-    let votes = |label: &str| replies.iter().filter(|reply| reply.said.label == label).count();
-    let label = replies.iter().map(|reply| reply.said.label.as_str()).max_by_key(|label| votes(label))?;
-    (votes(label) * 2 > replies.len()).then_some(label)
 }
 
 /// A reply in the format of the export.

@@ -57,6 +57,9 @@ struct State {
     put_off: HashMap<String, Vec<usize>>,
     /// Each person's last test program, with the position of its item.
     tests: HashMap<String, (usize, TestDraft)>,
+    /// Who may have tested which item, by position: then the answer before testing stays as it is. Tests are not stored, so
+    /// that these are also all who answered before the session was opened.
+    tested: Vec<HashSet<String>>,
 }
 
 /// Which of the two answers to an item.
@@ -133,6 +136,8 @@ pub enum Kept {
     NotRun,
     /// There is neither a test program nor a comment with the reason.
     NoReason,
+    /// It is the answer before testing, after testing, or the answer after testing, before the other one.
+    OutOfTurn,
 }
 
 /// The names of the forms of a ledger, oldest first, without those that have the answers before testing of others.
@@ -166,6 +171,7 @@ impl Session {
             said: vec![HashMap::new(); n],
             untested: vec![HashMap::new(); n],
             shown: vec![HashMap::new(); n],
+            tested: vec![HashSet::new(); n],
             ..State::default()
         };
         let untested = form.untested();
@@ -174,6 +180,7 @@ impl Session {
             for FormReply { item, person, said, .. } in writer.ledger().replies_of(&untested.name)? {
                 if let Some(position) = position(&form, item) {
                     state.note(position, &person, Stage::Untested, said);
+                    state.tested[position].insert(person);
                 }
             }
         }
@@ -232,9 +239,16 @@ impl Session {
     /// Which answer to an item a person should give next.
     #[must_use]
     pub fn stage(&self, person: &str, item: i64) -> Stage {
-        let position = position(&self.form, item);
-        let is_said = position.is_some_and(|at| self.state().untested[at].contains_key(person));
-        if self.form.tests && !is_said { Stage::Untested } else { Stage::Final }
+        let is_open =
+            position(&self.form, item).is_some_and(|at| self.is_untested(&self.state(), at, person));
+        if is_open { Stage::Untested } else { Stage::Final }
+    }
+
+    /// Whether a person has yet to answer an item without testing it.
+    fn is_untested(&self, state: &State, position: usize, person: &str) -> bool {
+        let is_said =
+            [&state.untested, &state.said].iter().any(|answers| answers[position].contains_key(person));
+        self.form.tests && !is_said
     }
 
     /// Stores an answer; one that differs from this person's earlier answer only if `is_change`.
@@ -279,8 +293,12 @@ impl Session {
             _ => {}
         }
         // The answer before testing must not depend on the test.
-        if stage == Stage::Untested && known.is_some() && state.has_tested(position, person) {
-            return Ok(Kept::Other(state.untested[position].get(person).cloned().unwrap_or_default()));
+        let is_in_turn = match stage {
+            Stage::Untested => !state.has_tested(position, person),
+            Stage::Final => !self.is_untested(&state, position, person),
+        };
+        if !is_in_turn {
+            return Ok(known.cloned().map_or(Kept::OutOfTurn, Kept::Other));
         }
         let run = match &said.program {
             Some(program) => match state.draft(position, person) {
@@ -356,17 +374,19 @@ impl Session {
         }
     }
 
-    /// Registers a test program that [`Session::run_test`] then runs. False if one of this person is still running, or
-    /// there is nothing to run.
+    /// Registers a test program that [`Session::run_test`] then runs. False if one of this person is still running, they
+    /// have not answered the item without a test yet, or there is nothing to run.
     #[must_use]
     pub fn begin_test(&self, person: &str, item: i64, source: &str, comment: &str) -> bool {
         let Some(position) = position(&self.form, item) else { return false };
         let mut state = self.state();
         let is_running =
             matches!(state.tests.get(person), Some((_, TestDraft { state: TestState::Running, .. })));
-        if is_running || self.sandbox.is_none() || !self.form.tests || !self.is_test(position, source) {
+        let is_in_turn = self.form.tests && !self.is_untested(&state, position, person);
+        if is_running || self.sandbox.is_none() || !is_in_turn || !self.is_test(position, source) {
             return false;
         }
+        state.tested[position].insert(person.to_owned());
         let (source, comment) = (source.to_owned(), comment.to_owned());
         let draft = TestDraft { source, comment, state: TestState::Running };
         state.tests.insert(person.to_owned(), (position, draft));
@@ -452,7 +472,7 @@ impl State {
 
     /// Whether a person has already tested an item.
     fn has_tested(&self, position: usize, person: &str) -> bool {
-        self.draft(position, person).is_some() || self.said[position].contains_key(person)
+        self.tested[position].contains(person) || self.said[position].contains_key(person)
     }
 }
 
@@ -482,6 +502,27 @@ mod tests {
         let form = form(n);
         writer.add_form(&form).unwrap();
         Session::open(writer, form, overlap, None).unwrap()
+    }
+
+    #[test]
+    fn forms_of_earlier_versions_have_the_labels_of_the_papers() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("labels.ledger");
+        let writer = Writer::open(&path).unwrap();
+        let text = "asks = 'pair'\nabout = 'x'\ntext = 'x'\nvalues = [\n\
+                    { says = ['1'], means = 'x', exact = true, half = true },\n\
+                    { says = ['3'], means = 'x', exact = false, half = true },\n]\n";
+        let guideline = Guideline::stored("cosqa", text, "x").unwrap();
+        let subject = form(1).items.remove(0).subject;
+        writer.add_form(&Form::new(guideline, false, 1, vec![subject])).unwrap();
+        drop(writer);
+        let writer = Writer::open(&path).unwrap();
+        let name = writer.ledger().forms().unwrap().pop().unwrap();
+        let form = writer.ledger().form(&name).unwrap().unwrap();
+        let session = Session::open(writer, form, 1, None).unwrap();
+        session.answer("a", 1, Stage::Final, &said("3"), false, Instant::now()).unwrap();
+        let line: serde_json::Value = serde_json::from_str(session.export().unwrap().trim()).unwrap();
+        assert_eq!((&line["label"], &line["value"]), (&1.into(), &"3".into()));
     }
 
     fn said(label: &str) -> Said {

@@ -25,7 +25,7 @@ const MAX_PLAN_BYTES: u64 = 16 << 20;
 
 /// Identifies the rules for parsing answers and classifying runs, as far as they are code: it has to be changed with
 /// them, so that labels by different rules are distinguished.
-const READING_RULES: &str = "a value is all that its name is given; assertions that run are counted";
+const READING_RULES: &str = "a value is all that a name with no word before it is given; assertions that run and can fail are counted";
 
 /// The text of a plan's file, and its parsed entries.
 pub(super) fn parse(path: &Path) -> Result<(String, PlanFile), AnnotateError> {

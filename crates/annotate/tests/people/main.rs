@@ -92,19 +92,22 @@ impl Fixture {
         fs::write(path, lines.join("\n")).unwrap();
     }
 
-    fn study(&self) -> Study {
-        let (writer, judge) = self.open();
-        let ledger = writer.ledger();
-        let judges = [StudiedJudge { ledger, judge, name: "model", criterion: self.plan().judge.criterion }];
-        let options = StudyOptions {
+    fn study_options(&self) -> StudyOptions {
+        StudyOptions {
             truth: ReferenceMajority::Auto,
             min_labels: 1,
             min_alpha: None,
             block: None,
             executable_rule: EXECUTABLE_RULES[0],
             bootstrap: Bootstrap { resamples: 50, ..Bootstrap::default() },
-        };
-        Study::new(&gather(&[ledger], &judges).unwrap(), &options)
+        }
+    }
+
+    fn study(&self) -> Study {
+        let (writer, judge) = self.open();
+        let ledger = writer.ledger();
+        let judges = [StudiedJudge { ledger, judge, name: "model", criterion: self.plan().judge.criterion }];
+        Study::new(&gather(&[ledger], &judges).unwrap(), &self.study_options())
     }
 
     /// Judges with yes for even numbers, and no verdict on the last two.

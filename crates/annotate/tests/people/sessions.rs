@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use quarry_annotate::RunResult;
+use quarry_annotate::people::study::{Study, StudyOptions, gather};
 use quarry_annotate::people::{
     FormAgreement, Kept, Said, Sampling, Session, Stage, TestSandbox, TestState, forms_to_fill,
 };
@@ -33,9 +34,15 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         let session = open(&fixture, 1);
         let item = session.next("ann", start).unwrap().number;
         assert_eq!(session.stage("ann", item), Stage::Untested);
+        assert!(
+            !session.begin_test("ann", item, "assert fails", ""),
+            "the answer before testing comes first"
+        );
         let answer = |stage, said: &Said, is_change, at| {
             session.answer("ann", item, stage, said, is_change, at).unwrap()
         };
+        let early = answer(Stage::Final, &said("yes", "no program", ""), false, start);
+        assert_eq!(early, Kept::OutOfTurn);
         assert_eq!(answer(Stage::Untested, &said("yes", "", "assert"), false, start + minute), Kept::New);
         assert_eq!(
             answer(Stage::Untested, &said("yes", "", ""), false, start + minute),
@@ -70,20 +77,40 @@ fn verdicts_before_and_after_testing_are_both_kept() {
             "what was said before a test stays"
         );
         let end = start + minute * 3;
+        // Nor after the test of another item, whose program takes the place of this one.
+        assert_eq!(
+            session.answer("ann", 2, Stage::Untested, &said("no", "", ""), false, start).unwrap(),
+            Kept::New
+        );
+        assert!(session.begin_test("ann", 2, "assert 2", ""));
+        session.run_test("ann");
+        assert!(matches!(answer(Stage::Untested, &said("no", "", ""), true, start), Kept::Other(_)));
+        assert!(session.begin_test("ann", item, "assert fails", ""));
+        session.run_test("ann");
         assert_eq!(answer(Stage::Final, &said("no", "", "assert fails"), false, end), Kept::New);
         assert_eq!(session.last("ann").unwrap().1, Stage::Final);
         // Code that is sent back unchanged is not a program.
         let code = session.item(2).unwrap().subject.shown()[1].1.clone();
         assert!(!session.begin_test("ann", 2, &code, ""));
         let second = |stage, said: &Said| session.answer("ann", 2, stage, said, false, end).unwrap();
-        assert_eq!(second(Stage::Untested, &said("no", "", "")), Kept::New);
         assert_eq!(second(Stage::Final, &said("no", "", &code)), Kept::NoReason);
         assert_eq!(second(Stage::Final, &said("no", "it reads a file", &code)), Kept::New);
         assert_eq!(session.finished(), (2, 2));
     }
     // Answers in the ledger are known when it is opened again.
-    let session = open(&fixture, 1);
+    let session = open(&fixture, 2);
     assert!(session.next("ann", start).is_none());
+    let late = session.answer("ann", 1, Stage::Untested, &said("no", "", ""), true, start).unwrap();
+    assert!(matches!(late, Kept::Other(_)), "{late:?}");
+    // What was said before a restart may have been said before a test.
+    let first = |session: &Session, said: &Said| {
+        session.answer("bob", 1, Stage::Untested, said, true, start).unwrap()
+    };
+    assert_eq!(first(&session, &said("yes", "", "")), Kept::New);
+    drop(session);
+    let session = open(&fixture, 2);
+    assert!(matches!(first(&session, &said("no", "", "")), Kept::Other(_)));
+    assert_eq!(session.last("bob"), None);
     let after = session.said("ann", 1, Stage::Final).unwrap();
     assert_eq!((after.label.as_str(), after.program.as_deref()), ("no", Some("assert fails")));
     assert_eq!(session.said("ann", 1, Stage::Untested).unwrap().label, "yes");
@@ -97,7 +124,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
     let row = |people: &str| study.programs.iter().find(|row| row.people.contains(people)).unwrap();
     assert_eq!(
         (row("without tests").labels, row("with tests").labels, row("with tests").programs),
-        (2, 2, 1)
+        (3, 2, 1)
     );
 }
 
@@ -123,7 +150,7 @@ fn disagreements_are_adjudicated_once_and_counted() {
         assert_eq!((overview.people[0].median_minutes, overview.people[1].median_minutes), (Some(0.5), None));
         assert!((overview.people[0].total_minutes - 2.0).abs() < 1e-9);
         // Three pairs of two ratings, one of which differs: 1 - 5 * 2 / (2 * 3 * 3), because "cannot tell" is not a rating.
-        let [FormAgreement { name: "exact", is_untested: false, items: 3, alpha: Some(alpha) }] =
+        let [FormAgreement { name: "label", is_untested: false, items: 3, alpha: Some(alpha) }] =
             overview.agreement[..]
         else {
             panic!("{:?}", overview.agreement)
@@ -152,4 +179,74 @@ fn disagreements_are_adjudicated_once_and_counted() {
     // A decision is not a person's label.
     let (writer, _) = fixture.open();
     assert_eq!(writer.ledger().labeled().unwrap().said.len(), 8);
+}
+
+/// Three people give each item three values by a guideline; the lines of the export, and the items in dispute.
+fn labeled(fixture: &Fixture, guideline: &str, given: &[[&str; 3]]) -> (Vec<Value>, Vec<i64>, FormAgreement) {
+    let at_most = Some(given.len());
+    fixture.export("form.jsonl", guideline, false, Sampling { at_most, ..Sampling::default() });
+    let session = open(fixture, 3);
+    for (number, labels) in (1..).zip(given) {
+        for (person, label) in ["ann", "bob", "cyd"].into_iter().zip(labels) {
+            let kept =
+                session.answer(person, number, Stage::Final, &said(label, "", ""), false, Instant::now());
+            assert_eq!(kept.unwrap(), Kept::New);
+        }
+    }
+    let lines = session.export().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let disputes = session.disputes().unwrap().iter().map(|dispute| dispute.item.number).collect();
+    (lines, disputes, session.overview(&[]).unwrap().agreement[0].clone())
+}
+
+#[test]
+fn people_agree_by_label_and_not_by_value() {
+    let fixture = Fixture::new();
+    let given = [["3"; 3], ["4"; 3], ["1", "2", "3"], ["5", "6", "7"], ["1", "1", "5"], ["0", "0", "4"]];
+    let (lines, disputes, agreement) = labeled(&fixture, "cosqa", &given);
+    let labels: Vec<Option<i64>> = lines.iter().map(|line| line["label"].as_i64()).collect();
+    assert_eq!(labels, [Some(1), Some(1), Some(1), Some(0), Some(1), None]);
+    let values: Vec<Option<&str>> = lines.iter().map(|line| line["value"].as_str()).collect();
+    assert_eq!(values, [Some("3"), Some("4"), None, None, Some("1"), Some("0")]);
+    assert_eq!(disputes, [5, 6]);
+    assert_eq!((agreement.name, agreement.items), ("label", 5));
+    // Five items with 11 labels 1 and 4 labels 0, of which the fifth disagrees: 1 - 14 * 2 / (2 * 11 * 4).
+    assert!((agreement.alpha.unwrap() - (1.0 - 14.0 * 2.0 / 88.0)).abs() < 1e-9, "{agreement:?}");
+    // The study removes only what people disagree on by label.
+    let (writer, _) = fixture.open();
+    let gathered = gather(&[writer.ledger()], &[]).unwrap();
+    let options = StudyOptions { min_alpha: Some(0.0), ..fixture.study_options() };
+    let study = Study::new(&gathered, &options);
+    let fifth = lines[4]["id"].as_str().unwrap();
+    let removed: Vec<&str> = study.removed.iter().map(|(pair, _)| pair.as_str()).collect();
+    assert_eq!(removed, [fifth]);
+    // The file's labels and people's differ where they should.
+    let disputed = |candidate: &quarry_annotate::people::Candidate| candidate.disputed;
+    let candidates = writer.ledger().candidates(1).unwrap();
+    let expected = lines.iter().filter(|line| {
+        let id: usize = line["id"].as_str().unwrap().parse().unwrap();
+        let file = i64::from(!id.is_multiple_of(3));
+        line["label"].as_i64().is_some_and(|label| label != file)
+            || line["id"] == fifth
+            || line["value"] == "0" && file == 0
+    });
+    assert_eq!(candidates.iter().filter(|candidate| disputed(candidate)).count(), expected.count());
+}
+
+#[test]
+fn two_of_query4codes_classes_are_positive() {
+    let given = [["3"; 3], ["2"; 3], ["1"; 3], ["0"; 3], ["3", "2", "2"], ["2", "1", "0"]];
+    let (lines, disputes, _) = labeled(&Fixture::new(), "query4code", &given);
+    let labels: Vec<Option<i64>> = lines.iter().map(|line| line["label"].as_i64()).collect();
+    assert_eq!(labels, [Some(1), Some(1), Some(0), Some(0), Some(1), Some(0)]);
+    assert_eq!(disputes, [6]);
+}
+
+#[test]
+fn values_without_labels_are_compared_themselves() {
+    let given = [["3"; 3], ["3", "2", "2"], ["0", "1", "2"]];
+    let (lines, disputes, agreement) = labeled(&Fixture::new(), "relevance", &given);
+    assert!(lines.iter().all(|line| line.get("label").is_none()));
+    let values: Vec<Option<&str>> = lines.iter().map(|line| line["value"].as_str()).collect();
+    assert_eq!((values, disputes), (vec![Some("3"), Some("2"), None], vec![2, 3]));
+    assert_eq!(agreement.name, "scale");
 }

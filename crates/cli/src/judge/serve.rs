@@ -1,6 +1,7 @@
 //! `quarry judge serve`: forms for people as pages.
 
-use std::io::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use quarry_annotate::people::{Form, ItemKind, Session, TestSandbox, forms_to_fil
 use quarry_text::counted;
 use quarry_web::{Labels, Server};
 use tempfile::NamedTempFile;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::{IsolationArgs, PlanArgs, status};
 use crate::output;
 use crate::serve::ListenArgs;
 
-/// Maximum bytes of the key that the cookies of annotators are made with.
-const KEY_BYTES: u64 = 32;
+/// Bytes of the key that the cookies of annotators are made with.
+const KEY_BYTES: usize = 32;
 
 /// Arguments of `quarry judge serve`.
 #[derive(Debug, Args)]
@@ -66,6 +68,9 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             counted(people.len(), "annotator")
         );
     }
+    if let Some(changed) = form.guideline.changed_labels() {
+        output::note(&changed);
+    }
     let items = counted(form.items.len(), "item");
     let programs_stop = Arc::new(AtomicBool::new(false));
     let sandbox = if form.tests {
@@ -77,7 +82,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let session = Session::open(writer, form, overlap, sandbox)?;
     let status = status::tables(args.plan.clone(), status::MAX_LISTED);
     let (labels, links) = Labels::new(session, people, key(&plan.ledger)?, status)?;
-    let ListenArgs { listen, hosts, behind_proxy, .. } = &args.listen;
+    let ListenArgs { listen, hosts, behind_proxy } = &args.listen;
     let server = Server::for_labels(*listen, labels, hosts.clone(), *behind_proxy)?;
     let stop = server.stop();
     ctrlc::set_handler(move || {
@@ -114,18 +119,31 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
     Ok(form)
 }
 
-/// The key of a ledger, from the file beside it, so that people who have joined can go on after a restart.
+/// The key of a ledger, so that people who have joined can go on after a restart. It is in this user's state directory, by
+/// the canonical path of the ledger: a file beside the ledger may come from a stranger, who then could join as anybody.
 fn key(ledger: &Path) -> anyhow::Result<Vec<u8>> {
-    let path = ledger.with_extension("sessions");
+    let directory = quarry_files::state_directory()
+        .context("this user has no state directory for the key of who may label; set XDG_STATE_HOME or HOME")?
+        .join("labels");
+    let ledger = ledger.canonicalize().with_context(|| format!("cannot find {}", ledger.display()))?;
+    let path = directory.join(format!("{:032x}.key", xxh3_128(ledger.as_os_str().as_encoded_bytes())));
     let problem = || format!("cannot use {}, the key of who may label", path.display());
-    if !path.exists() {
-        // Readable by its user alone, and whole or not at all.
-        let mut file =
-            NamedTempFile::new_in(ledger.parent().unwrap_or(Path::new("."))).with_context(problem)?;
+    if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        quarry_files::create_private_directory(&directory).with_context(problem)?;
+        // Whole or not at all.
+        let mut file = NamedTempFile::new_in(&directory).with_context(problem)?;
         file.write_all(&Labels::random_key()?)
             .and_then(|()| file.as_file().sync_all())
             .with_context(problem)?;
         file.persist_noclobber(&path).with_context(problem)?;
     }
-    quarry_files::read_regular(&path, KEY_BYTES).with_context(problem)
+    let key = quarry_files::read_private(&path, KEY_BYTES as u64);
+    match key.with_context(|| format!("{}; remove it, and people join anew", problem()))? {
+        key if key.len() == KEY_BYTES => Ok(key),
+        key => bail!(
+            "{}: expected {KEY_BYTES} bytes, found {}; remove it, and people join anew",
+            problem(),
+            key.len()
+        ),
+    }
 }

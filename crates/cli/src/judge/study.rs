@@ -11,6 +11,7 @@ use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
 use quarry_metrics::table::Sections;
 
 use crate::eval::arguments::{BootstrapArgs, LayoutArgs, by_name};
+use crate::output;
 
 /// Arguments of `quarry judge study`.
 #[derive(Debug, Args)]
@@ -78,6 +79,7 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let gathered = gather(&ledgers.values().collect::<Vec<_>>(), &judges)?;
+    gathered.changed_labels.iter().for_each(|change| output::note(change));
     let options = StudyOptions {
         truth: args.truth,
         min_labels: args.min_labels,

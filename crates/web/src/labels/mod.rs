@@ -95,10 +95,10 @@ impl Labels {
         hexadecimal(&self.code(purpose, text).finalize().into_bytes())
     }
 
-    /// What a form holds that shows this item to this person, so that nobody answers what they were not shown: the
-    /// organizer has no name.
-    fn form_code(&self, person: &str, item: i64) -> String {
-        self.code_text("write", &form_text(person, item))
+    /// What a form holds that shows this item at this stage to this person, so that nobody answers what they were not
+    /// shown: the organizer has no name.
+    fn form_code(&self, person: &str, item: i64, stage: Stage) -> String {
+        self.code_text("write", &form_text(person, item, stage))
     }
 
     fn is_code(&self, purpose: &str, text: &str, given: &str) -> bool {
@@ -147,8 +147,8 @@ impl Labels {
     }
 }
 
-fn form_text(person: &str, item: i64) -> String {
-    format!("{person}\0{item}")
+fn form_text(person: &str, item: i64, stage: Stage) -> String {
+    format!("{person}\0{item}\0{}", stage.name())
 }
 
 enum Visitor {
@@ -268,8 +268,9 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Respon
 #[derive(Deserialize)]
 struct Sent {
     item: i64,
+    /// The name of a stage; without one, the form has one answer.
     #[serde(default)]
-    stage: String,
+    stage: Option<String>,
     #[serde(default)]
     label: String,
     #[serde(default)]
@@ -286,7 +287,8 @@ struct Sent {
 impl Sent {
     /// Refuses what no form of this session sends.
     fn check(mut self, labels: &Labels, person: &str) -> Result<Self, Problem> {
-        if !labels.is_code("write", &form_text(person, self.item), &self.code) {
+        let stage = self.stage()?;
+        if !labels.is_code("write", &form_text(person, self.item, stage), &self.code) {
             let detail = "this form was not shown to you for this item; reload the page";
             return Err(Problem::new(StatusCode::FORBIDDEN, detail));
         }
@@ -297,6 +299,11 @@ impl Sent {
         // Browsers send the line ends of mail.
         self.program = self.program.replace("\r\n", "\n");
         Ok(self)
+    }
+
+    fn stage(&self) -> Result<Stage, Problem> {
+        let Some(name) = &self.stage else { return Ok(Stage::Final) };
+        Stage::named(name).ok_or_else(|| Problem::bad_request("stage: expected untested or final"))
     }
 
     fn said(&self) -> Said {
@@ -311,7 +318,11 @@ async fn apart<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let labels = Arc::clone(labels);
     let done = tokio::task::spawn_blocking(move || work(&labels)).await;
-    done.map_err(|error| Problem::internal(&error))?.map_err(|error| Problem::internal(&error))
+    done.map_err(|error| Problem::internal(&error))?.map_err(|error| {
+        let mut problem = Problem::internal(&error);
+        problem.detail.push_str("; nothing of it was kept, please tell the organizer");
+        problem
+    })
 }
 
 fn see(address: &'static str) -> Response {
@@ -325,8 +336,7 @@ async fn answer(
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
-    let stage = Stage::named(&sent.stage).unwrap_or(Stage::Final);
-    let (said, item, change, skip) = (sent.said(), sent.item, sent.change, sent.skip);
+    let (said, item, stage, change, skip) = (sent.said(), sent.item, sent.stage()?, sent.change, sent.skip);
     let who = person.clone();
     let kept = apart(&app.labels, move |labels| {
         if skip {
@@ -350,6 +360,11 @@ async fn answer(
             ),
         )
         .into()),
+        Kept::OutOfTurn => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "the answer before testing comes first, and is not taken after a test; / goes on",
+        )
+        .into()),
         Kept::Unknown => {
             Err(Problem::bad_request("no such label or item; go back and choose one of the buttons").into())
         }
@@ -371,8 +386,8 @@ fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Result<Respons
     if !labels.session.begin_test(person, sent.item, &sent.program, &sent.comment) {
         return Err(Problem::new(
             StatusCode::CONFLICT,
-            "nothing was run: either a program of yours is still running, which ends by itself, or there is nothing but \
-             the given code; go back, and add assertions",
+            "nothing was run: a program of yours is still running, which ends by itself, or the answer before testing is \
+             missing, or there is nothing but the given code; go back, and add assertions",
         ));
     }
     let (labels, person) = (Arc::clone(labels), person.to_owned());

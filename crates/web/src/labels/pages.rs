@@ -104,7 +104,7 @@ impl Shown<'_> {
                 button type="submit" disabled hidden {}
                 input type="hidden" name="item" value=(self.item.number);
                 input type="hidden" name="stage" value=(self.stage.name());
-                input type="hidden" name="code" value=(self.labels.form_code(self.person, self.item.number));
+                input type="hidden" name="code" value=(self.labels.form_code(self.person, self.item.number, self.stage));
                 @if let Some(before) = &self.before {
                     input type="hidden" name="change" value="true";
                     p role="status" {
@@ -392,7 +392,7 @@ pub(super) fn disagreements(labeling: &Labels, disputes: &[Dispute<'_>]) -> Mark
                             form .answer method="post" action="/disagreements" {
                                 button type="submit" disabled hidden {}
                                 input type="hidden" name="item" value=(item.number);
-                                input type="hidden" name="code" value=(labeling.form_code("", item.number));
+                                input type="hidden" name="code" value=(labeling.form_code("", item.number, Stage::Final));
                                 @if let Some(decided) = adjudicated {
                                     p role="status" { "Adjudicated: " b { (decided.label) } ". Choose again to change it." }
                                 }

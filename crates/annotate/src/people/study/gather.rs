@@ -8,7 +8,7 @@ use crate::error::AnnotateError;
 use crate::evidence::RunResult;
 use crate::judge::{Outcome, Verdict};
 use crate::ledger::{ComparableVerdict, GeneratedStatus, Ledger, PeopleLabels, PersonReply};
-use crate::people::{Answers, Preferred, Subject};
+use crate::people::{Answers, Guideline, Preferred, Subject};
 
 /// The data of a study.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +25,8 @@ pub struct StudyData {
     pub votes: Vec<PreferenceVote>,
     /// Reviews of generated code: person, model, decision.
     pub reviews: Vec<(String, String, GeneratedStatus)>,
+    /// Guidelines whose values have other labels than earlier versions of Quarry gave them, as sentences.
+    pub changed_labels: Vec<String>,
 }
 
 /// The effort behind a label.
@@ -132,6 +134,7 @@ fn label(verdict: Verdict, criterion: Criterion) -> Label {
         half: own(Criterion::Half).or(from(HALF_GRADE)),
         said: BTreeMap::from([(String::new(), verdict.outcome.name().to_owned())]),
         comment: verdict.reason,
+        ..Label::default()
     }
 }
 
@@ -189,6 +192,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
     let mut annotators: BTreeMap<Annotator, Vec<(usize, Label)>> = BTreeMap::new();
     let labeled = ledgers.iter().map(|ledger| ledger.labeled()).collect::<Result<Vec<_>, _>>()?;
     let PeopleLabels { guidelines, said } = PeopleLabels::joined(labeled);
+    gathered.changed_labels = guidelines.iter().filter_map(Guideline::changed_labels).collect();
     let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
     // The judges first, so that pairs are in the order of their files.
     for judge in judges {
@@ -216,9 +220,13 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
         let PersonReply { tests, content, subject, person, program, minutes, comment, .. } = said;
         if let Some(position) = pair {
             pairs.by_people[position] = true;
+            let own = guideline.criterion();
+            let given = |criterion| guideline.under(value, criterion).filter(|_| criterion == own);
+            let beside = |criterion| Some((criterion, guideline.under(value, criterion)?));
             let label = Label {
-                exact: value.exact,
-                half: value.half,
+                exact: given(Criterion::Exact),
+                half: given(Criterion::Half),
+                beside: Criterion::ALL.into_iter().filter(|other| *other != own).filter_map(beside).collect(),
                 said: BTreeMap::from([(guideline.name.clone(), said.label)]),
                 comment,
             };
@@ -248,6 +256,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
             // If labels by several guidelines say something under a criterion, the latest counts.
             known.exact = label.exact.or(known.exact);
             known.half = label.half.or(known.half);
+            known.beside.extend(label.beside);
             known.said.extend(label.said);
             known.comment = label.comment;
         }

@@ -1,8 +1,8 @@
 //! Statistics of the labels of people and judges: the annotator tables of the papers, as a pure function.
 //!
 //! There are two criteria: *exact*, whether the code does all that a query asks for, and *50 %*, whether it does more
-//! than half of it. A label counts only under the criteria that its guideline covers; nothing is inferred from one to
-//! the other.
+//! than half of it. A guideline gives labels under one of them, and may state what a value says under the other; nothing
+//! else is inferred from one to the other.
 
 mod agreement;
 mod gather;
@@ -65,6 +65,8 @@ pub struct Label {
     pub exact: Option<bool>,
     /// The label under [`Criterion::Half`].
     pub half: Option<bool>,
+    /// What labels under one criterion say about the other, which counts where there is no label under that.
+    pub beside: BTreeMap<Criterion, bool>,
     /// The names of the labels given, by guideline.
     pub said: BTreeMap<String, String>,
     /// A free-text comment; may be empty.
@@ -72,12 +74,17 @@ pub struct Label {
 }
 
 impl Label {
-    /// The label under a criterion; `None` if it says nothing under it.
-    pub fn under(&self, criterion: Criterion) -> Option<bool> {
+    /// The label given under a criterion.
+    fn given(&self, criterion: Criterion) -> Option<bool> {
         match criterion {
             Criterion::Exact => self.exact,
             Criterion::Half => self.half,
         }
+    }
+
+    /// The label under a criterion, given or derived; `None` if it says nothing under it.
+    pub fn under(&self, criterion: Criterion) -> Option<bool> {
+        self.given(criterion).or(self.beside.get(&criterion).copied())
     }
 }
 
@@ -120,7 +127,7 @@ pub struct StudyOptions {
     pub truth: ReferenceMajority,
     /// Minimum number of labels of a pair for a majority.
     pub min_labels: usize,
-    /// Pairs whose own α is below this, under either criterion, are removed.
+    /// Pairs whose own α is below this, of the labels that people gave under either criterion, are removed.
     pub min_alpha: Option<f64>,
     /// Block size in pairs for also averaging α over blocks, as CoSQA+ does with 100.
     pub block: Option<usize>,
@@ -271,8 +278,13 @@ impl LabelTable<'_> {
 
     /// The labels of some annotators under a criterion.
     pub(crate) fn ratings(&self, voices: &[AnnotatorColumns], criterion: Criterion) -> Ratings {
+        self.ratings_by(voices, |label| label.under(criterion))
+    }
+
+    fn ratings_by(&self, voices: &[AnnotatorColumns], of: impl Fn(&Label) -> Option<bool>) -> Ratings {
         let rating = |pair: &LabeledPair, voice: &AnnotatorColumns| {
-            pair.said_by(voice, criterion).map(|label| f64::from(u8::from(label)))
+            let label = voice.iter().find_map(|column| of(pair.labels.get(column)?));
+            label.map(|label| f64::from(u8::from(label)))
         };
         self.pairs.iter().map(|pair| voices.iter().map(|voice| rating(pair, voice)).collect()).collect()
     }
@@ -286,11 +298,14 @@ impl LabelTable<'_> {
         enough.then_some(yes.len() > no.len())
     }
 
-    /// Removes the pairs for which α of the experts' labels is below `minimum`, and returns them with it.
+    /// Removes the pairs for which α of the experts' labels is below `minimum`, and returns them with it. Only labels
+    /// that were given count: those who call the same pair 1 and 3 agree, if both are positive.
     fn remove_below(&mut self, minimum: f64) -> Vec<(String, f64)> {
         let experts = self.experts();
-        let by_criterion = Criterion::ALL
-            .map(|criterion| krippendorff_by_unit(&self.ratings(&experts, criterion), Level::Nominal));
+        let by_criterion = Criterion::ALL.map(|criterion| {
+            let given = self.ratings_by(&experts, |label| label.given(criterion));
+            krippendorff_by_unit(&given, Level::Nominal)
+        });
         let lowest = |row: usize| by_criterion.iter().filter_map(|alphas| alphas[row]).reduce(f64::min);
         let (mut kept, mut removed) = (Vec::new(), Vec::new());
         for (row, pair) in self.pairs.iter().enumerate() {

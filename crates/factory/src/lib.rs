@@ -18,6 +18,7 @@ mod card;
 mod categories;
 mod comments;
 mod compare;
+mod compared;
 mod croissant;
 mod depth;
 mod english;

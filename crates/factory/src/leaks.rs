@@ -7,13 +7,12 @@ use std::path::Path;
 use std::slice;
 
 use quarry_corpus::dataset;
+use quarry_corpus::dataset::compared::{bare, layout_hash};
 use quarry_corpus::dataset::near::NearIndex;
 use quarry_corpus::formats::Record;
-use quarry_source::{language_called, language_of_function};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::compared::{layout_hash, without_comments};
 use crate::error::FactoryError;
 use crate::export::{PARTS, part_file};
 use crate::jsonl::{self, Writer};
@@ -110,11 +109,10 @@ impl Compared {
     /// A code without its comments. Its whole text counts too: where the language is not known, it may be compared
     /// with its comments.
     fn code(text: &str, language: Option<&str>) -> Self {
-        let language = language.and_then(language_called).or_else(|| language_of_function(text));
-        let bare = language.map_or_else(|| text.to_owned(), |language| without_comments(language, text));
+        let bare = bare(text, language);
         let mut hashes = vec![layout_hash(&bare), layout_hash(text)];
         hashes.dedup();
-        Self::new(bare, hashes)
+        Self::new(bare.into_owned(), hashes)
     }
 }
 

@@ -18,7 +18,6 @@ mod card;
 mod categories;
 mod comments;
 mod compare;
-mod compared;
 mod croissant;
 mod depth;
 mod english;

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use quarry_corpus::dataset::compared::comments;
 use quarry_source::Language;
 use spdx::detection::scan::Scanner;
 use spdx::detection::{Store, TextData};
 use spdx::{Expression, ParseMode, license_id};
-
-use crate::compared::comments;
 
 /// The name for all licenses that allow sharing, modifying and training on code without applying their terms to the
 /// result.

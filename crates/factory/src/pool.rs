@@ -5,11 +5,11 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use quarry_corpus::dataset::compared::{layout_hash, without_comments};
 use quarry_corpus::dataset::near::NearIndex;
 use quarry_source::{hide_names, language_called, language_named};
 use serde::{Deserialize, Serialize};
 
-use crate::compared::{layout_hash, without_comments};
 use crate::error::FactoryError;
 use crate::filter::{Filter, SNIPPETS, kind_of_snippet};
 use crate::jsonl::{self, RandomReader, Writer};

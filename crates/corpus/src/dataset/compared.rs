@@ -1,20 +1,37 @@
 //! Codes as they are compared: without comments, documentation and layout, which differ between copies of a code.
 
+use crate::pairs::cut_out;
+use quarry_source::{Highlight, Language, extract, highlights, language_called, language_of_function};
+use std::borrow::Cow;
 use std::ops::Range;
-
-use quarry_corpus::pairs::cut_out;
-use quarry_source::{Highlight, Language, extract, highlights};
 use xxhash_rust::xxh3::xxh3_128;
 
+/// What begins a comment or a docstring in the languages that a code is recognized as.
+const MARKERS: [&str; 5] = ["#", "//", "/*", "\"\"\"", "'''"];
+
 /// The byte ranges of the comments of a source, ascending; `None` without a syntax tree.
-pub(crate) fn comments(language: Language, source: &[u8]) -> Option<Vec<Range<usize>>> {
+#[must_use]
+pub fn comments(language: Language, source: &[u8]) -> Option<Vec<Range<usize>>> {
     let parts = highlights(language, source);
     let is_comment = |(range, highlight)| (highlight == Highlight::Comment).then_some(range);
     (!parts.is_empty()).then(|| parts.into_iter().filter_map(is_comment).collect())
 }
 
+/// A code without its comments and its documentation; its language is recognized if its name is not known. A text that
+/// is not recognized stays as it is.
+#[must_use]
+pub fn bare<'c>(code: &'c str, language: Option<&str>) -> Cow<'c, str> {
+    let may_hold_comments = || MARKERS.iter().any(|marker| code.contains(marker));
+    let recognized = || may_hold_comments().then(|| language_of_function(code)).flatten();
+    match language.and_then(language_called).or_else(recognized) {
+        Some(language) => Cow::Owned(without_comments(language, code)),
+        None => Cow::Borrowed(code),
+    }
+}
+
 /// A code without its comments and its documentation.
-pub(crate) fn without_comments(language: Language, code: &str) -> String {
+#[must_use]
+pub fn without_comments(language: Language, code: &str) -> String {
     // Without it, PHP is text.
     const OPENING: &str = "<?php ";
     let opening = if language.name() == "php" && !code.contains("<?") { OPENING } else { "" };
@@ -33,7 +50,8 @@ pub(crate) fn without_comments(language: Language, code: &str) -> String {
 }
 
 /// Hash of a code that ignores white space except between words.
-pub(crate) fn layout_hash(code: &str) -> u128 {
+#[must_use]
+pub fn layout_hash(code: &str) -> u128 {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut dense = String::with_capacity(code.len());
     for part in code.split_whitespace() {
@@ -47,16 +65,15 @@ pub(crate) fn layout_hash(code: &str) -> u128 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use quarry_source::language_named;
 
-    use super::*;
-
-    fn bare(language: &str, code: &str) -> String {
+    fn bare_of(language: &str, code: &str) -> String {
         without_comments(language_named(language).unwrap(), code)
     }
 
     fn same(language: &str, codes: &[&str]) {
-        let hashes: Vec<u128> = codes.iter().map(|code| layout_hash(&bare(language, code))).collect();
+        let hashes: Vec<u128> = codes.iter().map(|code| layout_hash(&bare_of(language, code))).collect();
         assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{codes:?}");
     }
 
@@ -80,15 +97,19 @@ mod tests {
     #[test]
     fn what_is_in_a_string_and_what_a_code_does_stays() {
         let code = "def f():\n    return '# no comment'";
-        assert_eq!(bare("python", code), code);
+        assert_eq!(bare_of("python", code), code);
+        // The language is recognized if it is not known.
+        let commented = format!("{code}  # one");
+        assert_eq!((bare(&commented, Some("python")), bare(&commented, None)), (code.into(), code.into()));
+        assert_eq!(bare("See https://example.org # about", None), "See https://example.org # about");
         assert_ne!(layout_hash("print('a b')"), layout_hash("print('ab')"));
         assert_ne!(layout_hash("return x"), layout_hash("returnx"));
         // A text that is a comment is not empty, and a code whose line breaks were lost keeps what follows the comment.
-        assert_eq!(bare("python", "# one\n# two\n"), "# one\n# two\n");
+        assert_eq!(bare_of("python", "# one\n# two\n"), "# one\n# two\n");
         let flat = "y <- x / 2 # half if (y > 1) { y }";
-        assert_eq!(bare("r", flat), flat);
-        assert_eq!(bare("c", "int f() { /* one */ return 1; }"), "int f() {  return 1; }");
+        assert_eq!(bare_of("r", flat), flat);
+        assert_eq!(bare_of("c", "int f() { /* one */ return 1; }"), "int f() {  return 1; }");
         // Without a grammar nothing is known to be a comment.
-        assert_eq!(bare("plain", "// text"), "// text");
+        assert_eq!(bare_of("plain", "// text"), "// text");
     }
 }

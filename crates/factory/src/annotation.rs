@@ -245,12 +245,13 @@ pub(crate) fn write(
     let wanted = wanted(plan, inputs.pool, &nodes)?;
     let records = Records::open(inputs.sources, plan.pool.documentation)?;
     let author = authoring.open()?;
-    let (explanations, undocumented) = explain(plan, authoring, &author, inputs, &wanted, step)?;
+    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
+    let explained = explain(plan, authoring, &author, inputs, &wanted, step, &mut excluded)?;
+    let Explanations { explanations, undocumented, unreadable } = explained;
 
     // With the names of the functions, which are shown to callers.
     let mut summaries: HashMap<&str, String> = HashMap::new();
     let mut writer = Writer::create(&step.join(ANNOTATIONS))?;
-    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
     let (mut n_written, mut n_excluded, mut n_with_callees, mut n_with_apis) = (0, 0, 0, 0);
     for level in wanted.chunk_by(|one, other| one.level == other.level) {
         let answers = authoring.ask_all(&author, "annotations", level, |node| {
@@ -295,6 +296,7 @@ pub(crate) fn write(
         ("summaries with explanations of packages", n_with_apis),
         ("removed by unreadable answers", n_excluded),
         ("explanations of packages", explanations.len() as u64),
+        ("explanations removed by unreadable answers", unreadable),
         ("unpopular without documentation", undocumented),
     ]
     .map(|(name, count)| (name.to_owned(), count))
@@ -330,8 +332,16 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
     Ok(nodes.iter().filter(|node| wanted.contains(node.id.as_str())).cloned().collect())
 }
 
-/// Explanations of documented, rarely called functions of other packages, by name; and the number of rarely called
-/// functions without documentation.
+/// What is shown of rarely called functions of other packages.
+struct Explanations {
+    /// Of those with documentation, by name.
+    explanations: HashMap<String, String>,
+    /// Number of those without documentation.
+    undocumented: u64,
+    /// Number of those whose explanation cannot be read.
+    unreadable: u64,
+}
+
 fn explain(
     plan: &Plan,
     authoring: &Authoring<'_>,
@@ -339,7 +349,8 @@ fn explain(
     inputs: &Inputs<'_>,
     wanted: &[Node],
     step: &Path,
-) -> Result<(HashMap<String, String>, u64), FactoryError> {
+    excluded: &mut Writer,
+) -> Result<Explanations, FactoryError> {
     let unpopular_below = match (plan.annotation.unpopular_below, inputs.calibration) {
         (UnpopularBelow::Calls(calls), _) => calls,
         (UnpopularBelow::Named(Calibrated::Calibrated), calibration) => {
@@ -369,15 +380,21 @@ fn explain(
         Ok(answer)
     })?;
     let mut writer = Writer::create(&step.join(EXPLANATIONS))?;
-    let mut explanations = HashMap::new();
+    let (mut explanations, mut unreadable) = (HashMap::new(), 0);
     for (api, answer) in unpopular.into_iter().zip(answers) {
-        if let Ok(explanation) = answer {
-            writer.write(&Explanation { api: &api.name, calls: api.calls, explanation: &explanation })?;
-            explanations.insert(api.name, explanation);
+        match answer {
+            Ok(explanation) => {
+                writer.write(&Explanation { api: &api.name, calls: api.calls, explanation: &explanation })?;
+                explanations.insert(api.name, explanation);
+            }
+            Err(problem) => {
+                unreadable += 1;
+                excluded.write(&Excluded { id: &api.name, problem: &problem })?;
+            }
         }
     }
     writer.finish()?;
-    Ok((explanations, undocumented))
+    Ok(Explanations { explanations, undocumented, unreadable })
 }
 
 /// The values that the prompt for summaries can use.

@@ -12,6 +12,7 @@ pub(crate) use page::page;
 
 use crate::calibration;
 use crate::categories;
+use crate::harmless::harmless;
 use crate::labels;
 use crate::other_languages;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
@@ -400,20 +401,6 @@ fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
 
 fn listed(names: &[String]) -> String {
     if names.is_empty() { "no method".to_owned() } else { names.join(", ") }
-}
-
-/// A text of others on one line, without what terminals obey: paths and names in it may come from anybody.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        let is_odd = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        match c {
-            '\n' | '\r' => line.push(' '),
-            _ if is_odd => line.extend(c.escape_default()),
-            _ => line.push(c),
-        }
-    }
-    line
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use quarry_corpus::formats::Kind;
 use quarry_corpus::formats::source::Source;
 use serde_json::{Map, Value, json};
 
-use crate::card::harmless;
+use crate::harmless::harmless;
 use crate::error::FactoryError;
 use crate::plan::Plan;
 use crate::pool::{Shares, UNKNOWN_LICENSE};

@@ -418,7 +418,7 @@ pub(crate) fn distinct(
     if let (true, Some(first)) = (are_of_one_repository, repositories.first())
         && let Some(other) = repositories.iter().find(|other| *other != first)
     {
-        let [first, other] = [first, other].map(|text| crate::card::harmless(text));
+        let [first, other] = [first, other].map(|text| crate::harmless::harmless(text));
         let problem = format!(
             "expected issues of one repository, whose commits name them by number, found some of {first} and of {other}; \
              make a file and a table [[queries]] of each"

@@ -28,6 +28,7 @@ mod filter;
 mod forecast;
 mod function;
 mod graph;
+mod harmless;
 mod history;
 mod intent;
 mod intent_model;

@@ -1,6 +1,8 @@
 //! Queries that a model writes for functions, with reverse validation: does the function answer the query that was
 //! written for it (Query4Code, 2024, section 3)?
 
+mod unfit;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -17,9 +19,10 @@ use crate::pool::PoolReader;
 use crate::query::{Excluded, Found, finish, rules_of, without_paths};
 use crate::record::id_of;
 use crate::step::{Key, Step};
+use unfit::{LIMITS_TEXT, unfit};
 
 /// Incremented when the same answers lead to other queries.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// All written queries, kept or not.
 pub(crate) const WRITTEN: &str = "written.jsonl";
@@ -75,6 +78,7 @@ struct Identity<'p> {
     writer: String,
     validator: String,
     styles: Vec<&'p str>,
+    limits: &'static str,
     rules: Option<String>,
 }
 
@@ -96,9 +100,17 @@ pub(crate) fn step(
         writer: author.version(directory, Asked::Writer, &[QUERY_WRITER])?,
         validator: author.version(directory, Asked::Validator, &[VALIDATOR])?,
         styles: plan.styles.iter().filter_map(|style| Some(STYLES.get(style)?.wording.as_str())).collect(),
+        limits: LIMITS_TEXT,
         rules: rules_of(plan)?,
     };
     Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &[pool, annotations]))
+}
+
+/// What became of a query that the model wrote.
+enum Outcome {
+    Graded(String, Graded),
+    /// It was not validated.
+    Unfit(Excluded),
 }
 
 /// Writes and validates queries for the functions of a pool that have summaries.
@@ -133,21 +145,23 @@ pub(crate) fn write(
             };
             let wording = STYLES.get(*style).map_or("", |style| &style.wording).to_owned();
             let mut values = BTreeMap::from([
-                ("code", record.code),
+                ("code", record.code.clone()),
                 ("language", language_title(&record.language).to_owned()),
                 ("summary", annotation.summary.clone()),
                 ("style", wording),
             ]);
             let query = match author.write(QUERY_WRITER, &values, authoring.stop).map_err(stopped)? {
                 Written::Read(query) => query,
-                other => {
-                    return Ok(other.map(|query| (query, Graded { grade: 0, reason: String::new() })));
-                }
+                Written::Unreadable(problem) => return Ok(Written::Unreadable(problem)),
+                Written::Failed(problem) => return Ok(Written::Failed(problem)),
             };
+            if let Some(excluded) = unfit(&query, &record.name) {
+                return Ok(Written::Read(Outcome::Unfit(excluded)));
+            }
             values.insert("query", query.clone());
             let graded =
                 author.grade(Asked::Validator, VALIDATOR, &values, authoring.stop).map_err(stopped)?;
-            Ok(graded.map(|graded| (query, graded)))
+            Ok(graded.map(|graded| Outcome::Graded(query, graded)))
         })?;
 
     let mut found = Found::default();
@@ -156,8 +170,8 @@ pub(crate) fn write(
     let mut excluded: Vec<Excluded> = Vec::new();
     let mut n_kept = 0;
     for ((annotation, style), answer) in tasks.iter().zip(answers) {
-        let rule = match answer {
-            Ok((query, Graded { grade, reason })) => {
+        let removed = match answer {
+            Ok(Outcome::Graded(query, Graded { grade, reason })) => {
                 let class = 4_u8.saturating_sub(grade);
                 *counts.entry(format!("class {class}")).or_default() += 1;
                 let is_kept = KEPT_SCORES.contains(&grade);
@@ -187,14 +201,12 @@ pub(crate) fn write(
                 })?;
                 continue;
             }
-            Err(problem) => problem,
+            Ok(Outcome::Unfit(Excluded { text, filter, rule })) => (text, filter, rule),
+            Err(problem) => (String::new(), UNREADABLE.to_owned(), problem),
         };
-        *counts.entry(format!("removed by {UNREADABLE}")).or_default() += 1;
-        excluded.push(Excluded {
-            text: String::new(),
-            filter: UNREADABLE.to_owned(),
-            rule: format!("{style} of {}: {rule}", annotation.id),
-        });
+        let (text, filter, rule) = removed;
+        *counts.entry(format!("removed by {filter}")).or_default() += 1;
+        excluded.push(Excluded { text, filter, rule: format!("{style} of {}: {rule}", annotation.id) });
     }
     writer.finish()?;
     add_consumed(&mut counts, author.consumed());

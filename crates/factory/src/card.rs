@@ -47,6 +47,16 @@ enum Block {
     Chart(&'static str, Vec<(String, u64)>),
 }
 
+/// The counts of a source that say what was not read of it.
+const EXCLUSIONS: [&str; 6] = [
+    "files of tests and the like",
+    "files in no known language",
+    "unreadable files",
+    "links",
+    "paths that are not UTF-8",
+    "codes in no known language",
+];
+
 /// What a card is made of.
 pub(crate) struct Facts<'f> {
     pub(crate) plan: &'f Plan,
@@ -140,6 +150,11 @@ impl Facts<'_> {
             [source.name.clone(), commit.to_owned(), license, number("files"), number("functions")]
         });
         let mut blocks = vec![table(["source", "commit", "license", "files", "functions"], rows)];
+        let excluded: Vec<[String; 3]> =
+            self.plan.sources.iter().flat_map(|source| self.excluded_of(&source.name)).collect();
+        if !excluded.is_empty() {
+            blocks.push(table(["source", "excluded", "number"], excluded));
+        }
         let Shares { languages, licenses, sources, forks, .. } = self.shares;
         for (name, title, shares) in [
             ("language", "Codes kept, by language", languages),
@@ -160,6 +175,18 @@ impl Facts<'_> {
         blocks
     }
 
+    /// What was not read of a source, and which of its codes filters removed.
+    fn excluded_of<'f>(&'f self, source: &'f str) -> impl Iterator<Item = [String; 3]> + 'f {
+        let step = self.named("source", source);
+        let not_read = EXCLUSIONS.iter().filter_map(move |name| {
+            Some(((*name).to_owned(), *step?.counts.get(*name).filter(|count| **count > 0)?))
+        });
+        let removed = self.removed.iter().filter_map(move |removed| {
+            Some((format!("codes removed by {}", removed.filter), *removed.sources.get(source)?))
+        });
+        not_read.chain(removed).map(move |(what, count)| [source.to_owned(), what, count.to_string()])
+    }
+
     fn filters(&self) -> Vec<Block> {
         let documentation = match self.plan.pool.documentation {
             Documentation::Removed => "Documentation is taken out of the codes.",
@@ -171,7 +198,7 @@ impl Facts<'_> {
         let bars = self.removed.iter().map(|removed| (removed.filter.clone(), removed.count));
         let bars = bars.chain([("kept".to_owned(), self.count(self.pool(), "kept"))]).collect();
         blocks.push(Block::Chart("Codes that filters removed, and codes kept", bars));
-        let rows = self.removed.iter().map(|Removed { filter, about, count, examples }| {
+        let rows = self.removed.iter().map(|Removed { filter, about, count, examples, .. }| {
             [filter.clone(), about.clone(), count.to_string(), examples.join("; ")]
         });
         blocks.push(table(["filter", "keeps", "removed", "such as"], rows));

@@ -42,6 +42,9 @@ pub(crate) struct Removed {
     pub(crate) filter: String,
     pub(crate) about: String,
     pub(crate) count: u64,
+    /// Number of them by source.
+    #[serde(default)]
+    pub(crate) sources: BTreeMap<String, u64>,
     /// The first removed codes, by location and name.
     pub(crate) examples: Vec<String>,
 }
@@ -325,6 +328,7 @@ impl Removed {
 
     pub(crate) fn note(&mut self, record: &CodeRecord) {
         self.count += 1;
+        *self.sources.entry(record.source.clone()).or_default() += 1;
         if self.examples.len() < EXAMPLES {
             let CodeRecord { source, path, start_line, name, .. } = record;
             self.examples.push(format!("{source}:{path}:{start_line} {name}"));

@@ -125,14 +125,8 @@ impl Store {
     /// # Errors
     /// When it cannot be created, or another process is using it.
     pub fn open(root: &Path) -> Result<Self, FactoryError> {
-        let is_new = !root.join("steps").exists();
-        for directory in [root.to_owned(), root.join("steps"), root.join("work"), root.join("exports")] {
-            make_directory(&directory)?;
-        }
-        let ignore = root.join(IGNORE);
-        if is_new && fs::symlink_metadata(&ignore).is_err() {
-            write_file(&ignore, b"*\n")?;
-        }
+        make_directory(root)?;
+        // Nothing else is written before it is known that no other process does.
         let path = root.join(".lock");
         refuse_link(&path)?;
         let lock = File::create(&path).map_err(FactoryError::write(&path))?;
@@ -140,6 +134,14 @@ impl Store {
             TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
             TryLockError::Error(source) => FactoryError::Write { path, source },
         })?;
+        let is_new = !root.join("steps").exists();
+        for directory in ["steps", "work", "exports"] {
+            make_directory(&root.join(directory))?;
+        }
+        let ignore = root.join(IGNORE);
+        if is_new && fs::symlink_metadata(&ignore).is_err() {
+            write_file(&ignore, b"*\n")?;
+        }
         let inner = root.join("exports").join(other_languages::NAME);
         refuse_link(&inner)?;
         for directory in [root.to_owned(), root.join("steps"), root.join("exports"), inner] {
@@ -389,5 +391,28 @@ mod tests {
         assert!(error.contains("another `quarry data build` is at work here"), "{error}");
         drop(store);
         Store::open(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn of_those_who_begin_in_a_new_directory_at_once_one_works_there() {
+        let directory = tempfile::tempdir().unwrap();
+        for round in 0..100 {
+            let root = directory.path().join(format!("{round}/build"));
+            let begin = std::sync::Barrier::new(4);
+            let open = || {
+                begin.wait();
+                let store = Store::open(&root);
+                begin.wait();
+                store
+            };
+            let opened = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            });
+            let refused = opened.iter().filter(|store| matches!(store, Err(FactoryError::InUse(_))));
+            assert_eq!((refused.count(), opened.iter().filter(|store| store.is_ok()).count()), (3, 1));
+            assert_eq!(fs::read_to_string(root.join(IGNORE)).unwrap(), "*\n");
+            assert_eq!(fs::read_dir(&root).unwrap().count(), 5, "three directories and two files");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use quarry_factory::Built;
+use quarry_factory::{Built, Plan};
 use quarry_test_support::model_server::{Seen, Server};
 use serde_json::{Value, json};
 
@@ -106,4 +106,65 @@ fn written_queries_that_cannot_be_queries_are_excluded_with_a_reason() {
     // They were not validated.
     let is_graded = |seen: &Seen| seen.body.to_string().contains("related_score");
     assert!(server.seen().iter().filter(|seen| is_graded(seen)).count() <= 2);
+}
+
+#[test]
+fn verdicts_that_cannot_be_read_leave_pairs_without_a_label() {
+    let server = Server::script(|_, _| answered("I would rather not say."));
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("src")).unwrap();
+    let source = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
+                  def spaces(text):\n    return text.count(' ')\n";
+    fs::write(path("src/a.py"), source).unwrap();
+    let judge = format!(
+        "judge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n",
+        server.url()
+    );
+    fs::write(path("judge.toml"), judge).unwrap();
+    let text = r#"
+[[sources]]
+name = "src"
+kind = "directory"
+path = "src"
+[[queries]]
+name = "docstrings"
+kind = "docstrings"
+[candidates]
+encoders = []
+union = ["bm25"]
+k = 2
+[[labels]]
+kind = "judge"
+path = "judge.toml"
+[[labels]]
+kind = "pairing"
+[splits.parts]
+test = 1
+[[exports]]
+format = "query-code"
+"#;
+    fs::write(path("plan.toml"), text).unwrap();
+    let out = path("out");
+    let built = made(&Plan::open(&path("plan.toml")).unwrap(), &out).unwrap();
+    let labels = built.steps.iter().find(|step| step.name == "labels").unwrap();
+    let counts = &labels.counts;
+    // The pair that the query was made of has a label by another source.
+    assert_eq!(
+        (counts["positive by pairing"], counts["undecided"], counts["unlabelled"]),
+        (1, 1, 1),
+        "{counts:?}"
+    );
+    let listed = out.join("steps").join(labels.key().as_str()).join("unlabelled.jsonl");
+    let listed = lines(&fs::read_to_string(listed).unwrap());
+    let reason = listed[0]["evidence"].as_str().unwrap();
+    assert!(
+        reason.starts_with("judge cosqa-plus: ") && listed[0]["code"].as_str().unwrap().contains("spaces"),
+        "{reason}"
+    );
+
+    let text = text.replace("[[labels]]\nkind = \"pairing\"\n", "");
+    fs::write(path("plan.toml"), text).unwrap();
+    let error = made(&Plan::open(&path("plan.toml")).unwrap(), &out).unwrap_err().to_string();
+    assert!(error.contains("found none for 2 pairs (judge cosqa-plus: "), "{error}");
 }

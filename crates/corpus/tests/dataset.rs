@@ -399,7 +399,8 @@ fn comments_do_not_hide_what_data_sets_share() {
         ("b.jsonl", row(commented, Some("python"))),
         ("c.jsonl", row(commented, None)),
     ];
-    let directory = directory(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1), (files[2].0, &files[2].1)]);
+    let directory =
+        directory(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1), (files[2].0, &files[2].1)]);
     let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
     for other in ["b.jsonl", "c.jsonl"] {
         let found = overlap(&read("a.jsonl"), &read(other), (0.9, On::Code), 1).unwrap();

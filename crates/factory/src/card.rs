@@ -14,7 +14,7 @@ use crate::calibration;
 use crate::categories;
 use crate::harmless::harmless;
 use crate::labels;
-use crate::other_languages;
+use crate::outputs::OTHER_LANGUAGES;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::step::Step;
@@ -126,14 +126,14 @@ impl Facts<'_> {
         let rows = [
             ("codes", self.pool(), "kept"),
             ("queries", "merge", "queries"),
-            ("queries in other languages, kept apart", other_languages::NAME, "queries"),
+            ("queries in other languages, kept apart", OTHER_LANGUAGES, "queries"),
             ("candidates", "candidates", "candidates"),
             ("pairs that answer", "labels", "positive"),
             ("pairs that do not", "labels", "negative"),
             ("pairs without a label, left out", "labels", "unlabelled"),
             ("queries with an answer", "labels", "queries with a positive"),
         ];
-        let is_there = |step: &str| step != other_languages::NAME || self.find(step).is_some();
+        let is_there = |step: &str| step != OTHER_LANGUAGES || self.find(step).is_some();
         let rows = rows.into_iter().filter(|(_, step, _)| is_there(step));
         let rows = rows.map(|(what, step, name)| [what.to_owned(), self.count(step, name).to_string()]);
         vec![table(["what", "number"], rows)]
@@ -268,15 +268,15 @@ impl Facts<'_> {
         if !rules.is_empty() {
             blocks.push(table(["source", "rule", "queries removed", "such as"], rules));
         }
-        if self.find(other_languages::NAME).is_some() {
-            let count = |name| self.count(other_languages::NAME, name);
+        if self.find(OTHER_LANGUAGES).is_some() {
+            let count = |name| self.count(OTHER_LANGUAGES, name);
             blocks.push(Block::Text(format!(
                 "Queries in other languages than English: {}, of which {} have known answers, in {} pairs. They are in no other \
                  export than those in `exports/{}`; nobody judged them.",
                 count("queries"),
                 count("queries with an answer"),
                 count("pairs"),
-                other_languages::NAME,
+                OTHER_LANGUAGES,
             )));
         }
         if let Some(step) = self.find(calibration::STEP) {

@@ -21,12 +21,12 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::error::{FactoryError, chain};
+use crate::found::{Excluded, Found};
 use crate::issues::{self, Issue};
 use crate::jsonl;
 use crate::mask;
 use crate::plan::{Plan, QueryPlan, SourcePlan};
 use crate::pool::POOL;
-use crate::query::{Excluded, Found};
 use crate::record::{CodeKind, normalized_hash};
 
 /// Maximum number of commits of a source that are read, newest first, and of the bytes of their files.

@@ -14,12 +14,11 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
-use crate::export::{PARTS, part_file};
 use crate::jsonl::{self, Writer};
+use crate::outputs::{PARTS, part_file};
 use crate::plan::{LeakAction, LeakPlan, SplitPlan};
-use crate::query::content_hash;
 use crate::record::{LabelledPair, normalized_hash};
-use crate::step::{Key, Step};
+use crate::step::{Key, Step, content_hash};
 
 /// Incremented when the same parts lead to other output.
 const VERSION: u32 = 2;
@@ -81,7 +80,8 @@ impl Texts {
 
     /// The owner of the text, and whether it is equal or only nearly.
     fn find(&self, text: &Compared) -> Option<(usize, &'static str)> {
-        let same = text.hashes.iter().find_map(|hash| self.hashes.get(hash)).map(|owner| (*owner, "the same"));
+        let same =
+            text.hashes.iter().find_map(|hash| self.hashes.get(hash)).map(|owner| (*owner, "the same"));
         let near = || Some((*self.of_near.get(self.near.as_ref()?.find(&text.text)?)?, "nearly the same"));
         same.or_else(near)
     }

@@ -116,9 +116,11 @@ fn headers(text: &str, is_comment: bool) -> Vec<Option<String>> {
         let begins = parts.next().is_some_and(|before| !before.contains(char::is_alphanumeric));
         for part in parts {
             let end = COMMENT_ENDS.iter().filter_map(|end| part.find(end)).min().unwrap_or(part.len());
-            let expression = part[..end].trim_end_matches(|c: char| "*/->#;\"'".contains(c) || c.is_whitespace());
+            let expression =
+                part[..end].trim_end_matches(|c: char| "*/->#;\"'".contains(c) || c.is_whitespace());
             let expression = expression.trim_start();
-            let license = Expression::parse_mode(expression, ParseMode::LAX).ok().map(|_| expression.to_owned());
+            let license =
+                Expression::parse_mode(expression, ParseMode::LAX).ok().map(|_| expression.to_owned());
             // Within a sentence, it is a header only if a license follows.
             if begins || is_comment && license.is_some() {
                 found.push(license);

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
 use crate::filter::{Filter, SNIPPETS, kind_of_snippet};
-use crate::jsonl::{self, RandomReader, Writer};
+use crate::jsonl::{self, RandomReader, Writer, read_json, write_json};
 use crate::license::is_allowed;
 use crate::mask;
 use crate::plan::{Documentation, PoolPlan};
 use crate::record::CodeRecord;
-use crate::step::{Key, Step, write_file};
+use crate::step::{Key, Step};
 
 /// Incremented when the same records and parameters lead to another pool.
 const VERSION: u32 = 3;
@@ -349,22 +349,6 @@ impl Shares {
     }
 }
 
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FactoryError> {
-    let text = serde_json::to_vec_pretty(value).unwrap_or_default();
-    write_file(path, &text)
-}
-
-pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FactoryError> {
-    let text = std::fs::read(path).map_err(FactoryError::read(path))?;
-    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
-        path: path.to_owned(),
-        line: error.line(),
-        problem: format!(
-            "expected what this version of quarry writes: {error}; remove its directory and build again"
-        ),
-    })
-}
-
 /// What the filters of a pool removed.
 pub(crate) fn removed(step: &Path) -> Result<Vec<Removed>, FactoryError> {
     read_json(&step.join(REMOVED))
@@ -506,10 +490,12 @@ mod tests {
 
     #[test]
     fn comments_and_documentation_make_no_other_code() {
-        let commented = long("first", "a").replace("_7)\n", "_7)  # whatever it is that this line is about\n");
+        let commented =
+            long("first", "a").replace("_7)\n", "_7)  # whatever it is that this line is about\n");
         let documented = commented.replace("(value):\n", "(value):\n    \"\"\"Compute all of it.\"\"\"\n");
         let near = documented.replace("return a", "return other");
-        let records = [long("first", "a"), commented, documented, near].map(|code| (0, function("one", &code)));
+        let records =
+            [long("first", "a"), commented, documented, near].map(|code| (0, function("one", &code)));
         for documentation in [Documentation::Kept, Documentation::Removed] {
             let plan = PoolPlan { near_duplicates: Some(0.9), documentation, ..PoolPlan::default() };
             let (kept, removed, _) = sieved(&plan, &records);

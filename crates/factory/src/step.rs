@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 
+use quarry_corpus::dataset;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::FactoryError;
-use crate::other_languages;
+use crate::outputs::{BUILD, OTHER_LANGUAGES};
 
 /// Prefix of the names of incomplete directories and files.
 const PARTIAL: &str = ".partial-";
@@ -107,6 +109,17 @@ pub(crate) fn hash_file(path: &Path) -> Result<String, FactoryError> {
     }
 }
 
+/// Hash of a file, or of the files of a directory.
+pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
+    if path.is_dir() {
+        let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+        let hashes: Result<Vec<String>, _> =
+            sources.iter().map(|source| content_hash(&source.path)).collect();
+        return Ok(sha256(hashes?.join(" ").as_bytes()));
+    }
+    hash_file(path)
+}
+
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -142,7 +155,7 @@ impl Store {
         if is_new && fs::symlink_metadata(&ignore).is_err() {
             write_file(&ignore, b"*\n")?;
         }
-        let inner = root.join("exports").join(other_languages::NAME);
+        let inner = root.join("exports").join(OTHER_LANGUAGES);
         refuse_link(&inner)?;
         for directory in [root.to_owned(), root.join("steps"), root.join("exports"), inner] {
             let Ok(entries) = fs::read_dir(&directory) else { continue };
@@ -258,6 +271,20 @@ pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
     serde_json::from_slice(&text)
         .ok()
         .filter(|step: &Step| step.key() == *key && step.files.iter().all(is_there))
+}
+
+/// The steps of the last build in a directory.
+///
+/// # Errors
+/// When nothing was built there, or it cannot be read.
+pub(crate) fn last_build(directory: &Path) -> Result<Vec<Step>, FactoryError> {
+    let path = directory.join(BUILD);
+    let text = std::fs::read(&path).map_err(FactoryError::read(&path))?;
+    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
+        path,
+        line: error.line(),
+        problem: format!("expected the steps of a build of this version of quarry: {error}; build again"),
+    })
 }
 
 /// The files below a directory, except the description of a step.

@@ -5,20 +5,21 @@ mod unfit;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::LazyLock;
 
 use quarry_annotate::{Asked, Graded, Written, language_title};
 use serde::{Deserialize, Serialize};
 
-use crate::annotation::{ANNOTATIONS, Annotation, add_consumed, first_drawn, targets};
-use crate::authoring::{Authoring, stopped};
+use crate::annotation::{ANNOTATIONS, Annotation, targets};
+use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
 use crate::error::FactoryError;
+use crate::found::{Excluded, Found};
 use crate::jsonl::{self, Writer};
-use crate::plan::QueryPlan;
+use crate::plan::{Extract, QueryPlan};
 use crate::pool::PoolReader;
-use crate::query::{Excluded, Found, finish, rules_of, without_paths};
+use crate::query::{finish, rules_of, without_paths};
 use crate::record::id_of;
 use crate::step::{Key, Step};
+use crate::styles::STYLES;
 use unfit::{LIMITS_TEXT, unfit};
 
 /// Incremented when the same answers lead to other queries.
@@ -36,20 +37,6 @@ const UNREADABLE: &str = "unreadable answers";
 
 /// Scores in reverse validation of queries that are kept: classes 1 and 2 of the paper.
 const KEPT_SCORES: [u8; 2] = [3, 2];
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StyleRules {
-    wording: String,
-}
-
-static STYLES: LazyLock<BTreeMap<String, StyleRules>> =
-    LazyLock::new(|| toml::from_str(include_str!("styles.toml")).unwrap_or_default());
-
-/// Names of the styles in which queries can be written.
-pub(crate) fn styles() -> Vec<&'static str> {
-    STYLES.keys().map(String::as_str).collect()
-}
 
 /// A written query, with its validation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -224,26 +211,6 @@ struct Triple<'t> {
     summary: &'t str,
     code: &'t str,
     url: &'t str,
-}
-
-/// The kind of export of written queries: one entry for each positive pair whose query was written for its code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extract {
-    /// The summary in place of the query.
-    Summaries,
-    /// Query, summary and code.
-    Triples,
-}
-
-impl Extract {
-    /// The extract with the name of an export format.
-    pub(crate) fn named(format: &str) -> Option<Self> {
-        match format {
-            "query4code-summaries" => Some(Self::Summaries),
-            "query4code-triples" => Some(Self::Triples),
-            _ => None,
-        }
-    }
 }
 
 /// Summaries of codes for which queries were written, by the ids of query and code.

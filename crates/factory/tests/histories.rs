@@ -404,9 +404,13 @@ fn the_card_says_what_was_excluded_of_each_source() {
     write("one/a.py", &format!("# SPDX-License-Identifier: MIT\n{function}"));
     write("one/tests/test_a.py", "def test_clean():\n    assert clean(' a ') == 'a'\n");
     let other = function.replace("strip()", "strip().lower()");
-    write("two/b.py", &format!("# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only\n{other}"));
+    write(
+        "two/b.py",
+        &format!("# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only\n{other}"),
+    );
     write("two/logo.bin", "\0");
-    let source = |name: &str| format!("[[sources]]\nname = \"{name}\"\nkind = \"directory\"\npath = \"{name}\"\n");
+    let source =
+        |name: &str| format!("[[sources]]\nname = \"{name}\"\nkind = \"directory\"\npath = \"{name}\"\n");
     let text = format!(
         "{}{}[pool]\nlicenses = [\"permissive\"]\n[[queries]]\nname = \"docstrings\"\nkind = \"docstrings\"\n",
         source("one"),

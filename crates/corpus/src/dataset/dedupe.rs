@@ -172,7 +172,8 @@ pub fn overlap(
         sources.iter().try_for_each(|source| {
             source.for_each_row(&mut |row| {
                 let row = row?;
-                if let Some(text) = text_of(source, &row, (same, on))?.filter(|text| !text.trim().is_empty()) {
+                if let Some(text) = text_of(source, &row, (same, on))?.filter(|text| !text.trim().is_empty())
+                {
                     each(text, position(source, &row));
                 }
                 Ok(())
@@ -213,11 +214,7 @@ fn named(path: &Path, number: usize) -> String {
 }
 
 /// The text to compare; `None` for a row without one, or one that refers to a text in another file by its id.
-fn text_of(
-    source: &Source,
-    row: &Row<'_>,
-    (same, on): (Same, On),
-) -> Result<Option<String>, FormatError> {
+fn text_of(source: &Source, row: &Row<'_>, (same, on): (Same, On)) -> Result<Option<String>, FormatError> {
     let code = |text: &str, language: Option<&str>| match same {
         Same::Near(_) => bare(text, language).into_owned(),
         Same::Exact | Same::Normalized => text.to_owned(),

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::found::Excluded;
 use crate::harmless::is_odd;
-use crate::query::Excluded;
 
 /// The limits as text, for the keys of steps.
 pub(super) const LIMITS_TEXT: &str = include_str!("../written.toml");

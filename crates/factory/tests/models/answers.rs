@@ -97,9 +97,8 @@ fn written_queries_that_cannot_be_queries_are_excluded_with_a_reason() {
         ("names of functions", "strip_all"),
         ("names of functions", "bang"),
     ] {
-        let is_it = |line: &&Value| {
-            line["filter"] == filter && line["rule"].as_str().unwrap().contains(expected)
-        };
+        let is_it =
+            |line: &&Value| line["filter"] == filter && line["rule"].as_str().unwrap().contains(expected);
         assert!(excluded.iter().any(|line| is_it(&line)), "{filter} {expected}");
     }
     assert!(excluded.iter().all(|line| line["text"].as_str().is_none_or(|text| text.len() <= 300)));

@@ -208,7 +208,8 @@ impl Podman {
         add("entrypoint", "/usr/bin/env");
         let own_limits = resource_limits(limits).join(" ");
         options.extend(
-            [&self.image, "-i", "/bin/sh", "-c", SCRIPT, "sh", &own_limits, "/usr/bin/env", "-i"].map(str::to_owned),
+            [&self.image, "-i", "/bin/sh", "-c", SCRIPT, "sh", &own_limits, "/usr/bin/env", "-i"]
+                .map(str::to_owned),
         );
         let variables = [("PATH", SEARCH_PATH), ("HOME", WORK_DIRECTORY), ("LANG", "C.UTF-8")];
         options.extend(variables.map(|(name, value)| format!("{name}={value}")));

@@ -149,13 +149,17 @@ impl CgroupParent {
         cgroup.0.cpu = self.cpu.as_ref().and_then(make);
         cgroup.0.pids = self.pids.as_ref().and_then(make);
         // Missing in version 2 if it is not handed down.
-        let _ = fs::write(cgroup.pids.as_ref().unwrap_or(&cgroup.memory).join("pids.max"), processes.to_string());
+        let _ =
+            fs::write(cgroup.pids.as_ref().unwrap_or(&cgroup.memory).join("pids.max"), processes.to_string());
         Some(cgroup)
     }
 
     /// The directories in which cgroups are created.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()].into_iter().flatten().map(PathBuf::as_path)
+        [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
     }
 
     pub fn bound(&self) -> MemoryBound {

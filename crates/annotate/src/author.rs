@@ -282,7 +282,8 @@ impl Author {
                 }
                 (None, None) => Client::new(settings.clone()),
             };
-            let mut client = client.map_err(here)?;
+            // An answer that says nothing cannot be read, as others: it is kept, so that it is not paid for again.
+            let mut client = client.map_err(here)?.with_empty_answers();
             if plan.replay.is_none() {
                 let cache = plan.cache.as_deref().map(|cache| resolved(directory, cache)).transpose()?;
                 client = client.with_cache(Cache::open(&cache.unwrap_or_else(|| store.join("answers")))?);

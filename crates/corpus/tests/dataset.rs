@@ -387,6 +387,30 @@ fn what_two_data_sets_share_is_counted_once() {
 }
 
 #[test]
+fn comments_do_not_hide_what_data_sets_share() {
+    let row = |code: &str, language: Option<&str>| {
+        serde_json::json!({"query": code, "code": code, "language": language}).to_string() + "\n"
+    };
+    let code = "def add(first, second):\n    total = first + second\n    return total\n";
+    let commented = "def add(first, second):\n    \"\"\"Add two numbers to each other.\"\"\"\n    # Whatever they \
+        are.\n    total = first + second\n    return total  # which is their sum\n";
+    let files = [
+        ("a.jsonl", row(code, Some("python"))),
+        ("b.jsonl", row(commented, Some("python"))),
+        ("c.jsonl", row(commented, None)),
+    ];
+    let directory =
+        directory(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1), (files[2].0, &files[2].1)]);
+    let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
+    for other in ["b.jsonl", "c.jsonl"] {
+        let found = overlap(&read("a.jsonl"), &read(other), (0.9, On::Code), 1).unwrap();
+        assert_eq!((found.texts, found.same, found.near), (1, 1, 1), "{other}");
+        let left = |same| dedupe(&read("a.jsonl"), &read(other), (same, On::Code), None, 1).unwrap().kept;
+        assert_eq!((left(Same::Near(0.9)), left(Same::Normalized)), (0, 1), "{other}");
+    }
+}
+
+#[test]
 fn duplicates_and_leaks_are_removed_and_reported() {
     let row =
         |query: &str, code: &str| format!("{{\"input\":\"{query} [CODESPLIT] {code}\",\"target\":1}}\n");

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::calibration::{self, Understanding};
-use crate::compare;
 use crate::error::FactoryError;
 use crate::graph::{self, Statistics};
 use crate::jsonl;
@@ -74,7 +73,7 @@ impl WrittenReport {
     /// # Errors
     /// When there is none, or it has no written queries.
     pub fn read(root: &Path) -> Result<Self, FactoryError> {
-        let steps = compare::read(root)?;
+        let steps = step::last_build(root)?;
         let missing = || {
             FactoryError::step(
                 "calls",

@@ -2,24 +2,22 @@
 //! its callees in the project, and explanations of its callees in rarely used packages (Query4Code, 2024, section 3).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use quarry_annotate::{Asked, Author, Consumed, language_title};
-use quarry_files::read_regular_text;
+use quarry_annotate::{Asked, Author, language_title};
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::authoring::{Authoring, stopped};
+use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
 use crate::calibration::Understanding;
+use crate::documented::{Documented, documentation_hash};
 use crate::error::FactoryError;
 use crate::graph::{APIS, Api, GRAPH, Node};
 use crate::jsonl::{self, RandomReader, Writer};
 use crate::plan::{AnnotationPlan, Calibrated, Documentation, Plan, QueryKind, UnpopularBelow};
 use crate::pool::POOL;
 use crate::record::CodeRecord;
-use crate::step::{Key, Step, sha256};
+use crate::step::{Key, Step};
 
 /// Incremented when the same answers lead to other annotations.
 const VERSION: u32 = 1;
@@ -30,10 +28,6 @@ pub(crate) const ANNOTATIONS: &str = "annotations.jsonl";
 const EXCLUDED: &str = "excluded.jsonl";
 /// Explanations of functions of other packages.
 const EXPLANATIONS: &str = "explanations.jsonl";
-
-/// Maximum size of a documentation file in bytes, and of the part shown to the model in characters.
-const MAX_DOCUMENTATION_BYTES: u64 = 1 << 20;
-const MAX_DOCUMENTATION_CHARS: usize = 6000;
 
 pub(crate) const SUMMARY_WRITER: &str = "summary-writer";
 const API_EXPLAINER: &str = "api-explainer";
@@ -110,55 +104,6 @@ pub(crate) fn step(
     Ok(Step::new("annotations", VERSION, &identity, &[&[pool, graph], sources, calibration].concat()))
 }
 
-/// The name, without extension, of the file that documents a function of another package.
-#[must_use]
-pub fn file_name(api: &str) -> String {
-    api.replace(['/', ':', '\\'], ".")
-}
-
-/// The documented functions of other packages in a directory, one per file: `NAME.txt` or `NAME.md`.
-#[derive(Default)]
-pub(crate) struct Documented {
-    files: BTreeMap<String, PathBuf>,
-}
-
-impl Documented {
-    /// Lists a directory; without one, no function is documented.
-    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, FactoryError> {
-        let Some(directory) = directory else { return Ok(Self::default()) };
-        let mut files = BTreeMap::new();
-        for entry in fs::read_dir(directory).map_err(FactoryError::read(directory))? {
-            let path = entry.map_err(FactoryError::read(directory))?.path();
-            if path.extension().is_some_and(|ending| ending == "txt" || ending == "md")
-                && let Some(name) = path.file_stem()
-            {
-                files.insert(name.to_string_lossy().into_owned(), path);
-            }
-        }
-        Ok(Self { files })
-    }
-
-    pub(crate) fn has(&self, api: &str) -> bool {
-        self.files.contains_key(&file_name(api))
-    }
-
-    /// The documentation of a function as a model is shown it; empty if there is none.
-    pub(crate) fn text(&self, api: &str) -> Result<String, FactoryError> {
-        let Some(path) = self.files.get(&file_name(api)) else { return Ok(String::new()) };
-        let text = read_regular_text(path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(path))?;
-        Ok(text.chars().take(MAX_DOCUMENTATION_CHARS).collect())
-    }
-}
-
-pub(crate) fn documentation_hash(directory: &Path) -> Result<String, FactoryError> {
-    let mut all = String::new();
-    for (name, path) in Documented::open(Some(directory))?.files {
-        let text = read_regular_text(&path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(&path))?;
-        all += &format!("{name} {}\n", sha256(text.as_bytes()));
-    }
-    Ok(sha256(all.as_bytes()))
-}
-
 /// Ids of the functions for which queries are written: functions of the pool that are in the graph, selected by a
 /// hash of the id, so that a larger number includes the smaller one. In the order of the pool.
 pub(crate) fn targets(
@@ -179,16 +124,6 @@ pub(crate) fn targets(
         Ok(())
     })?;
     Ok(first_drawn(ids, maximum, seed))
-}
-
-/// The first `maximum` ids in an order given by the seed, returned in the original order.
-pub(crate) fn first_drawn(ids: Vec<String>, maximum: Option<usize>, seed: u64) -> Vec<String> {
-    let Some(maximum) = maximum.filter(|maximum| *maximum < ids.len()) else { return ids };
-    let mut order: Vec<(u64, &String)> =
-        ids.iter().map(|id| (xxh3_64_with_seed(id.as_bytes(), seed), id)).collect();
-    order.sort_unstable();
-    let drawn: HashSet<String> = order.into_iter().take(maximum).map(|(_, id)| id.clone()).collect();
-    ids.into_iter().filter(|id| drawn.contains(id)).collect()
 }
 
 /// Reads records by their positions in the sources.
@@ -245,12 +180,13 @@ pub(crate) fn write(
     let wanted = wanted(plan, inputs.pool, &nodes)?;
     let records = Records::open(inputs.sources, plan.pool.documentation)?;
     let author = authoring.open()?;
-    let (explanations, undocumented) = explain(plan, authoring, &author, inputs, &wanted, step)?;
+    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
+    let explained = explain(plan, authoring, &author, inputs, &wanted, step, &mut excluded)?;
+    let Explanations { explanations, undocumented, unreadable } = explained;
 
     // With the names of the functions, which are shown to callers.
     let mut summaries: HashMap<&str, String> = HashMap::new();
     let mut writer = Writer::create(&step.join(ANNOTATIONS))?;
-    let mut excluded = Writer::create(&step.join(EXCLUDED))?;
     let (mut n_written, mut n_excluded, mut n_with_callees, mut n_with_apis) = (0, 0, 0, 0);
     for level in wanted.chunk_by(|one, other| one.level == other.level) {
         let answers = authoring.ask_all(&author, "annotations", level, |node| {
@@ -295,21 +231,13 @@ pub(crate) fn write(
         ("summaries with explanations of packages", n_with_apis),
         ("removed by unreadable answers", n_excluded),
         ("explanations of packages", explanations.len() as u64),
+        ("explanations removed by unreadable answers", unreadable),
         ("unpopular without documentation", undocumented),
     ]
     .map(|(name, count)| (name.to_owned(), count))
     .into();
     add_consumed(&mut counts, author.consumed());
     Ok(counts)
-}
-
-/// Adds the usage to the counts of a step.
-pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consumed) {
-    counts.insert("questions".to_owned(), consumed.questions);
-    counts.insert("tokens".to_owned(), consumed.cost.tokens);
-    if let Some(dollars) = consumed.cost.dollars().filter(|dollars| *dollars > 0.0) {
-        counts.insert("millionths of a dollar".to_owned(), (dollars * 1e6).round() as u64);
-    }
 }
 
 /// The functions for which queries are written and, if callees are shown, all functions that they call. By level.
@@ -330,8 +258,16 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
     Ok(nodes.iter().filter(|node| wanted.contains(node.id.as_str())).cloned().collect())
 }
 
-/// Explanations of documented, rarely called functions of other packages, by name; and the number of rarely called
-/// functions without documentation.
+/// What is shown of rarely called functions of other packages.
+struct Explanations {
+    /// Of those with documentation, by name.
+    explanations: HashMap<String, String>,
+    /// Number of those without documentation.
+    undocumented: u64,
+    /// Number of those whose explanation cannot be read.
+    unreadable: u64,
+}
+
 fn explain(
     plan: &Plan,
     authoring: &Authoring<'_>,
@@ -339,7 +275,8 @@ fn explain(
     inputs: &Inputs<'_>,
     wanted: &[Node],
     step: &Path,
-) -> Result<(HashMap<String, String>, u64), FactoryError> {
+    excluded: &mut Writer,
+) -> Result<Explanations, FactoryError> {
     let unpopular_below = match (plan.annotation.unpopular_below, inputs.calibration) {
         (UnpopularBelow::Calls(calls), _) => calls,
         (UnpopularBelow::Named(Calibrated::Calibrated), calibration) => {
@@ -369,15 +306,21 @@ fn explain(
         Ok(answer)
     })?;
     let mut writer = Writer::create(&step.join(EXPLANATIONS))?;
-    let mut explanations = HashMap::new();
+    let (mut explanations, mut unreadable) = (HashMap::new(), 0);
     for (api, answer) in unpopular.into_iter().zip(answers) {
-        if let Ok(explanation) = answer {
-            writer.write(&Explanation { api: &api.name, calls: api.calls, explanation: &explanation })?;
-            explanations.insert(api.name, explanation);
+        match answer {
+            Ok(explanation) => {
+                writer.write(&Explanation { api: &api.name, calls: api.calls, explanation: &explanation })?;
+                explanations.insert(api.name, explanation);
+            }
+            Err(problem) => {
+                unreadable += 1;
+                excluded.write(&Excluded { id: &api.name, problem: &problem })?;
+            }
         }
     }
     writer.finish()?;
-    Ok((explanations, undocumented))
+    Ok(Explanations { explanations, undocumented, unreadable })
 }
 
 /// The values that the prompt for summaries can use.
@@ -397,20 +340,4 @@ fn values(
         ("callees", listed(callees.map(|summary| format!("- {summary}")).collect())),
         ("apis", listed(apis.collect())),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_functions_include_fewer() {
-        let ids: Vec<String> = (0..100).map(|number| format!("{number:016x}")).collect();
-        let few = first_drawn(ids.clone(), Some(10), 42);
-        let more = first_drawn(ids.clone(), Some(30), 42);
-        assert_eq!((few.len(), more.len()), (10, 30));
-        assert!(few.iter().all(|id| more.contains(id)));
-        assert_ne!(few, first_drawn(ids.clone(), Some(10), 43));
-        assert_eq!(first_drawn(ids.clone(), None, 42), ids);
-    }
 }

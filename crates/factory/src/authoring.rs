@@ -1,11 +1,13 @@
 //! Asking models during a build, in several threads.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use quarry_annotate::{AnnotateError, Author, AuthorPlan, Written};
+use quarry_annotate::{AnnotateError, Author, AuthorPlan, Consumed, Written};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::FactoryError;
 
@@ -110,5 +112,40 @@ pub(crate) fn stopped(error: AnnotateError) -> FactoryError {
     match error {
         AnnotateError::Stopped => FactoryError::Stopped,
         error => error.into(),
+    }
+}
+
+/// Adds the usage to the counts of a step.
+pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consumed) {
+    counts.insert("questions".to_owned(), consumed.questions);
+    counts.insert("tokens".to_owned(), consumed.cost.tokens);
+    if let Some(dollars) = consumed.cost.dollars().filter(|dollars| *dollars > 0.0) {
+        counts.insert("millionths of a dollar".to_owned(), (dollars * 1e6).round() as u64);
+    }
+}
+
+/// The first `maximum` ids in an order given by the seed, returned in the original order.
+pub(crate) fn first_drawn(ids: Vec<String>, maximum: Option<usize>, seed: u64) -> Vec<String> {
+    let Some(maximum) = maximum.filter(|maximum| *maximum < ids.len()) else { return ids };
+    let mut order: Vec<(u64, &String)> =
+        ids.iter().map(|id| (xxh3_64_with_seed(id.as_bytes(), seed), id)).collect();
+    order.sort_unstable();
+    let drawn: HashSet<String> = order.into_iter().take(maximum).map(|(_, id)| id.clone()).collect();
+    ids.into_iter().filter(|id| drawn.contains(id)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_functions_include_fewer() {
+        let ids: Vec<String> = (0..100).map(|number| format!("{number:016x}")).collect();
+        let few = first_drawn(ids.clone(), Some(10), 42);
+        let more = first_drawn(ids.clone(), Some(30), 42);
+        assert_eq!((few.len(), more.len()), (10, 30));
+        assert!(few.iter().all(|id| more.contains(id)));
+        assert_ne!(few, first_drawn(ids.clone(), Some(10), 43));
+        assert_eq!(first_drawn(ids.clone(), None, 42), ids);
     }
 }

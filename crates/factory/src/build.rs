@@ -1,12 +1,10 @@
 //! Builds a plan, step by step.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quarry_annotate::Judging;
 use quarry_eval::method::LoadModel;
 
 use crate::annotation;
@@ -20,22 +18,17 @@ use crate::error::FactoryError;
 use crate::export;
 use crate::forecast::{self, Forecast};
 use crate::graph;
-use crate::labels::{self, Labelling};
+use crate::jsonl;
+use crate::labels::{self, Labelling, PrepareJudging};
 use crate::leaks;
 use crate::other_languages;
-use crate::plan::{Calibrated, Plan, QueryKind, UnpopularBelow};
+use crate::outputs::BUILD;
+use crate::plan::{Calibrated, Extract, Plan, QueryKind, UnpopularBelow};
 use crate::pool;
 use crate::query;
 use crate::source::{Opened, RECORDS};
 use crate::step::{self, Key, Step, Store, write_file};
-use crate::written::{self, Extract};
-
-/// The steps of the last build in a directory.
-pub(crate) const BUILD: &str = "build.json";
-
-/// Prepares a judging plan: opens the sandbox, if it needs one.
-pub(crate) type PrepareJudging<'a> =
-    dyn Fn(quarry_annotate::Plan) -> Result<Judging, Box<dyn Error + Send + Sync>> + 'a;
+use crate::written;
 
 /// What a build needs in addition to its plan.
 pub struct Tools<'a> {
@@ -371,9 +364,9 @@ pub fn build(
         written.push(path);
     }
     let metadata = out.join(croissant::FILE);
-    pool::write_json(&metadata, &croissant::metadata(plan, &steps, &shares, out)?)?;
+    jsonl::write_json(&metadata, &croissant::metadata(plan, &steps, &shares, out)?)?;
     written.push(metadata);
-    pool::write_json(&out.join(BUILD), &steps)?;
+    jsonl::write_json(&out.join(BUILD), &steps)?;
     Ok(Built { steps, exports, about: written })
 }
 

@@ -8,8 +8,8 @@ use quarry_annotate::{Asked, Graded, Written, language_title};
 use quarry_metrics::significance::{Bootstrap, Interval, mean_interval};
 use serde::{Deserialize, Serialize};
 
-use crate::annotation::{Documented, add_consumed, documentation_hash, first_drawn};
-use crate::authoring::{Authoring, stopped};
+use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
+use crate::documented::{Documented, documentation_hash};
 use crate::error::FactoryError;
 use crate::graph::{APIS, Api};
 use crate::jsonl::{self, Writer};

@@ -17,9 +17,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
-use crate::plan::CandidatePlan;
+use crate::outputs::{CANDIDATES, QUERIES};
+use crate::plan::{CandidatePlan, RELEASED_PARTITION};
 use crate::pool::POOL;
-use crate::query::QUERIES;
 use crate::record::{Candidate, CodeRecord, Found, QueryRecord, normalized_hash};
 use crate::step::{Key, Step, write_file};
 
@@ -28,9 +28,6 @@ type Ranked = Vec<(usize, f32)>;
 
 /// Incremented when the same pool, queries and methods lead to other candidates.
 const VERSION: u32 = 2;
-
-/// The candidates, query by query.
-pub(crate) const CANDIDATES: &str = "candidates.jsonl";
 
 /// Number of codes that are embedded and compared at a time.
 const BLOCK: usize = 16_384;
@@ -41,9 +38,6 @@ const TEXTS_AT_ONCE: usize = 512;
 /// Number of codes that are compared exactly in addition to those requested, because matrix products have rounding
 /// errors.
 const MARGIN: usize = 8;
-
-/// Codes that CoSQA+'s script takes for each query, in the order of a partition, which is none.
-pub(crate) const RELEASED_PARTITION: usize = 30;
 
 /// The method name for candidates found by the encoders together.
 const ENCODERS: &str = "encoders";

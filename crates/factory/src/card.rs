@@ -12,8 +12,9 @@ pub(crate) use page::page;
 
 use crate::calibration;
 use crate::categories;
+use crate::harmless::harmless;
 use crate::labels;
-use crate::other_languages;
+use crate::outputs::OTHER_LANGUAGES;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::step::Step;
@@ -45,6 +46,16 @@ enum Block {
     /// What a table beside it says, for pages.
     Chart(&'static str, Vec<(String, u64)>),
 }
+
+/// The counts of a source that say what was not read of it.
+const EXCLUSIONS: [&str; 6] = [
+    "files of tests and the like",
+    "files in no known language",
+    "unreadable files",
+    "links",
+    "paths that are not UTF-8",
+    "codes in no known language",
+];
 
 /// What a card is made of.
 pub(crate) struct Facts<'f> {
@@ -115,14 +126,14 @@ impl Facts<'_> {
         let rows = [
             ("codes", self.pool(), "kept"),
             ("queries", "merge", "queries"),
-            ("queries in other languages, kept apart", other_languages::NAME, "queries"),
+            ("queries in other languages, kept apart", OTHER_LANGUAGES, "queries"),
             ("candidates", "candidates", "candidates"),
             ("pairs that answer", "labels", "positive"),
             ("pairs that do not", "labels", "negative"),
             ("pairs without a label, left out", "labels", "unlabelled"),
             ("queries with an answer", "labels", "queries with a positive"),
         ];
-        let is_there = |step: &str| step != other_languages::NAME || self.find(step).is_some();
+        let is_there = |step: &str| step != OTHER_LANGUAGES || self.find(step).is_some();
         let rows = rows.into_iter().filter(|(_, step, _)| is_there(step));
         let rows = rows.map(|(what, step, name)| [what.to_owned(), self.count(step, name).to_string()]);
         vec![table(["what", "number"], rows)]
@@ -139,6 +150,11 @@ impl Facts<'_> {
             [source.name.clone(), commit.to_owned(), license, number("files"), number("functions")]
         });
         let mut blocks = vec![table(["source", "commit", "license", "files", "functions"], rows)];
+        let excluded: Vec<[String; 3]> =
+            self.plan.sources.iter().flat_map(|source| self.excluded_of(&source.name)).collect();
+        if !excluded.is_empty() {
+            blocks.push(table(["source", "excluded", "number"], excluded));
+        }
         let Shares { languages, licenses, sources, forks, .. } = self.shares;
         for (name, title, shares) in [
             ("language", "Codes kept, by language", languages),
@@ -159,6 +175,18 @@ impl Facts<'_> {
         blocks
     }
 
+    /// What was not read of a source, and which of its codes filters removed.
+    fn excluded_of<'f>(&'f self, source: &'f str) -> impl Iterator<Item = [String; 3]> + 'f {
+        let step = self.named("source", source);
+        let not_read = EXCLUSIONS.iter().filter_map(move |name| {
+            Some(((*name).to_owned(), *step?.counts.get(*name).filter(|count| **count > 0)?))
+        });
+        let removed = self.removed.iter().filter_map(move |removed| {
+            Some((format!("codes removed by {}", removed.filter), *removed.sources.get(source)?))
+        });
+        not_read.chain(removed).map(move |(what, count)| [source.to_owned(), what, count.to_string()])
+    }
+
     fn filters(&self) -> Vec<Block> {
         let documentation = match self.plan.pool.documentation {
             Documentation::Removed => "Documentation is taken out of the codes.",
@@ -170,7 +198,7 @@ impl Facts<'_> {
         let bars = self.removed.iter().map(|removed| (removed.filter.clone(), removed.count));
         let bars = bars.chain([("kept".to_owned(), self.count(self.pool(), "kept"))]).collect();
         blocks.push(Block::Chart("Codes that filters removed, and codes kept", bars));
-        let rows = self.removed.iter().map(|Removed { filter, about, count, examples }| {
+        let rows = self.removed.iter().map(|Removed { filter, about, count, examples, .. }| {
             [filter.clone(), about.clone(), count.to_string(), examples.join("; ")]
         });
         blocks.push(table(["filter", "keeps", "removed", "such as"], rows));
@@ -240,15 +268,15 @@ impl Facts<'_> {
         if !rules.is_empty() {
             blocks.push(table(["source", "rule", "queries removed", "such as"], rules));
         }
-        if self.find(other_languages::NAME).is_some() {
-            let count = |name| self.count(other_languages::NAME, name);
+        if self.find(OTHER_LANGUAGES).is_some() {
+            let count = |name| self.count(OTHER_LANGUAGES, name);
             blocks.push(Block::Text(format!(
                 "Queries in other languages than English: {}, of which {} have known answers, in {} pairs. They are in no other \
                  export than those in `exports/{}`; nobody judged them.",
                 count("queries"),
                 count("queries with an answer"),
                 count("pairs"),
-                other_languages::NAME,
+                OTHER_LANGUAGES,
             )));
         }
         if let Some(step) = self.find(calibration::STEP) {
@@ -400,20 +428,6 @@ fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
 
 fn listed(names: &[String]) -> String {
     if names.is_empty() { "no method".to_owned() } else { names.join(", ") }
-}
-
-/// A text of others on one line, without what terminals obey: paths and names in it may come from anybody.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        let is_odd = c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        match c {
-            '\n' | '\r' => line.push(' '),
-            _ if is_odd => line.extend(c.escape_default()),
-            _ => line.push(c),
-        }
-    }
-    line
 }
 
 #[cfg(test)]

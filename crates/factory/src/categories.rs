@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use quarry_annotate::{Asked, Graded, language_title};
 use quarry_corpus::formats::table::Table;
 use quarry_corpus::formats::write::write_csv;
 use serde::{Deserialize, Serialize};
 
-use crate::annotation::add_consumed;
-use crate::authoring::{Authoring, stopped};
+use crate::authoring::{Authoring, add_consumed, stopped};
+use crate::category::{CATEGORIES, Example, RULES_TEXT, named};
 use crate::error::FactoryError;
 use crate::jsonl::{self, RandomReader, Writer};
 use crate::plan::CategoryPlan;
@@ -28,9 +28,6 @@ const VERSION: u32 = 1;
 /// The name of the step.
 pub(crate) const STEP: &str = "categories";
 
-/// The format of exports that has categories.
-pub(crate) const FORMAT: &str = "statcodesearch";
-
 /// The sheet for people, with what the model said.
 pub(crate) const SHEET: &str = "review.csv";
 /// Codes whose category cannot be read, with the reason.
@@ -43,45 +40,6 @@ const ID: &str = "id";
 const MODEL: &str = "model";
 const CATEGORY: &str = "category";
 const KEEP: &str = "keep";
-
-const RULES_TEXT: &str = include_str!("categories.toml");
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CategoryFile {
-    category: Vec<Category>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Category {
-    name: String,
-    about: String,
-    examples: Vec<Example>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Example {
-    comment: String,
-    code: String,
-}
-
-/// The categories; the last one stands for none of the others. A test parses them.
-static CATEGORIES: LazyLock<Vec<Category>> = LazyLock::new(|| {
-    toml::from_str(RULES_TEXT).map_or_else(|_| Vec::new(), |CategoryFile { category }| category)
-});
-
-/// The maximum number of examples of each category.
-pub(crate) fn max_examples() -> usize {
-    CATEGORIES.iter().map(|category| category.examples.len()).min().unwrap_or(0)
-}
-
-/// The name of the category with a grade: its number from 1, or 0 for none.
-fn named(grade: u8) -> &'static str {
-    let number = usize::from(grade).checked_sub(1).unwrap_or(CATEGORIES.len().saturating_sub(1));
-    CATEGORIES.get(number).map_or("", |category| &category.name)
-}
 
 /// The names of all categories, without the one for none.
 fn relevant() -> Vec<&'static str> {

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::build::BUILD;
 use crate::error::FactoryError;
-use crate::export::PARTS;
 use crate::jsonl;
-use crate::labels::PAIRS_FILE;
+use crate::outputs::{BUILD, PAIRS_FILE, PARTS};
 use crate::record::LabelledPair;
 use crate::step::{OutputFile, Step, directory_of, files_of};
 
@@ -82,7 +80,7 @@ pub fn damaged_exports(root: &Path) -> Result<Vec<Damage>, FactoryError> {
     if !root.join(BUILD).exists() {
         return Ok(Vec::new());
     }
-    damage(root, &read(root)?)
+    damage(root, &last_build(root)?)
 }
 
 fn damage(root: &Path, steps: &[Step]) -> Result<Vec<Damage>, FactoryError> {
@@ -113,7 +111,7 @@ pub fn parts_of_build(root: &Path) -> Result<Vec<(String, PathBuf)>, FactoryErro
     if !root.join(BUILD).exists() {
         return Ok(Vec::new());
     }
-    let steps = read(root)?;
+    let steps = last_build(root)?;
     let named = |name: &str| steps.iter().find(|step| step.name == name);
     let Some(step) = named("leaks").or_else(|| named("splits")) else { return Ok(Vec::new()) };
     let parts = directory_of(root, &step.key()).join(PARTS);
@@ -151,7 +149,7 @@ fn changed_files(first: &[Step], second: &[Step]) -> Vec<String> {
 /// # Errors
 /// When nothing was built in one of them, or it cannot be read.
 pub fn compare(first: &Path, second: &Path) -> Result<Comparison, FactoryError> {
-    let steps = [read(first)?, read(second)?];
+    let steps = [last_build(first)?, last_build(second)?];
     let labels = [labels(first, &steps[0])?, labels(second, &steps[1])?];
     let mut comparison = compare_steps(&steps[0], &steps[1]);
     for (pair, label) in &labels[0] {
@@ -164,20 +162,6 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison, FactoryError> 
     comparison.files_changed = changed_files(&steps[0], &steps[1]);
     comparison.damaged = [damage(first, &steps[0])?, damage(second, &steps[1])?];
     Ok(comparison)
-}
-
-/// The steps of the last build in a directory.
-///
-/// # Errors
-/// When nothing was built there, or it cannot be read.
-pub(crate) fn read(directory: &Path) -> Result<Vec<Step>, FactoryError> {
-    let path = directory.join(BUILD);
-    let text = std::fs::read(&path).map_err(FactoryError::read(&path))?;
-    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
-        path,
-        line: error.line(),
-        problem: format!("expected the steps of a build of this version of quarry: {error}; build again"),
-    })
 }
 
 /// The label of each labeled pair.

@@ -9,8 +9,8 @@ use quarry_corpus::formats::Kind;
 use quarry_corpus::formats::source::Source;
 use serde_json::{Map, Value, json};
 
-use crate::card::harmless;
 use crate::error::FactoryError;
+use crate::harmless::harmless;
 use crate::plan::Plan;
 use crate::pool::{Shares, UNKNOWN_LICENSE};
 use crate::step::{OutputFile, Step};

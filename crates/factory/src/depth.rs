@@ -6,11 +6,9 @@ use std::path::Path;
 use quarry_corpus::dataset;
 use quarry_corpus::formats::{Record, RecordKind};
 
-use crate::candidates::CANDIDATES;
-use crate::compare;
 use crate::error::FactoryError;
 use crate::jsonl;
-use crate::labels::PAIRS_FILE;
+use crate::outputs::{CANDIDATES, PAIRS_FILE};
 use crate::record::{Candidate, LabelledPair};
 use crate::step::directory_of;
 
@@ -94,7 +92,7 @@ impl Depth {
 /// # Errors
 /// When nothing was built there, or it cannot be read.
 pub fn depth_of_build(root: &Path) -> Result<Vec<Depth>, FactoryError> {
-    let steps = compare::read(root)?;
+    let steps = step::last_build(root)?;
     let directory = |name: &str| {
         let step = steps.iter().find(|step| step.name == name).ok_or_else(|| {
             FactoryError::step(

@@ -5,9 +5,10 @@ use std::path::Path;
 use quarry_annotate::AuthorPlan;
 use serde::Deserialize;
 
-use crate::annotation::{Documented, targets, wanted};
+use crate::annotation::{targets, wanted};
 use crate::calibration;
 use crate::categories;
+use crate::documented::Documented;
 use crate::error::FactoryError;
 use crate::graph::{GRAPH, Node};
 use crate::jsonl;

@@ -15,20 +15,17 @@ use serde_json::json;
 use crate::categories;
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
-use crate::labels::{GENERATED, NEGATIVE, PAIRS_FILE};
-use crate::plan::{ExportPlan, SplitPlan, TRAINING_PAIRS};
+use crate::labels::{GENERATED, NEGATIVE};
+use crate::outputs::{PAIRS_FILE, PARTS, QUERIES, part_file};
+use crate::plan::{CATEGORIES, ExportPlan, Extract, ONLY_MATCHES, SplitPlan, TRAINING_PAIRS};
 use crate::pool::{POOL, PoolReader};
-use crate::query::QUERIES;
 use crate::record::{CodeRecord, LabelledPair, QueryRecord};
 use crate::step::{Key, Step};
-use crate::written::{self, Extract};
+use crate::written;
 
 /// Change when the same input gives another output.
 const SPLIT_VERSION: u32 = 1;
 const EXPORT_VERSION: u32 = 2;
-
-/// The directory of parts in the step of splits.
-pub(crate) const PARTS: &str = "parts";
 
 /// The step that splits pairs by query.
 pub(crate) fn split_step(plan: &SplitPlan, seed: u64, labels: &Key) -> Step {
@@ -60,10 +57,6 @@ pub(crate) fn write_splits(
 /// Whether a file has any content.
 pub(crate) fn has_content(path: &Path) -> Result<bool, FactoryError> {
     fs::metadata(path).map(|found| found.len() > 0).map_err(FactoryError::read(path))
-}
-
-pub(crate) fn part_file(splits: &Path, part: &str) -> PathBuf {
-    splits.join(PARTS).join(part).with_added_extension("jsonl")
 }
 
 #[derive(Serialize)]
@@ -129,7 +122,7 @@ pub(crate) fn write(
     if plan.format == TRAINING_PAIRS {
         return write_training_pairs(&parts, inputs, step);
     }
-    if plan.format == categories::FORMAT {
+    if plan.format == CATEGORIES {
         let (mut codes, mut counts) = (inputs.codes()?, BTreeMap::new());
         for part in parts {
             let name = format!("{part}.csv");
@@ -252,9 +245,6 @@ impl HubFiles {
 
 /// Formats whose ids are whole numbers.
 const NUMBERED: [&str; 4] = ["cosqa", "cosqa-plus", "cosqa-plus-folder", "cosqa-qa"];
-
-/// The format of a file that has no negatives.
-pub(crate) const ONLY_MATCHES: &str = "query4code";
 
 fn has_positive(part: &Path) -> Result<bool, FactoryError> {
     let mut found = false;

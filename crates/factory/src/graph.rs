@@ -9,11 +9,9 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::calls::{CallKind, Project, RULES_TEXT, classify, own_name};
-use crate::compare;
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::order::{Calls, order};
-use crate::pool::write_json;
 use crate::record::CodeRecord;
 use crate::step::{Key, Step, directory_of, sha256};
 
@@ -64,7 +62,7 @@ pub struct Api {
 /// # Errors
 /// When nothing was built there, or the build has no call graph.
 pub fn apis_of_build(root: &Path) -> Result<Vec<Api>, FactoryError> {
-    let steps = compare::read(root)?;
+    let steps = step::last_build(root)?;
     let Some(step) = steps.iter().find(|step| step.name == "calls") else {
         let problem =
             "expected a build with queries of `kind = \"written\"`, found none; add some, and build";
@@ -267,7 +265,7 @@ pub(crate) fn write(
     }
     writer.finish()?;
     statistics.functions = functions.len() as u64;
-    write_json(&step.join(STATISTICS), &statistics)?;
+    jsonl::write_json(&step.join(STATISTICS), &statistics)?;
     let n_levels = order.levels.iter().max().map_or(0, |level| u64::from(*level) + 1);
     Ok([
         ("functions", statistics.functions),
@@ -284,7 +282,7 @@ pub(crate) fn write(
 
 /// Reads the statistics of the graph from a step's directory.
 pub(crate) fn statistics(step: &Path) -> Result<Statistics, FactoryError> {
-    crate::pool::read_json(&step.join(STATISTICS))
+    jsonl::read_json(&step.join(STATISTICS))
 }
 
 /// The qualification of a name.

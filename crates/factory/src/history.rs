@@ -21,12 +21,12 @@ use rayon::prelude::*;
 use serde::Deserialize;
 
 use crate::error::{FactoryError, chain};
+use crate::found::{Excluded, Found};
 use crate::issues::{self, Issue};
 use crate::jsonl;
 use crate::mask;
 use crate::plan::{Plan, QueryPlan, SourcePlan};
 use crate::pool::POOL;
-use crate::query::{Excluded, Found};
 use crate::record::{CodeKind, normalized_hash};
 
 /// Maximum number of commits of a source that are read, newest first, and of the bytes of their files.
@@ -418,7 +418,7 @@ pub(crate) fn distinct(
     if let (true, Some(first)) = (are_of_one_repository, repositories.first())
         && let Some(other) = repositories.iter().find(|other| *other != first)
     {
-        let [first, other] = [first, other].map(|text| crate::card::harmless(text));
+        let [first, other] = [first, other].map(|text| crate::harmless::harmless(text));
         let problem = format!(
             "expected issues of one repository, whose commits name them by number, found some of {first} and of {other}; \
              make a file and a table [[queries]] of each"

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::FactoryError;
+use crate::step::write_file;
 
 /// Writes one record per line.
 pub(crate) struct Writer {
@@ -102,4 +103,22 @@ impl RandomReader {
             .map_err(FactoryError::read(&self.path))?;
         parse(&self.path, 0, &text)
     }
+}
+
+/// Writes a value as the only one of a file.
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FactoryError> {
+    let text = serde_json::to_vec_pretty(value).unwrap_or_default();
+    write_file(path, &text)
+}
+
+/// Reads a file with one value.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FactoryError> {
+    let text = std::fs::read(path).map_err(FactoryError::read(path))?;
+    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
+        path: path.to_owned(),
+        line: error.line(),
+        problem: format!(
+            "expected what this version of quarry writes: {error}; remove its directory and build again"
+        ),
+    })
 }

@@ -1,6 +1,7 @@
 //! Labels: which of the candidates answer their query, and according to whom.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::AtomicBool;
@@ -12,16 +13,18 @@ use quarry_corpus::formats::query_code::PAIRS;
 use quarry_corpus::formats::{Record, RecordKind};
 use serde::Serialize;
 
-use crate::build::PrepareJudging;
-use crate::candidates::CANDIDATES;
 use crate::error::FactoryError;
 use crate::function::{Origin, record_of_text};
 use crate::jsonl::{self, Writer};
+use crate::outputs::{CANDIDATES, PAIRS_FILE, QUERIES};
 use crate::plan::{LabelKind, LabelPlan};
 use crate::pool::PoolReader;
-use crate::query::{QUERIES, content_hash};
 use crate::record::{Candidate, CodeRecord, LabelledPair, QueryRecord, normalized_hash};
-use crate::step::{Key, Step};
+use crate::step::{Key, Step, content_hash};
+
+/// Prepares a judging plan: opens the sandbox, if it needs one.
+pub(crate) type PrepareJudging<'a> =
+    dyn Fn(quarry_annotate::Plan) -> Result<Judging, Box<dyn Error + Send + Sync>> + 'a;
 
 /// Changes when the same candidates and labels give other pairs.
 const VERSION: u32 = 3;
@@ -29,8 +32,6 @@ const VERSION: u32 = 3;
 /// The evidence of negative labels of pairs that were not judged.
 pub(crate) const NEGATIVE: &str = "negative";
 
-/// Pairs with a label.
-pub(crate) const PAIRS_FILE: &str = "pairs.jsonl";
 /// Codes that were generated for queries without a correct candidate.
 pub(crate) const GENERATED: &str = "generated.jsonl";
 /// Pairs without one.

@@ -1,5 +1,5 @@
-//! Detects leaks between the parts of a data set, and from other data sets such as public test sets: equal texts,
-//! ignoring white space, and near-duplicates.
+//! Detects leaks between the parts of a data set, and from other data sets such as public test sets: equal texts and
+//! near-duplicates. White space does not count, nor do comments in code.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -7,20 +7,21 @@ use std::path::Path;
 use std::slice;
 
 use quarry_corpus::dataset;
+use quarry_corpus::dataset::compared::{bare, layout_hash};
 use quarry_corpus::dataset::near::NearIndex;
 use quarry_corpus::formats::Record;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
-use crate::export::{PARTS, part_file};
 use crate::jsonl::{self, Writer};
+use crate::outputs::{PARTS, part_file};
 use crate::plan::{LeakAction, LeakPlan, SplitPlan};
-use crate::query::content_hash;
 use crate::record::{LabelledPair, normalized_hash};
-use crate::step::{Key, Step};
+use crate::step::{Key, Step, content_hash};
 
 /// Incremented when the same parts lead to other output.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Leaking pairs, with what they share and with which part or data set.
 const LEAKS: &str = "leaks.jsonl";
@@ -66,22 +67,52 @@ impl Texts {
         Self { hashes: HashMap::new(), near: near.map(NearIndex::new), of_near: Vec::new() }
     }
 
-    fn add(&mut self, text: &str, owner: usize) {
-        if text.trim().is_empty() || self.hashes.contains_key(&normalized_hash(text)) {
-            return;
+    fn add(&mut self, text: &Compared, owner: usize) {
+        let is_new = text.hashes.first().is_some_and(|hash| !self.hashes.contains_key(hash));
+        for hash in &text.hashes {
+            self.hashes.entry(*hash).or_insert(owner);
         }
-        self.hashes.insert(normalized_hash(text), owner);
-        if let Some(near) = &mut self.near {
-            near.add(text);
+        if let Some(near) = self.near.as_mut().filter(|_| is_new) {
+            near.add(&text.text);
             self.of_near.push(owner);
         }
     }
 
     /// The owner of the text, and whether it is equal or only nearly.
-    fn find(&self, text: &str) -> Option<(usize, &'static str)> {
-        let same = self.hashes.get(&normalized_hash(text)).map(|owner| (*owner, "the same"));
-        let near = || Some((*self.of_near.get(self.near.as_ref()?.find(text)?)?, "nearly the same"));
+    fn find(&self, text: &Compared) -> Option<(usize, &'static str)> {
+        let same =
+            text.hashes.iter().find_map(|hash| self.hashes.get(hash)).map(|owner| (*owner, "the same"));
+        let near = || Some((*self.of_near.get(self.near.as_ref()?.find(&text.text)?)?, "nearly the same"));
         same.or_else(near)
+    }
+}
+
+/// A text as it is compared.
+struct Compared {
+    text: String,
+    /// One of them is also that of an equal text. None for a blank text, which is equal to none.
+    hashes: Vec<u128>,
+}
+
+impl Compared {
+    fn new(text: String, hashes: Vec<u128>) -> Self {
+        let hashes = if text.trim().is_empty() { Vec::new() } else { hashes };
+        Self { text, hashes }
+    }
+
+    fn query(text: &str) -> Self {
+        let text = text.to_lowercase();
+        let hash = normalized_hash(&text);
+        Self::new(text, vec![hash])
+    }
+
+    /// A code without its comments. Its whole text counts too: where the language is not known, it may be compared
+    /// with its comments.
+    fn code(text: &str, language: Option<&str>) -> Self {
+        let bare = bare(text, language);
+        let mut hashes = vec![layout_hash(&bare), layout_hash(text)];
+        hashes.dedup();
+        Self::new(bare.into_owned(), hashes)
     }
 }
 
@@ -93,6 +124,21 @@ struct Leak {
     query: String,
     code_id: String,
     why: String,
+}
+
+/// A pair of a part, with its texts as they are compared.
+struct Pair {
+    pair: LabelledPair,
+    query: Compared,
+    code: Compared,
+}
+
+impl Pair {
+    fn new(pair: LabelledPair) -> Self {
+        let query = Compared::query(&pair.query);
+        let code = Compared::code(&pair.code, Some(&pair.language));
+        Self { pair, query, code }
+    }
 }
 
 /// Texts that parts must not contain.
@@ -116,11 +162,14 @@ impl Known {
             dataset::for_each(&sources, &mut |_, record| {
                 match record {
                     Record::Pair(pair) => {
-                        known.queries.add(&pair.query.text.to_lowercase(), owner);
-                        known.codes.add(&pair.code.text, owner);
+                        known.queries.add(&Compared::query(&pair.query.text), owner);
+                        known.codes.add(&Compared::code(&pair.code.text, pair.language.as_deref()), owner);
                     }
-                    Record::Query(query) => known.queries.add(&query.text.to_lowercase(), owner),
-                    Record::Document(document) => known.codes.add(&document.full_text(), owner),
+                    Record::Query(query) => known.queries.add(&Compared::query(&query.text), owner),
+                    Record::Document(document) => {
+                        let language = document.language_name();
+                        known.codes.add(&Compared::code(&document.full_text(), language.as_deref()), owner);
+                    }
                     Record::Judgment(_) | Record::Label(_) | Record::Retrieved(_) => {}
                 }
                 Ok(())
@@ -129,27 +178,28 @@ impl Known {
         Ok(known)
     }
 
-    /// What a pair shares, and with which part or data set.
-    fn find(&self, pair: &LabelledPair) -> Option<(String, &str)> {
-        let query = || self.queries.find(&pair.query.to_lowercase()).map(|found| ("query", found));
-        let code = || self.codes.find(&pair.code).map(|found| ("code", found));
+    /// What a pair shares, and with which part or data set; whether it is the query.
+    fn find(&self, Pair { pair, query, code }: &Pair) -> Option<(String, &str, bool)> {
+        let query = self.queries.find(query).map(|found| ("query", found));
+        let is_query = query.is_some();
+        let code_of_other = || self.codes.find(code).map(|found| ("code", found));
         let answer = || {
-            let found = self.answers.find(&pair.code).filter(|_| pair.is_positive());
+            let found = self.answers.find(code).filter(|_| pair.is_positive());
             found.map(|found| ("code that answers", found))
         };
-        let (what, (owner, how)) = query().or_else(code).or_else(answer)?;
+        let (what, (owner, how)) = query.or_else(code_of_other).or_else(answer)?;
         let owner = &self.owners[owner];
-        Some((format!("{how} {what} is in {owner}"), owner))
+        Some((format!("{how} {what} is in {owner}"), owner, is_query))
     }
 
     /// Adds a part, whose texts the following ones must not contain.
-    fn add_part(&mut self, name: &str, pairs: &[LabelledPair]) {
+    fn add_part(&mut self, name: &str, pairs: &[Pair]) {
         let owner = self.owners.len();
         self.owners.push(name.to_owned());
-        for pair in pairs {
-            self.queries.add(&pair.query.to_lowercase(), owner);
+        for Pair { pair, query, code } in pairs {
+            self.queries.add(query, owner);
             if pair.is_positive() {
-                self.answers.add(&pair.code, owner);
+                self.answers.add(code, owner);
             }
         }
     }
@@ -178,11 +228,12 @@ pub(crate) fn write(
     let mut first: Option<Leak> = None;
     for (part, _) in order {
         let pairs: Vec<LabelledPair> = jsonl::read_all(&part_file(splits, part))?;
+        let pairs: Vec<Pair> = pairs.into_par_iter().map(Pair::new).collect();
         let (mut lost_queries, mut lost_pairs) = (HashSet::new(), HashSet::new());
         for pair in &pairs {
-            let Some((why, owner)) = known.find(pair) else { continue };
+            let Some((why, owner, is_query)) = known.find(pair) else { continue };
+            let Pair { pair, .. } = pair;
             *counts.entry(format!("pairs of {part} shared with {owner}")).or_default() += 1;
-            let is_query = known.queries.find(&pair.query.to_lowercase()).is_some();
             if is_query || pair.is_positive() {
                 lost_queries.insert(pair.query_id.clone());
             }
@@ -197,11 +248,11 @@ pub(crate) fn write(
             leaks.write(&leak)?;
             first.get_or_insert(leak);
         }
-        let is_kept = |pair: &LabelledPair| {
+        let is_kept = |Pair { pair, .. }: &Pair| {
             plan.action != LeakAction::Remove
                 || !lost_queries.contains(&pair.query_id) && !lost_pairs.contains(&pair.id)
         };
-        let (kept, lost): (Vec<LabelledPair>, Vec<LabelledPair>) = pairs.into_iter().partition(is_kept);
+        let (kept, lost): (Vec<Pair>, Vec<Pair>) = pairs.into_iter().partition(is_kept);
         if kept.is_empty() {
             let problem = format!(
                 "expected pairs that only {part} has, found none; look at {LEAKS}, and loosen [leaks] or add code"
@@ -213,7 +264,7 @@ pub(crate) fn write(
             counts.insert(format!("pairs removed from {part}"), lost.len() as u64);
         }
         let mut writer = Writer::create(&part_file(step, part))?;
-        kept.iter().try_for_each(|pair| writer.write(pair))?;
+        kept.iter().try_for_each(|Pair { pair, .. }| writer.write(pair))?;
         writer.finish()?;
         known.add_part(part, &kept);
     }
@@ -331,6 +382,23 @@ mod tests {
         // Without a similarity, only equal texts count.
         let (kept, _) = run(&LeakPlan { near: None, ..plan }).unwrap();
         assert!(kept["train"].contains(&"read it/c-long(a):".to_owned()), "{kept:?}");
+    }
+
+    #[test]
+    fn comments_do_not_hide_a_leak() {
+        let code = |text: &str, language| Compared::code(text, language);
+        let bare = "def add(a, b):\n    return a + b\n";
+        let commented = "def add(a, b):\n    \"\"\"Add.\"\"\"\n    # Both of them.\n    return a+b  # sum\n";
+        let mut known = Texts::new(None);
+        known.add(&code(bare, Some("python")), 3);
+        for language in [Some("python"), Some("a language"), None] {
+            let found = known.find(&code(commented, language));
+            assert_eq!(found, Some((3, "the same")), "{language:?}");
+        }
+        // What differs in a word is other code; a blank text is like no other.
+        assert_eq!(known.find(&code(&bare.replace('+', "-"), None)), None);
+        known.add(&code(" ", None), 4);
+        assert_eq!(known.find(&code("\n", None)), None);
     }
 
     #[test]

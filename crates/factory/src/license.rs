@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use quarry_corpus::dataset::compared::comments;
+use quarry_source::Language;
 use spdx::detection::scan::Scanner;
 use spdx::detection::{Store, TextData};
 use spdx::{Expression, ParseMode, license_id};
@@ -48,9 +50,14 @@ const PERMISSIVE_LICENSES: [&str; 33] = [
     "Zlib",
 ];
 
-/// Maximum number of bytes examined of a license text, and of the head of a file.
+/// Maximum number of bytes examined of a license text.
 pub(crate) const MAX_TEXT_BYTES: u64 = 256 << 10;
-const HEAD_BYTES: usize = 4096;
+
+/// What precedes the license of a file in its comments, as in `SPDX-License-Identifier: MIT`.
+const HEADER: &str = "SPDX-License-Identifier:";
+
+/// What ends a comment, and with it the line of a header.
+const COMMENT_ENDS: [&str; 7] = ["*/", "-->", "*)", "-}", "#>", "=#", "]]"];
 
 /// Minimum similarity of a text to a known license.
 const THRESHOLD: f32 = 0.9;
@@ -86,13 +93,41 @@ pub(crate) fn all_of<'l>(licenses: impl IntoIterator<Item = &'l str>) -> Option<
     (!terms.is_empty()).then(|| terms.join(" AND "))
 }
 
-/// The license in the first lines of a file, such as `SPDX-License-Identifier: MIT`.
-pub(crate) fn of_head(source: &[u8]) -> Option<String> {
-    let head = String::from_utf8_lossy(&source[..source.len().min(HEAD_BYTES)]);
-    let (_, rest) = head.split_once("SPDX-License-Identifier:")?;
-    let line = rest.lines().next()?.trim();
-    let expression = line.trim_end_matches(|c: char| "*/->#;\"'".contains(c)).trim();
-    Expression::parse_mode(expression, ParseMode::LAX).ok().map(|_| expression.to_owned())
+/// The licenses that headers in the comments of a file name, all of which apply; `None` for one that cannot be read.
+pub(crate) fn of_headers(language: Language, source: &[u8]) -> Vec<Option<String>> {
+    let text = String::from_utf8_lossy(source);
+    if !text.contains(HEADER) {
+        return Vec::new();
+    }
+    match comments(language, source) {
+        Some(comments) => {
+            let texts = comments.into_iter().map(|range| String::from_utf8_lossy(&source[range]));
+            texts.flat_map(|text| headers(&text, true)).collect()
+        }
+        None => headers(&text, false),
+    }
+}
+
+/// The licenses of the headers in a comment, or in a text whose comments are not known.
+fn headers(text: &str, is_comment: bool) -> Vec<Option<String>> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let mut parts = line.split(HEADER);
+        let begins = parts.next().is_some_and(|before| !before.contains(char::is_alphanumeric));
+        for part in parts {
+            let end = COMMENT_ENDS.iter().filter_map(|end| part.find(end)).min().unwrap_or(part.len());
+            let expression =
+                part[..end].trim_end_matches(|c: char| "*/->#;\"'".contains(c) || c.is_whitespace());
+            let expression = expression.trim_start();
+            let license =
+                Expression::parse_mode(expression, ParseMode::LAX).ok().map(|_| expression.to_owned());
+            // Within a sentence, it is a header only if a license follows.
+            if begins || is_comment && license.is_some() {
+                found.push(license);
+            }
+        }
+    }
+    found
 }
 
 /// Whether a file contains a license, by its name.
@@ -135,6 +170,8 @@ pub(crate) fn is_allowed(expression: Option<&str>, allowed: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use quarry_source::language_named;
+
     use super::*;
 
     const MIT: &str = "MIT License\n\nCopyright (c) 2024 Somebody\n\nPermission is hereby granted, free of charge, to any \
@@ -155,15 +192,44 @@ mod tests {
         let own = include_str!("../../../LICENSE-APACHE");
         assert_eq!(detect(own).as_deref(), Some("Apache-2.0"));
         assert_eq!(
-            of_head(b"# SPDX-License-Identifier: MIT OR Apache-2.0\n").as_deref(),
-            Some("MIT OR Apache-2.0")
-        );
-        assert_eq!(of_head(b"/* SPDX-License-Identifier: GPL-2.0-only */").as_deref(), Some("GPL-2.0-only"));
-        assert_eq!(of_head(b"// SPDX-License-Identifier: whatever this is\n"), None);
-        assert_eq!(
             all_of(["MIT", "Apache-2.0 OR ISC", "MIT"]).as_deref(),
             Some("(Apache-2.0 OR ISC) AND MIT")
         );
+    }
+
+    #[test]
+    fn all_headers_in_comments_name_licenses() {
+        let of = |language: &str, text: &str| {
+            let headers = of_headers(language_named(language).unwrap(), text.as_bytes());
+            headers.into_iter().map(|license| license.unwrap_or_else(|| "?".to_owned())).collect::<Vec<_>>()
+        };
+        let id = HEADER;
+        assert_eq!(of("python", &format!("# {id} MIT OR Apache-2.0\n")), ["MIT OR Apache-2.0"]);
+        assert_eq!(of("c", &format!("/* {id} GPL-2.0-only */\nint x;")), ["GPL-2.0-only"]);
+        assert_eq!(of("html", &format!("<!-- {id} MIT -->\n")), ["MIT"]);
+        let boxed = format!("/*****\n * {id} MIT      *\n * {id} (ISC OR 0BSD)  *\n *****/\nint x;");
+        assert_eq!(of("c", &boxed), ["MIT", "(ISC OR 0BSD)"]);
+        // All of them apply, wherever they are.
+        let far = "x = 1\n".repeat(2000);
+        let two = format!("# {id} MIT\n{far}def f():\n    return 1  # {id} GPL-3.0-only\n");
+        assert_eq!(of("python", &two), ["MIT", "GPL-3.0-only"]);
+        assert_eq!(of("rust", &format!("// {id} MIT {id} GPL-3.0-only\n")), ["MIT", "GPL-3.0-only"]);
+        assert_eq!(of("go", &format!("package a\n// Licensed so: {id} MIT\n")), ["MIT"]);
+        // One that cannot be read is not as if there were none.
+        assert_eq!(of("python", &format!("# {id} whatever this is\n")), ["?"]);
+        assert_eq!(of("python", &format!("# {id}\n")), ["?"]);
+        assert_eq!(of("python", &format!("# The line `{id} LICENSE` is written.\nx = 1\n")), [""; 0]);
+        // Code and strings are no comments.
+        for text in [
+            format!("x = \"# {id} MIT\"\n"),
+            format!("x = '''\n# {id} MIT\n'''\n"),
+            format!("def f():\n    \"\"\"\n    {id} MIT\n    \"\"\"\n"),
+        ] {
+            assert_eq!(of("python", &text), [""; 0], "{text}");
+        }
+        // Without a syntax tree, lines that begin with one.
+        assert_eq!(of("plain", &format!("# {id} MIT\nx = \"{id} ISC\"\n")), ["MIT"]);
+        assert_eq!(of("python", "# SPDX\n"), [""; 0]);
     }
 
     #[test]

@@ -6,27 +6,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::FactoryError;
-use crate::export::{self, Inputs, PARTS, part_file};
+use crate::export::{self, Inputs};
 use crate::jsonl::Writer;
 use crate::labels::pair_id;
+use crate::outputs::{OTHER_LANGUAGES, PARTS, QUERIES, part_file};
 use crate::plan::{ExportPlan, SplitPlan};
 use crate::pool::PoolReader;
-use crate::query::{ENGLISH, OTHER_LANGUAGES, QUERIES, merged};
+use crate::query::{self, ENGLISH, merged};
 use crate::record::LabelledPair;
 use crate::step::{Key, Step};
 
 /// Incremented when the same queries lead to another data set.
 const VERSION: u32 = 1;
 
-/// The name of the step, and of the directory of its exports among the others.
-pub(crate) const NAME: &str = "other-languages";
-
 /// Its only part.
 const PART: &str = "all";
 
 /// The step that collects the queries of all sources in other languages, with their pairs.
 pub(crate) fn step(pool: &Key, sources: &[&Key]) -> Step {
-    Step::new(NAME, VERSION, &(), &[&[pool], sources].concat())
+    Step::new(OTHER_LANGUAGES, VERSION, &(), &[&[pool], sources].concat())
 }
 
 /// Whether queries of a source are kept apart.
@@ -43,7 +41,7 @@ pub(crate) fn write(
     pool: &Path,
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let (queries, _) = merged(sources, OTHER_LANGUAGES)?;
+    let (queries, _) = merged(sources, query::OTHER_LANGUAGES)?;
     let mut writer = Writer::create(&step.join(QUERIES))?;
     queries.iter().try_for_each(|query| writer.write(query))?;
     writer.finish()?;
@@ -80,7 +78,7 @@ pub(crate) fn write(
 
 /// What an export of a plan is called for these queries.
 pub(crate) fn format_of(export: &ExportPlan) -> String {
-    format!("{NAME}/{}", export.format)
+    format!("{OTHER_LANGUAGES}/{}", export.format)
 }
 
 fn plans(export: &ExportPlan) -> (ExportPlan, SplitPlan) {

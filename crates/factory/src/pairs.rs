@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::compare;
 use crate::error::FactoryError;
-use crate::export::part_file;
 use crate::jsonl;
 use crate::labels::UNLABELLED;
+use crate::outputs::part_file;
 use crate::record::LabelledPair;
 use crate::step::{Step, directory_of};
 
@@ -38,7 +37,7 @@ pub struct BuiltPair {
 /// # Errors
 /// When nothing was built there, or its steps cannot be read.
 pub fn for_each_pair(root: &Path, each: &mut dyn FnMut(BuiltPair)) -> Result<(), FactoryError> {
-    let steps = compare::read(root)?;
+    let steps = step::last_build(root)?;
     let of = |name: &str| -> Result<(&Step, PathBuf), FactoryError> {
         let step = steps.iter().find(|step| step.name == name);
         let problem = || format!("expected it in {}, found another build; build again", root.display());

@@ -1,5 +1,6 @@
 //! Plans: the sources of a data set, and how to build it.
 
+mod formats;
 mod locate;
 mod projects;
 mod validate;
@@ -13,9 +14,9 @@ use quarry_corpus::pairs::Extent;
 use quarry_files::{member, read_regular_text};
 use serde::{Deserialize, Serialize};
 
-use crate::categories;
 use crate::error::FactoryError;
 use crate::license;
+pub(crate) use formats::{CATEGORIES, EXPORT_FORMATS, Extract, ONLY_MATCHES, TRAINING_PAIRS};
 use locate::{At, line_of};
 
 /// Maximum size of a plan's file, in bytes.
@@ -420,27 +421,8 @@ pub(crate) struct ExportPlan {
     pub(crate) parts: Vec<String>,
 }
 
-/// The formats of exports: that of `quarry train`, and formats of `quarry data convert`.
-pub(crate) const EXPORT_FORMATS: [&str; 15] = [
-    TRAINING_PAIRS,
-    "beir",
-    "coir",
-    "cosqa",
-    "cosqa-qa",
-    "cosqa-plus",
-    "cosqa-plus-folder",
-    "gecs",
-    "mteb",
-    "mteb-parquet",
-    "query-code",
-    "query4code",
-    "query4code-summaries",
-    "query4code-triples",
-    categories::FORMAT,
-];
-
-/// The format that `quarry train` reads.
-pub(crate) const TRAINING_PAIRS: &str = "training-pairs";
+/// Codes that CoSQA+'s script takes for each query, in the order of a partition, which is none.
+pub(crate) const RELEASED_PARTITION: usize = 30;
 
 /// An error in an entry, with its path.
 struct Wrong {

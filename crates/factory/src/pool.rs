@@ -5,21 +5,22 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use quarry_corpus::dataset::compared::{layout_hash, without_comments};
 use quarry_corpus::dataset::near::NearIndex;
 use quarry_source::{hide_names, language_called, language_named};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
 use crate::filter::{Filter, SNIPPETS, kind_of_snippet};
-use crate::jsonl::{self, RandomReader, Writer};
+use crate::jsonl::{self, RandomReader, Writer, read_json, write_json};
 use crate::license::is_allowed;
 use crate::mask;
 use crate::plan::{Documentation, PoolPlan};
-use crate::record::{CodeRecord, normalized_hash};
-use crate::step::{Key, Step, write_file};
+use crate::record::CodeRecord;
+use crate::step::{Key, Step};
 
 /// Incremented when the same records and parameters lead to another pool.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The code that is kept.
 pub(crate) const POOL: &str = "pool.jsonl";
@@ -41,6 +42,9 @@ pub(crate) struct Removed {
     pub(crate) filter: String,
     pub(crate) about: String,
     pub(crate) count: u64,
+    /// Number of them by source.
+    #[serde(default)]
+    pub(crate) sources: BTreeMap<String, u64>,
     /// The first removed codes, by location and name.
     pub(crate) examples: Vec<String>,
 }
@@ -129,7 +133,7 @@ struct Sieve<'p> {
     by_kind: BTreeMap<&'static str, u64>,
     /// Number of masked texts, by rule.
     masked: BTreeMap<String, u64>,
-    /// The source of the first code with each text.
+    /// The source of the first code with each text, without comments.
     seen: HashMap<u128, usize>,
     near: Option<NearIndex>,
     /// The source of each text in `near`.
@@ -158,8 +162,8 @@ impl<'p> Sieve<'p> {
         }
         removed.push(Removed::by("empty", "code that says something"));
         if !plan.keep_duplicates {
-            removed
-                .push(Removed::by("duplicates", "code that is not there already, whatever its white space"));
+            let about = "code that is not there already, whatever its comments and white space";
+            removed.push(Removed::by("duplicates", about));
         }
         if let Some(similarity) = plan.near_duplicates {
             let about = format!(
@@ -237,7 +241,11 @@ impl<'p> Sieve<'p> {
         if self.plan.keep_duplicates {
             return None;
         }
-        match self.seen.entry(normalized_hash(&record.code)) {
+        let bare = match language_named(&record.language) {
+            Some(language) => Cow::Owned(without_comments(language, &record.code)),
+            None => Cow::Borrowed(&*record.code),
+        };
+        match self.seen.entry(layout_hash(&bare)) {
             Entry::Occupied(first) => {
                 self.forks.note(source, Some(*first.get()));
                 return Some("duplicates");
@@ -245,7 +253,7 @@ impl<'p> Sieve<'p> {
             Entry::Vacant(place) => place.insert(source),
         };
         if let Some(near) = &mut self.near {
-            if let Some(number) = near.find_or_add(&record.code) {
+            if let Some(number) = near.find_or_add(&bare) {
                 self.forks.note(source, self.of_near.get(number).copied());
                 return Some("near duplicates");
             }
@@ -320,6 +328,7 @@ impl Removed {
 
     pub(crate) fn note(&mut self, record: &CodeRecord) {
         self.count += 1;
+        *self.sources.entry(record.source.clone()).or_default() += 1;
         if self.examples.len() < EXAMPLES {
             let CodeRecord { source, path, start_line, name, .. } = record;
             self.examples.push(format!("{source}:{path}:{start_line} {name}"));
@@ -338,22 +347,6 @@ impl Shares {
             *shares.entry(name).or_default() += 1;
         }
     }
-}
-
-pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FactoryError> {
-    let text = serde_json::to_vec_pretty(value).unwrap_or_default();
-    write_file(path, &text)
-}
-
-pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FactoryError> {
-    let text = std::fs::read(path).map_err(FactoryError::read(path))?;
-    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
-        path: path.to_owned(),
-        line: error.line(),
-        problem: format!(
-            "expected what this version of quarry writes: {error}; remove its directory and build again"
-        ),
-    })
 }
 
 /// What the filters of a pool removed.
@@ -493,6 +486,22 @@ mod tests {
         records[5].1.license = Some("GPL-3.0-only".into());
         let plan = PoolPlan { licenses: vec!["permissive".into()], ..PoolPlan::default() };
         assert_eq!(sieved(&plan, &records).1, [("licenses".into(), 5)].into());
+    }
+
+    #[test]
+    fn comments_and_documentation_make_no_other_code() {
+        let commented =
+            long("first", "a").replace("_7)\n", "_7)  # whatever it is that this line is about\n");
+        let documented = commented.replace("(value):\n", "(value):\n    \"\"\"Compute all of it.\"\"\"\n");
+        let near = documented.replace("return a", "return other");
+        let records =
+            [long("first", "a"), commented, documented, near].map(|code| (0, function("one", &code)));
+        for documentation in [Documentation::Kept, Documentation::Removed] {
+            let plan = PoolPlan { near_duplicates: Some(0.9), documentation, ..PoolPlan::default() };
+            let (kept, removed, _) = sieved(&plan, &records);
+            assert_eq!(kept.len(), 1);
+            assert_eq!(removed, [("duplicates".into(), 2), ("near duplicates".into(), 1)].into());
+        }
     }
 
     #[test]

@@ -15,14 +15,16 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::english::is_english;
 use crate::error::FactoryError;
+use crate::found::{Excluded, Found};
 use crate::history::{self, LeftOut};
 use crate::intent::Intents;
 use crate::intent_model::IntentModel;
 use crate::issues;
 use crate::jsonl::{self, Writer};
 use crate::mask;
+use crate::outputs::QUERIES;
 use crate::plan::{Plan, QueryKind, QueryPlan};
-use crate::pool::{POOL, read_json, write_json};
+use crate::pool::POOL;
 use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
 use crate::step::{Key, Step, hash_file, sha256};
 
@@ -33,8 +35,6 @@ const MERGE_VERSION: u32 = 1;
 /// Maximum size of a text file of queries, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 30;
 
-/// The queries of a step.
-pub(crate) const QUERIES: &str = "queries.jsonl";
 /// Queries in other languages, which are kept apart from these.
 pub(crate) const OTHER_LANGUAGES: &str = "other-languages.jsonl";
 /// Queries that a filter removed, each with the rule that matched.
@@ -60,15 +60,6 @@ struct Identity {
     commits: Vec<(String, String)>,
 }
 
-/// A query that a filter removed.
-#[derive(Debug, PartialEq, Serialize)]
-pub(crate) struct Excluded {
-    pub(crate) text: String,
-    /// The name of the filter, as it is counted.
-    pub(crate) filter: String,
-    pub(crate) rule: String,
-}
-
 /// The step that extracts the queries of one source.
 ///
 /// # Errors
@@ -92,17 +83,6 @@ pub(crate) fn step(plan: &Plan, queries: &QueryPlan, pool: &Key) -> Result<Step,
 /// A plan as it is part of a step's key, which depends on the content of files, not on their paths.
 pub(crate) fn without_paths(plan: &QueryPlan) -> QueryPlan {
     QueryPlan { path: None, intent: None, ..plan.clone() }
-}
-
-/// Hash of a file, or of the files of a directory.
-pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
-    if path.is_dir() {
-        let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
-        let hashes: Result<Vec<String>, _> =
-            sources.iter().map(|source| content_hash(&source.path)).collect();
-        return Ok(sha256(hashes?.join(" ").as_bytes()));
-    }
-    hash_file(path)
 }
 
 /// Writes the queries of one source to a step's directory.
@@ -198,7 +178,7 @@ pub(crate) fn finish(
         writer.write(excluded)?;
     }
     writer.finish()?;
-    write_json(&step.join(EXAMPLES), &examples_of(&excluded))?;
+    jsonl::write_json(&step.join(EXAMPLES), &examples_of(&excluded))?;
     if let Some(maximum) = plan.maximum.filter(|maximum| *maximum < kept.len()) {
         kept = drawn(kept, maximum, seed);
     }
@@ -240,7 +220,7 @@ fn examples_of(excluded: &[Excluded]) -> BTreeMap<&str, Vec<String>> {
 /// # Errors
 /// When they cannot be read.
 pub(crate) fn examples(step: &Path) -> Result<BTreeMap<String, Vec<String>>, FactoryError> {
-    read_json(&step.join(EXAMPLES))
+    jsonl::read_json(&step.join(EXAMPLES))
 }
 
 /// The filters of a source of queries.
@@ -304,57 +284,6 @@ fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<
         .filter(|(number, _)| chosen.next_if_eq(number).is_some())
         .map(|(_, query)| query)
         .collect()
-}
-
-/// Queries with distinct texts, in the original order.
-#[derive(Default)]
-pub(crate) struct Found {
-    queries: Vec<(String, Vec<String>)>,
-    places: HashMap<u128, usize>,
-    n_read: u64,
-}
-
-impl Found {
-    pub(crate) fn add(&mut self, text: &str, code: Option<String>) {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if text.is_empty() {
-            return;
-        }
-        self.n_read += 1;
-        let next = self.queries.len();
-        let place = *self.places.entry(normalized_hash(&text)).or_insert(next);
-        if place == next {
-            self.queries.push((text, Vec::new()));
-        }
-        self.queries[place].1.extend(code);
-    }
-
-    /// Adds a query with all its codes, unless it is there already; returns whether it was added.
-    pub(crate) fn add_new(&mut self, text: &str, codes: Vec<String>) -> bool {
-        self.n_read += 1;
-        let next = self.queries.len();
-        let is_new = *self.places.entry(normalized_hash(&text.to_lowercase())).or_insert(next) == next;
-        if is_new {
-            self.queries.push((text.to_owned(), codes));
-        }
-        is_new
-    }
-
-    /// The same with secrets and personal data masked; queries that become equal are merged.
-    fn masked(self, counts: &mut BTreeMap<String, u64>) -> Self {
-        let (mut masked, mut n_masked) = (Self { n_read: self.n_read, ..Self::default() }, BTreeMap::new());
-        for (text, codes) in self.queries {
-            let text = mask::masked(&text, &mut n_masked).into_owned();
-            let next = masked.queries.len();
-            let place = *masked.places.entry(normalized_hash(&text)).or_insert(next);
-            if place == next {
-                masked.queries.push((text, Vec::new()));
-            }
-            masked.queries[place].1.extend(codes);
-        }
-        counts.extend(n_masked.into_iter().map(|(rule, count)| (format!("masked: {rule}"), count)));
-        masked
-    }
 }
 
 /// Checks what a source of queries names: the file of queries, histories, and the classifier.
@@ -506,18 +435,5 @@ mod tests {
         assert_eq!((name.as_str(), why.as_str()), ("intent conceptual", "conceptual: what is"));
         let (name, why) = rule("python homework").unwrap();
         assert_eq!((name.as_str(), why.as_str()), ("the intent classifier", "-1.50: homework -2.00"));
-    }
-
-    #[test]
-    fn texts_are_asked_once() {
-        let mut found = Found::default();
-        for (text, code) in [("a  b", "1"), ("c", "2"), (" a b ", "3"), ("", "4")] {
-            found.add(text, Some(code.into()));
-        }
-        assert_eq!(found.n_read, 3);
-        assert_eq!(
-            found.queries,
-            [("a b".into(), vec!["1".into(), "3".into()]), ("c".into(), vec!["2".into()])]
-        );
     }
 }

@@ -22,7 +22,7 @@ use crate::record::CodeRecord;
 use crate::step::Step;
 
 /// Incremented when the same source leads to other records.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 /// The records of a source, in its step's directory.
 pub(crate) const RECORDS: &str = "records.jsonl";

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::slice;
 
+use quarry_corpus::dataset;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::FactoryError;
-use crate::other_languages;
+use crate::outputs::{BUILD, OTHER_LANGUAGES};
 
 /// Prefix of the names of incomplete directories and files.
 const PARTIAL: &str = ".partial-";
@@ -107,6 +109,17 @@ pub(crate) fn hash_file(path: &Path) -> Result<String, FactoryError> {
     }
 }
 
+/// Hash of a file, or of the files of a directory.
+pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
+    if path.is_dir() {
+        let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+        let hashes: Result<Vec<String>, _> =
+            sources.iter().map(|source| content_hash(&source.path)).collect();
+        return Ok(sha256(hashes?.join(" ").as_bytes()));
+    }
+    hash_file(path)
+}
+
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -125,14 +138,8 @@ impl Store {
     /// # Errors
     /// When it cannot be created, or another process is using it.
     pub fn open(root: &Path) -> Result<Self, FactoryError> {
-        let is_new = !root.join("steps").exists();
-        for directory in [root.to_owned(), root.join("steps"), root.join("work"), root.join("exports")] {
-            make_directory(&directory)?;
-        }
-        let ignore = root.join(IGNORE);
-        if is_new && fs::symlink_metadata(&ignore).is_err() {
-            write_file(&ignore, b"*\n")?;
-        }
+        make_directory(root)?;
+        // Nothing else is written before it is known that no other process does.
         let path = root.join(".lock");
         refuse_link(&path)?;
         let lock = File::create(&path).map_err(FactoryError::write(&path))?;
@@ -140,7 +147,15 @@ impl Store {
             TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
             TryLockError::Error(source) => FactoryError::Write { path, source },
         })?;
-        let inner = root.join("exports").join(other_languages::NAME);
+        let is_new = !root.join("steps").exists();
+        for directory in ["steps", "work", "exports"] {
+            make_directory(&root.join(directory))?;
+        }
+        let ignore = root.join(IGNORE);
+        if is_new && fs::symlink_metadata(&ignore).is_err() {
+            write_file(&ignore, b"*\n")?;
+        }
+        let inner = root.join("exports").join(OTHER_LANGUAGES);
         refuse_link(&inner)?;
         for directory in [root.to_owned(), root.join("steps"), root.join("exports"), inner] {
             let Ok(entries) = fs::read_dir(&directory) else { continue };
@@ -256,6 +271,20 @@ pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
     serde_json::from_slice(&text)
         .ok()
         .filter(|step: &Step| step.key() == *key && step.files.iter().all(is_there))
+}
+
+/// The steps of the last build in a directory.
+///
+/// # Errors
+/// When nothing was built there, or it cannot be read.
+pub(crate) fn last_build(directory: &Path) -> Result<Vec<Step>, FactoryError> {
+    let path = directory.join(BUILD);
+    let text = std::fs::read(&path).map_err(FactoryError::read(&path))?;
+    serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
+        path,
+        line: error.line(),
+        problem: format!("expected the steps of a build of this version of quarry: {error}; build again"),
+    })
 }
 
 /// The files below a directory, except the description of a step.
@@ -389,5 +418,28 @@ mod tests {
         assert!(error.contains("another `quarry data build` is at work here"), "{error}");
         drop(store);
         Store::open(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn of_those_who_begin_in_a_new_directory_at_once_one_works_there() {
+        let directory = tempfile::tempdir().unwrap();
+        for round in 0..100 {
+            let root = directory.path().join(format!("{round}/build"));
+            let begin = std::sync::Barrier::new(4);
+            let open = || {
+                begin.wait();
+                let store = Store::open(&root);
+                begin.wait();
+                store
+            };
+            let opened = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+            });
+            let refused = opened.iter().filter(|store| matches!(store, Err(FactoryError::InUse(_))));
+            assert_eq!((refused.count(), opened.iter().filter(|store| store.is_ok()).count()), (3, 1));
+            assert_eq!(fs::read_to_string(root.join(IGNORE)).unwrap(), "*\n");
+            assert_eq!(fs::read_dir(&root).unwrap().count(), 5, "three directories and two files");
+        }
     }
 }

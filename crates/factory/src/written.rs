@@ -1,25 +1,29 @@
 //! Queries that a model writes for functions, with reverse validation: does the function answer the query that was
 //! written for it (Query4Code, 2024, section 3)?
 
+mod unfit;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::sync::LazyLock;
 
 use quarry_annotate::{Asked, Graded, Written, language_title};
 use serde::{Deserialize, Serialize};
 
-use crate::annotation::{ANNOTATIONS, Annotation, add_consumed, first_drawn, targets};
-use crate::authoring::{Authoring, stopped};
+use crate::annotation::{ANNOTATIONS, Annotation, targets};
+use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
 use crate::error::FactoryError;
+use crate::found::{Excluded, Found};
 use crate::jsonl::{self, Writer};
-use crate::plan::QueryPlan;
+use crate::plan::{Extract, QueryPlan};
 use crate::pool::PoolReader;
-use crate::query::{Excluded, Found, finish, rules_of, without_paths};
+use crate::query::{finish, rules_of, without_paths};
 use crate::record::id_of;
 use crate::step::{Key, Step};
+use crate::styles::STYLES;
+use unfit::{LIMITS_TEXT, unfit};
 
 /// Incremented when the same answers lead to other queries.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// All written queries, kept or not.
 pub(crate) const WRITTEN: &str = "written.jsonl";
@@ -33,20 +37,6 @@ const UNREADABLE: &str = "unreadable answers";
 
 /// Scores in reverse validation of queries that are kept: classes 1 and 2 of the paper.
 const KEPT_SCORES: [u8; 2] = [3, 2];
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StyleRules {
-    wording: String,
-}
-
-static STYLES: LazyLock<BTreeMap<String, StyleRules>> =
-    LazyLock::new(|| toml::from_str(include_str!("styles.toml")).unwrap_or_default());
-
-/// Names of the styles in which queries can be written.
-pub(crate) fn styles() -> Vec<&'static str> {
-    STYLES.keys().map(String::as_str).collect()
-}
 
 /// A written query, with its validation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,6 +65,7 @@ struct Identity<'p> {
     writer: String,
     validator: String,
     styles: Vec<&'p str>,
+    limits: &'static str,
     rules: Option<String>,
 }
 
@@ -96,9 +87,17 @@ pub(crate) fn step(
         writer: author.version(directory, Asked::Writer, &[QUERY_WRITER])?,
         validator: author.version(directory, Asked::Validator, &[VALIDATOR])?,
         styles: plan.styles.iter().filter_map(|style| Some(STYLES.get(style)?.wording.as_str())).collect(),
+        limits: LIMITS_TEXT,
         rules: rules_of(plan)?,
     };
     Ok(Step::new(format!("queries {}", plan.name), VERSION, &identity, &[pool, annotations]))
+}
+
+/// What became of a query that the model wrote.
+enum Outcome {
+    Graded(String, Graded),
+    /// It was not validated.
+    Unfit(Excluded),
 }
 
 /// Writes and validates queries for the functions of a pool that have summaries.
@@ -133,21 +132,23 @@ pub(crate) fn write(
             };
             let wording = STYLES.get(*style).map_or("", |style| &style.wording).to_owned();
             let mut values = BTreeMap::from([
-                ("code", record.code),
+                ("code", record.code.clone()),
                 ("language", language_title(&record.language).to_owned()),
                 ("summary", annotation.summary.clone()),
                 ("style", wording),
             ]);
             let query = match author.write(QUERY_WRITER, &values, authoring.stop).map_err(stopped)? {
                 Written::Read(query) => query,
-                other => {
-                    return Ok(other.map(|query| (query, Graded { grade: 0, reason: String::new() })));
-                }
+                Written::Unreadable(problem) => return Ok(Written::Unreadable(problem)),
+                Written::Failed(problem) => return Ok(Written::Failed(problem)),
             };
+            if let Some(excluded) = unfit(&query, &record.name) {
+                return Ok(Written::Read(Outcome::Unfit(excluded)));
+            }
             values.insert("query", query.clone());
             let graded =
                 author.grade(Asked::Validator, VALIDATOR, &values, authoring.stop).map_err(stopped)?;
-            Ok(graded.map(|graded| (query, graded)))
+            Ok(graded.map(|graded| Outcome::Graded(query, graded)))
         })?;
 
     let mut found = Found::default();
@@ -156,8 +157,8 @@ pub(crate) fn write(
     let mut excluded: Vec<Excluded> = Vec::new();
     let mut n_kept = 0;
     for ((annotation, style), answer) in tasks.iter().zip(answers) {
-        let rule = match answer {
-            Ok((query, Graded { grade, reason })) => {
+        let removed = match answer {
+            Ok(Outcome::Graded(query, Graded { grade, reason })) => {
                 let class = 4_u8.saturating_sub(grade);
                 *counts.entry(format!("class {class}")).or_default() += 1;
                 let is_kept = KEPT_SCORES.contains(&grade);
@@ -187,14 +188,12 @@ pub(crate) fn write(
                 })?;
                 continue;
             }
-            Err(problem) => problem,
+            Ok(Outcome::Unfit(Excluded { text, filter, rule })) => (text, filter, rule),
+            Err(problem) => (String::new(), UNREADABLE.to_owned(), problem),
         };
-        *counts.entry(format!("removed by {UNREADABLE}")).or_default() += 1;
-        excluded.push(Excluded {
-            text: String::new(),
-            filter: UNREADABLE.to_owned(),
-            rule: format!("{style} of {}: {rule}", annotation.id),
-        });
+        let (text, filter, rule) = removed;
+        *counts.entry(format!("removed by {filter}")).or_default() += 1;
+        excluded.push(Excluded { text, filter, rule: format!("{style} of {}: {rule}", annotation.id) });
     }
     writer.finish()?;
     add_consumed(&mut counts, author.consumed());
@@ -212,26 +211,6 @@ struct Triple<'t> {
     summary: &'t str,
     code: &'t str,
     url: &'t str,
-}
-
-/// The kind of export of written queries: one entry for each positive pair whose query was written for its code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extract {
-    /// The summary in place of the query.
-    Summaries,
-    /// Query, summary and code.
-    Triples,
-}
-
-impl Extract {
-    /// The extract with the name of an export format.
-    pub(crate) fn named(format: &str) -> Option<Self> {
-        match format {
-            "query4code-summaries" => Some(Self::Summaries),
-            "query4code-triples" => Some(Self::Triples),
-            _ => None,
-        }
-    }
 }
 
 /// Summaries of codes for which queries were written, by the ids of query and code.

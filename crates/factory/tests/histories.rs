@@ -391,3 +391,39 @@ fn a_plan_that_was_never_built_is_estimated() {
     let rehearsal = with_tools(|tools| rehearse(&plan, &out, tools)).unwrap();
     assert!(rehearsal.forecast.is_none() && rehearsal.steps.iter().all(|(_, done)| *done));
 }
+
+#[test]
+fn the_card_says_what_was_excluded_of_each_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let function = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n";
+    write("one/a.py", &format!("# SPDX-License-Identifier: MIT\n{function}"));
+    write("one/tests/test_a.py", "def test_clean():\n    assert clean(' a ') == 'a'\n");
+    let other = function.replace("strip()", "strip().lower()");
+    write(
+        "two/b.py",
+        &format!("# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only\n{other}"),
+    );
+    write("two/logo.bin", "\0");
+    let source =
+        |name: &str| format!("[[sources]]\nname = \"{name}\"\nkind = \"directory\"\npath = \"{name}\"\n");
+    let text = format!(
+        "{}{}[pool]\nlicenses = [\"permissive\"]\n[[queries]]\nname = \"docstrings\"\nkind = \"docstrings\"\n",
+        source("one"),
+        source("two")
+    );
+    let out = directory.path().join("out");
+    made(&open_plan(directory.path(), &text).unwrap(), &out).unwrap();
+    let card = fs::read_to_string(out.join("card.md")).unwrap();
+    for row in [
+        "| one | files of tests and the like | 1 |",
+        "| two | files in no known language | 1 |",
+        "| two | codes removed by licenses | 1 |",
+    ] {
+        assert!(card.contains(row), "{row}\n{card}");
+    }
+}

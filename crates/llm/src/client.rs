@@ -40,6 +40,8 @@ pub struct Client {
     budget: Budget,
     cache: Option<Cache>,
     recorder: Option<Recorder>,
+    /// Whether a complete answer without text is an answer, and no failure that another attempt may repair.
+    keeps_empty_answers: bool,
     /// The first failure to store an answer.
     store_failure: OnceLock<(PathBuf, String)>,
 }
@@ -114,6 +116,7 @@ impl Client {
             budget: Budget::default(),
             cache: None,
             recorder: None,
+            keeps_empty_answers: false,
             store_failure: OnceLock::new(),
         }
     }
@@ -143,6 +146,11 @@ impl Client {
     pub fn with_cache(mut self, cache: Cache) -> Self {
         self.cache = Some(cache);
         self
+    }
+
+    /// Takes a complete answer without text as the answer, which is stored like others, instead of asking again.
+    pub fn with_empty_answers(self) -> Self {
+        Self { keeps_empty_answers: true, ..self }
     }
 
     /// Writes every answer, including cached ones, to the recording at `path`.
@@ -190,7 +198,8 @@ impl Client {
         watch: CallControl<'_>,
     ) -> Result<ChatAnswer, LlmError> {
         let call = wire::chat_call(&self.endpoint, request);
-        let answer = |body: &str| wire::chat_answer(self.endpoint.settings.provider, body);
+        let provider = self.endpoint.settings.provider;
+        let answer = |body: &str| wire::chat_answer(provider, body, self.keeps_empty_answers);
         let key = self.request(&call, call.body.clone());
         if let Some((stored, origin)) = self.stored(&key)? {
             let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;

@@ -69,7 +69,7 @@ fn whole_node(node: &Node) -> Option<Highlight> {
     if !node.is_named() {
         return None;
     }
-    if kind.contains("comment") || kind == "hash_bang_line" || kind == "shebang" {
+    if kind.contains("comment") || kind == "haddock" || kind == "hash_bang_line" || kind == "shebang" {
         return Some(Highlight::Comment);
     }
     let is_string = kind.contains("string") && !kind.contains("type") && !kind.contains("section");

@@ -41,7 +41,7 @@ struct Leak {
     on: &'static str,
     /// Distinct texts of the first.
     texts: usize,
-    /// Those that the other has, whatever their white space.
+    /// Those that the other has, whatever their white space and comments.
     same: usize,
     /// Those that it has, or has something like.
     near: usize,

@@ -1,5 +1,6 @@
 //! Removes duplicates, and rows that another data set contains too.
 
+use super::compared::bare;
 use super::near::NearIndex;
 use super::rows::{RowWriter, writable};
 use super::{key, normalized};
@@ -17,7 +18,7 @@ pub enum Same {
     Exact,
     /// Ignoring differences in white space.
     Normalized,
-    /// When their similarity is at least this, see [`NearIndex`].
+    /// When their similarity is at least this, see [`NearIndex`]; comments in code do not count.
     Near(f64),
 }
 
@@ -78,7 +79,7 @@ pub fn dedupe(
     for source in against {
         source.for_each_row(&mut |row| {
             let row = row?;
-            if let Some(text) = text_of(source, &row, on)?
+            if let Some(text) = text_of(source, &row, (same, on))?
                 && theirs.find(&text).is_none()
             {
                 theirs.add(&text, position(source, &row));
@@ -107,7 +108,7 @@ pub fn dedupe(
         source.for_each_row(&mut |row| {
             let row = row?;
             report.rows += 1;
-            let found = match text_of(source, &row, on)? {
+            let found = match text_of(source, &row, (same, on))? {
                 None => None,
                 Some(text) => {
                     let found = ours.find(&text).map(|other| (false, other));
@@ -145,7 +146,7 @@ pub fn dedupe(
 /// The overlap of one data set with another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overlap {
-    /// Number of distinct texts, counting runs of white space as one space.
+    /// Number of distinct texts, counting runs of white space as one space, and code without its comments.
     pub texts: usize,
     /// Number of those that the other data set contains.
     pub same: usize,
@@ -166,18 +167,20 @@ pub fn overlap(
     (threshold, on): (f64, On),
     max_examples: usize,
 ) -> Result<Overlap, FormatError> {
+    let same = Same::Near(threshold);
     let each = |sources: &[Source], each: &mut dyn FnMut(String, (PathBuf, usize))| {
         sources.iter().try_for_each(|source| {
             source.for_each_row(&mut |row| {
                 let row = row?;
-                if let Some(text) = text_of(source, &row, on)?.filter(|text| !text.trim().is_empty()) {
+                if let Some(text) = text_of(source, &row, (same, on))?.filter(|text| !text.trim().is_empty())
+                {
                     each(text, position(source, &row));
                 }
                 Ok(())
             })
         })
     };
-    let mut theirs = Seen::new(Same::Near(threshold));
+    let mut theirs = Seen::new(same);
     each(others, &mut |text, position| {
         if !theirs.hashes.contains_key(&theirs.hash(&text)) {
             theirs.add(&text, position);
@@ -211,7 +214,11 @@ fn named(path: &Path, number: usize) -> String {
 }
 
 /// The text to compare; `None` for a row without one, or one that refers to a text in another file by its id.
-fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, FormatError> {
+fn text_of(source: &Source, row: &Row<'_>, (same, on): (Same, On)) -> Result<Option<String>, FormatError> {
+    let code = |text: &str, language: Option<&str>| match same {
+        Same::Near(_) => bare(text, language).into_owned(),
+        Same::Exact | Same::Normalized => text.to_owned(),
+    };
     let mut text = None;
     (source.format.read)(row, &mut |record| {
         let is_elsewhere = |side: &Side| side.id.is_some() && side.text.is_empty();
@@ -220,10 +227,15 @@ fn text_of(source: &Source, row: &Row<'_>, on: On) -> Result<Option<String>, For
             (Record::Pair(pair), On::Query) if is_elsewhere(&pair.query) => None,
             (Record::Pair(pair), On::Pair) if is_elsewhere(&pair.query) || is_elsewhere(&pair.code) => None,
             (Record::Pair(pair), On::Query) => Some(pair.query.text),
-            (Record::Pair(pair), On::Code) => Some(pair.code.text),
-            (Record::Pair(pair), On::Pair) => Some(format!("{}\n{}", pair.query.text, pair.code.text)),
+            (Record::Pair(pair), On::Code) => Some(code(&pair.code.text, pair.language_name().as_deref())),
+            (Record::Pair(pair), On::Pair) => {
+                let code = code(&pair.code.text, pair.language_name().as_deref());
+                Some(format!("{}\n{code}", pair.query.text))
+            }
             (Record::Query(query), On::Query | On::Pair) => Some(query.text),
-            (Record::Document(document), On::Code | On::Pair) => Some(document.full_text().into_owned()),
+            (Record::Document(document), On::Code | On::Pair) => {
+                Some(code(&document.full_text(), document.language_name().as_deref()))
+            }
             _ => None,
         };
         text = text.take().or(own);

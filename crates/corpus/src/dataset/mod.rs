@@ -2,6 +2,7 @@
 //! duplicates, sampling distractors.
 
 pub mod check;
+pub mod compared;
 pub mod convert;
 pub mod dedupe;
 pub mod describe;

@@ -108,7 +108,7 @@ impl<R: BufRead> Machine<'_, R> {
                 b'(' => self.stack.push(Slot::Mark),
                 b'.' => {
                     return match self.stack.pop() {
-                        Some(Slot::List(..)) if self.stack.is_empty() => Ok(()),
+                        Some(Slot::List(..)) if self.stack.is_empty() => self.end(),
                         _ => Err(self.error("a list", "something else")),
                     };
                 }
@@ -219,6 +219,15 @@ impl<R: BufRead> Machine<'_, R> {
                     );
                 }
             }
+        }
+    }
+
+    /// Checks that nothing follows. Only at the end of a compressed file is its checksum verified.
+    fn end(&mut self) -> Result<(), FormatError> {
+        let is_end = self.reader.fill_buf().map(<[u8]>::is_empty);
+        match is_end.map_err(|error| self.read_error(error))? {
+            true => Ok(()),
+            false => Err(self.error("the end of the file after the list", "more")),
         }
     }
 
@@ -496,6 +505,23 @@ mod tests {
                 let error = read(&dump[..cut]).unwrap_err();
                 assert!(error.starts_with("f.pkl: record"), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn a_pickle_is_read_to_the_end_of_its_file() {
+        for dump in DUMPS {
+            let error = read(&[dump, b"."].concat()).unwrap_err();
+            assert!(error.contains("expected the end of the file after the list"), "{error}");
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+            std::io::Write::write_all(&mut encoder, dump).unwrap();
+            let mut packed = encoder.finish().unwrap();
+            // The first byte of the checksum.
+            let at = packed.len() - 8;
+            packed[at] ^= 1;
+            let reader = std::io::BufReader::new(flate2::bufread::MultiGzDecoder::new(&packed[..]));
+            let result = for_each_row(reader, Path::new("f.pkl.gz"), FIELDS, &mut |_, _| Ok(()));
+            assert!(result.is_err());
         }
     }
 

@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::{filter, written};
+use crate::{filter, styles};
 
 const PLAN: &str = r#"
 title = "Small"
@@ -297,7 +297,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
     for (name, about) in filter::filters() {
         assert!(text.contains(&format!("| `{name}` | {about} |")), "{name}");
     }
-    for style in written::styles() {
+    for style in styles::styles() {
         assert!(text.contains(style), "{style}");
     }
     for format in EXPORT_FORMATS {

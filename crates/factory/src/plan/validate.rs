@@ -11,10 +11,7 @@ use super::{
     QueryKind, QueryPlan, SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword,
     wrong,
 };
-use crate::candidates::RELEASED_PARTITION;
-use crate::export::ONLY_MATCHES;
-use crate::written::{self, Extract};
-use crate::{categories, filter, license};
+use crate::{category, filter, license, styles};
 
 /// Maximum number of candidates per query.
 const MAX_CANDIDATES: usize = 1000;
@@ -125,9 +122,9 @@ impl PlanFile {
                 "`examples` are shown to a model, and with `review` none is asked; remove one of them";
             return Err(wrong(at("examples"), problem));
         }
-        if *examples > categories::max_examples() {
+        if *examples > category::max_examples() {
             let problem =
-                format!("expected 0 to {} as `examples`, found {examples}", categories::max_examples());
+                format!("expected 0 to {} as `examples`, found {examples}", category::max_examples());
             return Err(wrong(at("examples"), problem));
         }
         Ok(())
@@ -181,7 +178,7 @@ impl PlanFile {
                 return Err(Wrong { at: at("styles"), problem });
             }
             for (item, name) in query.styles.iter().enumerate() {
-                known([at("styles"), vec![At::Item(item)]].concat(), "a style", name, &written::styles())?;
+                known([at("styles"), vec![At::Item(item)]].concat(), "a style", name, &styles::styles())?;
             }
             if query.kind != QueryKind::Written && query.styles != keyword() {
                 let problem =
@@ -402,7 +399,7 @@ impl PlanFile {
             }
             known(at("format"), "a format", &export.format, &EXPORT_FORMATS)?;
             let needs_positives =
-                matches!(export.format.as_str(), TRAINING_PAIRS | categories::FORMAT | ONLY_MATCHES)
+                matches!(export.format.as_str(), TRAINING_PAIRS | CATEGORIES | ONLY_MATCHES)
                     || Extract::named(&export.format).is_some();
             if needs_positives && self.labels.iter().all(|label| label.kind == LabelKind::Negative) {
                 let problem = format!(
@@ -411,7 +408,7 @@ impl PlanFile {
                 );
                 return Err(Wrong { at: at("format"), problem });
             }
-            if export.format == categories::FORMAT && self.categories.is_none() {
+            if export.format == CATEGORIES && self.categories.is_none() {
                 let problem = format!(
                     "{:?} has the category of each code, and needs [categories]; add it",
                     export.format

@@ -1,6 +1,6 @@
 //! A tar or zip archive. It is untrusted: nothing is written to disk, and violations of the limits are rejected.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -11,6 +11,7 @@ use flate2::{Crc, CrcReader};
 use quarry_files::open_regular;
 use quarry_walk::{WalkOptions, max_bytes_of_member};
 use tar::EntryType;
+use xxhash_rust::xxh3::xxh3_128;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::files::{Batches, Reading};
@@ -51,13 +52,15 @@ struct Limits {
     unpacked: u64,
 }
 
-/// A file of an archive, or another kind of entry.
-enum Entry {
-    File { path: String, content: Unpacked },
-    Link,
+/// An entry of an archive that is no directory.
+struct Entry {
+    path: String,
+    content: Unpacked,
 }
 
 enum Unpacked {
+    /// Not a file: a link, a device, or the like.
+    Link,
     /// Not requested.
     Skipped,
     Bytes(Vec<u8>),
@@ -99,18 +102,19 @@ impl<'p> Archive<'p> {
         let options = WalkOptions::default();
         let (mut tops, mut n_wanted, mut texts) = (BTreeSet::new(), 0, BTreeMap::new());
         let wanted = |path: &str| is_license_file(path).then_some(MAX_TEXT_BYTES);
-        let commit = for_each_entry(&plan.path, limits, &wanted, &mut |entry| {
-            if let Entry::File { path, content } = entry {
-                if let Unpacked::Bytes(bytes) = content
-                    && texts.len() < MAX_LICENSES
-                {
-                    texts.insert(path.clone(), bytes);
-                }
-                n_wanted += usize::from(max_bytes_of_member(&path, &options).is_some());
-                // Two suffice to know that there is no common one.
-                if tops.len() < 2 {
-                    tops.insert(path.split_once('/').map(|(top, _)| top.to_owned()));
-                }
+        let commit = for_each_entry(&plan.path, limits, &wanted, &mut |Entry { path, content }| {
+            if matches!(content, Unpacked::Link) {
+                return Ok(());
+            }
+            n_wanted += usize::from(max_bytes_of_member(&path, &options).is_some());
+            // Two suffice to know that there is no common one.
+            if tops.len() < 2 {
+                tops.insert(path.split_once('/').map(|(top, _)| top.to_owned()));
+            }
+            if let Unpacked::Bytes(bytes) = content
+                && texts.len() < MAX_LICENSES
+            {
+                texts.insert(path, bytes);
             }
             Ok(())
         })
@@ -159,16 +163,12 @@ impl Content for Archive<'_> {
         let mut n_links = 0;
         let plan = self.reading.plan;
         let wanted = |path: &str| max_bytes_of_member(&below(path), &options);
-        for_each_entry(&plan.path, self.limits, &wanted, &mut |entry| {
-            match entry {
-                Entry::Link => n_links += 1,
-                Entry::File { content: Unpacked::Skipped, .. } => batches.tally.skip(1),
-                Entry::File { content: Unpacked::TooLong | Unpacked::Unreadable, .. } => {
-                    batches.add_unreadable()
-                }
-                Entry::File { path, content: Unpacked::Bytes(bytes) } => {
-                    batches.add(below(&path), bytes).map_err(Refused::Factory)?;
-                }
+        for_each_entry(&plan.path, self.limits, &wanted, &mut |Entry { path, content }| {
+            match content {
+                Unpacked::Link => n_links += 1,
+                Unpacked::Skipped => batches.tally.skip(1),
+                Unpacked::TooLong | Unpacked::Unreadable => batches.add_unreadable(),
+                Unpacked::Bytes(bytes) => batches.add(below(&path), bytes).map_err(Refused::Factory)?,
             }
             Ok(())
         })
@@ -190,19 +190,23 @@ fn for_each_entry(
 ) -> Result<Option<String>, Refused> {
     let mut start = Vec::new();
     open_regular(path)?.take(4).read_to_end(&mut start)?;
-    let mut n_entries = 0;
-    let mut counted = |entry: Entry| {
-        n_entries += 1;
-        if n_entries > MAX_ENTRIES {
+    // Hashes of the paths so far.
+    let mut paths = HashSet::new();
+    let mut distinct = |entry: Entry| {
+        if !paths.insert(xxh3_128(entry.path.as_bytes())) {
+            let path: String = entry.path.chars().take(100).collect();
+            return Err(twice(&format!("{path:?}")));
+        }
+        if paths.len() > MAX_ENTRIES {
             return Err(Refused::Odd(format!("the archive has more than {MAX_ENTRIES} files")));
         }
         each(entry)
     };
     let file = BufReader::new(open_regular(path)?);
     match start[..] {
-        [b'P', b'K', 3 | 5, 4 | 6] => of_zip(file, limits, wanted, &mut counted),
-        [0x1f, 0x8b, ..] => of_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut counted),
-        _ => of_tar(Bounded::new(file, limits), wanted, &mut counted),
+        [b'P', b'K', 3 | 5, 4 | 6] => of_zip(file, limits, wanted, &mut distinct),
+        [0x1f, 0x8b, ..] => of_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut distinct),
+        _ => of_tar(Bounded::new(file, limits), wanted, &mut distinct),
     }
 }
 
@@ -215,6 +219,9 @@ fn of_zip(
     const LINK: u32 = 0o120_000;
     const KIND: u32 = 0o170_000;
     let mut archive = ZipArchive::new(file)?;
+    if archive.has_duplicate_names() {
+        return Err(twice("a path"));
+    }
     let commit = commit_in(&String::from_utf8_lossy(archive.comment()));
     let mut left = limits.unpacked;
     for number in 0..archive.len() {
@@ -225,7 +232,7 @@ fn of_zip(
             continue;
         }
         if entry.unix_mode().is_some_and(|mode| mode & KIND == LINK) {
-            each(Entry::Link)?;
+            each(Entry { path, content: Unpacked::Link })?;
             continue;
         }
         let method = entry.compression();
@@ -252,7 +259,7 @@ fn of_zip(
                 content
             }
         };
-        each(Entry::File { path, content })?;
+        each(Entry { path, content })?;
     }
     Ok(commit)
 }
@@ -332,17 +339,35 @@ fn of_tar(
                         Unpacked::Bytes(bytes)
                     }
                 };
-                each(Entry::File { path, content })?;
+                each(Entry { path, content })?;
             }
             EntryType::Directory => name = None,
             // Links, devices, pipes, and sparse files.
             _ => {
-                name = None;
-                each(Entry::Link)?;
+                let own = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+                each(Entry { path: checked_path(name.take().unwrap_or(own))?, content: Unpacked::Link })?;
             }
         }
     }
+    read_padding(archive.into_inner())?;
     Ok(commit)
+}
+
+/// Reads what follows the end of a tar archive: zeros that fill its last block. Only at the end of a compressed stream
+/// is its checksum verified.
+fn read_padding(mut reader: impl Read) -> Result<(), Refused> {
+    let mut block = vec![0; 64 << 10];
+    loop {
+        match reader.read(&mut block)? {
+            0 => return Ok(()),
+            n_bytes if block[..n_bytes].iter().all(|byte| *byte == 0) => {}
+            _ => {
+                return Err(Refused::Odd(format!(
+                    "expected nothing after the end of the archive, found more, such as another archive; {UNPACK}"
+                )));
+            }
+        }
+    }
 }
 
 /// The value of a key in a tar extension header.
@@ -371,15 +396,23 @@ fn checked_path(path: String) -> Result<String, Refused> {
             "the archive has the path {path:?}, which leads out of it: somebody may mean harm; use another archive"
         )));
     }
-    Ok(path.strip_prefix("./").map(str::to_owned).unwrap_or(path))
+    // One spelling for each file.
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    Ok(parts.join("/") + if path.ends_with('/') { "/" } else { "" })
 }
+
+/// What to do about an archive that is refused.
+const UNPACK: &str = "unpack it yourself and name the directory, if you trust it";
 
 fn bomb(limits: Limits) -> Refused {
     Refused::Odd(format!(
-        "the archive unpacks to more than {} bytes, {MAX_RATIO} times its length: it may be made to fill the memory; unpack \
-         it yourself and name the directory, if you trust it",
+        "the archive unpacks to more than {} bytes, {MAX_RATIO} times its length: it may be made to fill the memory; {UNPACK}",
         limits.unpacked
     ))
+}
+
+fn twice(found: &str) -> Refused {
+    Refused::Odd(format!("expected each path once in the archive, found {found} again; {UNPACK}"))
 }
 
 /// A reader that returns an error after too many bytes.

@@ -12,8 +12,8 @@ use super::{Content, Counts, TakeRecord, wrong};
 use crate::error::FactoryError;
 use crate::function::{Origin, record_of_text};
 use crate::plan::SourcePlan;
-use crate::query::content_hash;
 use crate::record::CodeRecord;
+use crate::step::content_hash;
 
 /// Number of codes in memory at a time.
 const CODES_AT_ONCE: usize = 4096;

@@ -61,7 +61,7 @@ impl Reading<'_> {
             repository: plan.repository.clone().unwrap_or_else(|| plan.name.clone()),
             commit: self.commit.clone(),
             path: path.to_owned(),
-            license: self.licenses.of(path, bytes),
+            license: self.licenses.of(path, language, bytes),
         };
         if let (Some(licenses), Some((project, _))) = (&plan.project_licenses, path.split_once('/')) {
             origin.repository = project.to_owned();

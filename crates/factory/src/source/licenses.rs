@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use quarry_source::Language;
 use serde::Serialize;
 
-use crate::license::{MAX_TEXT_BYTES, all_of, detect, of_head};
+use crate::license::{MAX_TEXT_BYTES, all_of, detect, of_headers};
 
 /// Maximum number of license files that are read, nearest to the root first.
 const MAX_FILES: usize = 1000;
@@ -46,27 +47,33 @@ impl Licenses {
         Self { of_plan: None, of_directories: of_directories.collect() }
     }
 
-    /// The license of a file: given by the plan, by the file itself, or by the nearest directory that contains it.
-    pub(super) fn of(&self, path: &str, source: &[u8]) -> Option<String> {
+    /// The license of a file: given by the plan, by the headers of the file itself, or by the nearest directory that
+    /// contains it. If a header cannot be read, it is unknown.
+    pub(super) fn of(&self, path: &str, language: Language, source: &[u8]) -> Option<String> {
         if self.of_plan.is_some() {
             return self.of_plan.clone();
         }
-        of_head(source).or_else(|| {
-            let mut directory = path;
-            loop {
-                directory = directory.rsplit_once('/').map_or("", |(above, _)| above);
-                match self.of_directories.get(directory) {
-                    Some(license) => return Some(license.clone()),
-                    None if directory.is_empty() => return None,
-                    None => {}
-                }
+        let headers = of_headers(language, source);
+        if !headers.is_empty() {
+            let licenses: Option<Vec<&str>> = headers.iter().map(Option::as_deref).collect();
+            return licenses.and_then(all_of);
+        }
+        let mut directory = path;
+        loop {
+            directory = directory.rsplit_once('/').map_or("", |(above, _)| above);
+            match self.of_directories.get(directory) {
+                Some(license) => return Some(license.clone()),
+                None if directory.is_empty() => return None,
+                None => {}
             }
-        })
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use quarry_source::language_named;
+
     use super::*;
 
     #[test]
@@ -83,12 +90,19 @@ mod tests {
         let paths: Vec<String> = files.keys().map(|path| (*path).to_owned()).collect();
         let mut read = |path: &str, _| files.get(path).map(|text| text.as_bytes().to_vec());
         let licenses = Licenses::new(None, paths.clone(), &mut read);
-        let of = |path: &str, text: &str| licenses.of(path, text.as_bytes());
+        let python = language_named("python").unwrap();
+        let of = |path: &str, text: &str| licenses.of(path, python, text.as_bytes());
         assert_eq!(of("src/a/b.py", "").as_deref(), Some("Apache-2.0"));
         assert_eq!(of("vendor/x/y/b.py", "").as_deref(), Some("0BSD AND Apache-2.0"));
         assert_eq!(of("vendor/b.py", "# SPDX-License-Identifier: ISC").as_deref(), Some("ISC"));
+        let two = "# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only";
+        assert_eq!(of("src/b.py", two).as_deref(), Some("GPL-3.0-only AND MIT"));
+        assert_eq!(of("src/b.py", "# SPDX-License-Identifier: my own\n"), None);
         let said = Licenses::new(Some("MIT"), paths, &mut read);
-        assert_eq!(said.of("vendor/x/b.py", b"# SPDX-License-Identifier: ISC").as_deref(), Some("MIT"));
-        assert_eq!(Licenses::default().of("a/b", b""), None);
+        assert_eq!(
+            said.of("vendor/x/b.py", python, b"# SPDX-License-Identifier: ISC").as_deref(),
+            Some("MIT")
+        );
+        assert_eq!(Licenses::default().of("a/b", python, b""), None);
     }
 }

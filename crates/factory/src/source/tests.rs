@@ -250,6 +250,48 @@ fn hostile_archives_are_refused() {
 }
 
 #[test]
+fn the_checksum_of_a_compressed_archive_is_verified() {
+    let right = "def add(a, b):\n    return a + b\n";
+    let tar = tar_of(&[("a.py", right)], &|_| {});
+    // Stored, so that a changed byte is a changed byte of the code.
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+    encoder.write_all(&tar).unwrap();
+    let packed = encoder.finish().unwrap();
+    assert_eq!(archive(&packed).unwrap().0[0].code, right.trim_end());
+    let mut changed = packed.clone();
+    let at = changed.windows(5).position(|bytes| bytes == b"a + b").unwrap();
+    changed[at + 2] = b'-';
+    check_refused(&changed, "cannot be read to its end: corrupt gzip stream");
+    check_refused(&packed[..packed.len() - 8], "cannot be read to its end");
+    // The members of a file are one stream; what is no member is refused.
+    let (one, two) = tar.split_at(700);
+    assert_eq!(archive(&[gzip(one), gzip(two)].concat()).unwrap().0.len(), 1);
+    check_refused(&[&packed[..], b"more"].concat(), "cannot be read to its end");
+    let other = tar_of(&[("b.py", right)], &|_| {});
+    for bytes in [[&tar[..], &other].concat(), gzip(&[&tar[..], &other].concat())] {
+        check_refused(&bytes, "expected nothing after the end of the archive");
+    }
+    check_refused(&[gzip(&tar), gzip(&other)].concat(), "expected nothing after the end of the archive");
+    // Zeros fill the last block.
+    assert_eq!(archive(&gzip(&[&tar[..], &[0; 9216]].concat())).unwrap().0.len(), 1);
+}
+
+#[test]
+fn an_archive_has_each_path_once() {
+    let files = [("a.py", FILES[0].1), ("./a.py", "def two(): return 2\n")];
+    for path in ["a.py", "./a.py", ".//a.py"] {
+        let files = [files[0], (path, files[1].1)];
+        check_refused(&tar_of(&files, &|_| {}), "found \"a.py\" again");
+        check_refused(&zip_of(&files.map(|(path, text)| (path, text, 0o100_644)), None, ""), "again");
+    }
+    // A link in place of a file.
+    let mut bytes = tar_of(&files[..1], &|_| {});
+    bytes.truncate(bytes.len() - 1024);
+    bytes.extend(tar_of(&[("a.py", "")], &|header| header.set_entry_type(tar::EntryType::Symlink)));
+    check_refused(&bytes, "found \"a.py\" again");
+}
+
+#[test]
 fn links_and_devices_in_archives_are_not_followed() {
     let good = ("a.py", FILES[0].1);
     for kind in [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Char, tar::EntryType::Fifo] {

@@ -163,7 +163,7 @@ impl Batches {
     /// Parses the answer in a body, and its cost if the body reports a usable one.
     pub fn read(&self, body: &str) -> (Result<ChatAnswer, String>, Option<Cost>) {
         let cost = wire::usage(body, true).map(|usage| self.price().of(usage));
-        (wire::chat_answer(self.endpoint.settings.provider, body), cost)
+        (wire::chat_answer(self.endpoint.settings.provider, body, false), cost)
     }
 
     /// The same batches, with waits that end once `is_canceled` returns true.

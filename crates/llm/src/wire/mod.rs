@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::budget::Usage;
-use crate::request::{ChatAnswer, ChatRequest, Message, Role};
+use crate::request::{ChatAnswer, ChatRequest, Message, Role, Stop};
 use crate::settings::{Endpoint, Provider};
 
 /// Tokens that a server may count for a message or a request in addition to the texts: chat templates, and its own
@@ -73,12 +73,17 @@ pub(crate) fn embedding_call(endpoint: &Endpoint, texts: &[&str]) -> Option<Call
     }
 }
 
-/// Parses the chat answer in `body`; an error says what is wrong with it.
-pub(crate) fn chat_answer(provider: Provider, body: &str) -> Result<ChatAnswer, String> {
-    match provider {
+/// Parses the chat answer in `body`; an error says what is wrong with it. A complete answer without text is none,
+/// unless it `may_be_empty`.
+pub(crate) fn chat_answer(provider: Provider, body: &str, may_be_empty: bool) -> Result<ChatAnswer, String> {
+    let answer = match provider {
         Provider::Anthropic => anthropic::chat_answer(body),
         Provider::Openai | Provider::OpenaiCompatible => openai::chat_answer(body),
+    }?;
+    if answer.text.trim().is_empty() && answer.stop == Stop::Complete && !may_be_empty {
+        return Err("the model wrote nothing".to_owned());
     }
+    Ok(answer)
 }
 
 pub(crate) use openai::{embedding_answer, embedding_body};

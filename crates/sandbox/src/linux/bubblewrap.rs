@@ -79,6 +79,9 @@ pub(crate) const DIRECTORIES: [&str; 3] = [WORK_DIRECTORY, "/tmp", "/dev/shm"];
 /// Time limit for bubblewrap to set up the sandbox.
 const SETUP_TIME: Duration = Duration::from_secs(10);
 
+/// Number of bubblewrap's processes in addition to those of its program.
+const OWN_PROCESSES: u64 = 2;
+
 const SUCCESS: Ended = Ended::Exited { code: 0 };
 
 pub(crate) const USERS: &str = "sandbox:x:1000:1000::/box:/bin/sh\n";
@@ -190,6 +193,8 @@ impl Bubblewrap {
 
         // Some of its settings belong to the namespace, and the program could change them.
         add(&["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]);
+        // Process 1 is bubblewrap, without the limits of each process: in its memory a program could run code of its own.
+        add(&["--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]);
         if is_watched {
             // It reads like `/dev/zero`, but cannot be mapped, which would provide shared memory.
             add(&["--dev-bind", "/dev/full", "/dev/zero"]);
@@ -283,8 +288,9 @@ impl Bubblewrap {
         access: Access<'_>,
     ) -> Result<Run, Error> {
         program.check()?;
+        let processes = limits.processes.saturating_add(OWN_PROCESSES);
         // Dropped last: the kernel removes a cgroup only after its processes.
-        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes));
+        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes, processes));
         let mut monitor;
         let mut started = self.start(program, limits, access, cgroup.as_ref())?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };

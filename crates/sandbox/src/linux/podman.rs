@@ -43,10 +43,12 @@ pub struct Podman {
 const PROFILES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
 
 /// The first program of a container: unpacks the program's files when they arrive, then runs the program and waits.
-/// It is process 1, so that the kernel ends all other processes with it. The program's output goes directly to
+/// It is process 1, so that the kernel ends all other processes with it, and has the limits of the program, which can
+/// write to its memory. The program's output goes directly to
 /// quarry: Podman would mix its own messages into it, and waits for its monitor, which lags behind when there is much
 /// output.
-const SCRIPT: &str = "tar -xf - <&3 || exit 125; exec </dev/null >&4 2>&5 3<&- 4>&- 5>&-; \"$@\"; exit $?";
+const SCRIPT: &str = "tar -xf - <&3 || exit 125; /usr/bin/prlimit --pid $$ $1 || exit 125; shift; \
+                      exec </dev/null >&4 2>&5 3<&- 4>&- 5>&-; \"$@\"; exit $?";
 
 /// The statuses with which Podman reports its own failures; programs may exit with them too.
 const OWN_STATUSES: RangeInclusive<i32> = 125..=127;
@@ -204,16 +206,15 @@ impl Podman {
         }
         add("workdir", WORK_DIRECTORY);
         add("entrypoint", "/usr/bin/env");
+        let own_limits = resource_limits(limits).join(" ");
         options.extend(
-            [&self.image, "-i", "/bin/sh", "-c", SCRIPT, "sh", "/usr/bin/env", "-i"].map(str::to_owned),
+            [&self.image, "-i", "/bin/sh", "-c", SCRIPT, "sh", &own_limits, "/usr/bin/env", "-i"]
+                .map(str::to_owned),
         );
         let variables = [("PATH", SEARCH_PATH), ("HOME", WORK_DIRECTORY), ("LANG", "C.UTF-8")];
         options.extend(variables.map(|(name, value)| format!("{name}={value}")));
         options.extend(program.environment.iter().map(|(name, value)| format!("{name}={value}")));
         options.extend(report.map(|report| format!("{REPORT_VARIABLE}={}", report.number)));
-        options.push("/usr/bin/prlimit".to_owned());
-        options.extend(resource_limits(limits));
-        options.push("--".to_owned());
         options.extend(program.command.iter().cloned());
         options
     }

@@ -22,6 +22,8 @@ pub(crate) struct CgroupParent {
     memory: PathBuf,
     /// In version 1, the directory of the hierarchy that measures CPU time.
     cpu: Option<PathBuf>,
+    /// In version 1, the directory of the hierarchy that limits the number of processes.
+    pids: Option<PathBuf>,
 }
 
 /// The resources used by a run.
@@ -116,17 +118,17 @@ impl CgroupParent {
             command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             spawn(command, Descriptors::default(), cgroup.members().ok()?).ok()?.wait().ok()
         };
-        self.make(1 << 30).is_some_and(|cgroup| start(&cgroup).is_some())
+        self.make(1 << 30, 16).is_some_and(|cgroup| start(&cgroup).is_some())
     }
 
-    /// Creates a cgroup for one run.
-    pub fn make(&self, memory_bytes: u64) -> Option<Cgroup> {
+    /// Creates a cgroup for one run. Where the kernel can limit the number of processes in it, it does.
+    pub fn make(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = self.memory.join(&name);
         fs::create_dir(&memory).ok()?;
         // From here on, dropping it removes the directories.
-        let mut cgroup = Cgroup(CgroupDirectories { bound: self.bound, memory, cpu: None });
+        let mut cgroup = Cgroup(CgroupDirectories { bound: self.bound, memory, cpu: None, pids: None });
         let limit = memory_bytes.to_string();
         let set = |file: &str, value: &str| fs::write(cgroup.memory.join(file), value);
         if self.bound == MemoryBound::CgroupV1 {
@@ -140,16 +142,24 @@ impl CgroupParent {
             let _ = set("memory.swap.max", "0");
             let _ = set("memory.oom.group", "1");
         }
-        if let Some(parent) = &self.cpu {
+        let make = |parent: &PathBuf| {
             let directory = parent.join(&name);
-            cgroup.0.cpu = fs::create_dir(&directory).is_ok().then_some(directory);
-        }
+            fs::create_dir(&directory).is_ok().then_some(directory)
+        };
+        cgroup.0.cpu = self.cpu.as_ref().and_then(make);
+        cgroup.0.pids = self.pids.as_ref().and_then(make);
+        // Missing in version 2 if it is not handed down.
+        let _ =
+            fs::write(cgroup.pids.as_ref().unwrap_or(&cgroup.memory).join("pids.max"), processes.to_string());
         Some(cgroup)
     }
 
     /// The directories in which cgroups are created.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten().map(PathBuf::as_path)
+        [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
     }
 
     pub fn bound(&self) -> MemoryBound {
@@ -201,13 +211,18 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
             .collect::<Vec<_>>()
     };
     if let Some((controllers, Some(path))) = hierarchy("memory") {
-        let cpu = hierarchy("cpuacct").and_then(|(controllers, path)| {
-            around(mount.join(controllers), path?).into_iter().find(|f| f.is_dir())
-        });
+        let other = |controller| {
+            let (controllers, path) = hierarchy(controller)?;
+            around(mount.join(controllers), path?).into_iter().find(|directory| directory.is_dir())
+        };
+        let (cpu, pids) = (other("cpuacct"), other("pids"));
         return around(mount.join(controllers), path)
             .into_iter()
             .filter(|memory| memory.join("memory.limit_in_bytes").is_file())
-            .map(|memory| CgroupParent { bound: MemoryBound::CgroupV1, memory, cpu: cpu.clone() })
+            .map(|memory| {
+                let (cpu, pids) = (cpu.clone(), pids.clone());
+                CgroupParent { bound: MemoryBound::CgroupV1, memory, cpu, pids }
+            })
             .collect();
     }
     let Some(("", Some(path))) = hierarchy("") else { return Vec::new() };
@@ -218,7 +233,7 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
                 fs::read_to_string(directory.join("cgroup.subtree_control")).unwrap_or_default();
             controllers.split_whitespace().any(|name| name == "memory")
         })
-        .map(|memory| CgroupParent { bound: MemoryBound::CgroupV2, memory, cpu: None })
+        .map(|memory| CgroupParent { bound: MemoryBound::CgroupV2, memory, cpu: None, pids: None })
         .collect()
 }
 
@@ -230,6 +245,7 @@ pub(crate) struct CgroupDirectories {
     bound: MemoryBound,
     memory: PathBuf,
     cpu: Option<PathBuf>,
+    pids: Option<PathBuf>,
 }
 
 impl std::ops::Deref for Cgroup {
@@ -241,14 +257,15 @@ impl std::ops::Deref for Cgroup {
 }
 
 impl CgroupDirectories {
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()].into_iter().flatten()
+    }
+
     /// The membership files to which a process writes itself, see [`spawn`].
     pub fn members(&self) -> Result<Vec<File>, Error> {
         // If there is a list of threads, a process with a single thread can join without waiting for others.
         let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
-        let directories = [Some(&self.memory), self.cpu.as_ref()];
-        directories
-            .into_iter()
-            .flatten()
+        self.all()
             .map(|directory| OpenOptions::new().write(true).open(directory.join(list)))
             .collect::<io::Result<_>>()
             .map_err(Error::io("open a cgroup"))
@@ -281,9 +298,7 @@ impl CgroupDirectories {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        for directory in [Some(&self.memory), self.cpu.as_ref()].into_iter().flatten() {
-            remove(directory);
-        }
+        self.all().for_each(|directory| remove(directory));
     }
 }
 
@@ -300,7 +315,7 @@ fn directories_of(own: &str, mount: &Path) -> Option<CgroupDirectories> {
         Some(memory) => (MemoryBound::CgroupV1, memory),
         None => (MemoryBound::CgroupV2, of("")?),
     };
-    Some(CgroupDirectories { bound, memory, cpu: of("cpuacct") })
+    Some(CgroupDirectories { bound, memory, cpu: of("cpuacct"), pids: None })
 }
 
 /// Samples of a cgroup that another program created.
@@ -361,8 +376,25 @@ mod tests {
         let own = "4:memory:/a\n2:cpu,cpuacct:/b\n0::/\n";
         let expected = ["memory/a", "memory"].map(|path| (MemoryBound::CgroupV1, PathBuf::from(path)));
         assert_eq!(memory_directories(own, mount.path()), expected);
-        let cpu = candidates(own, mount.path()).remove(0).cpu.unwrap();
-        assert_eq!(cpu, mount.path().join("cpu,cpuacct"));
+        let parent = candidates(own, mount.path()).remove(0);
+        assert_eq!(parent.cpu, Some(mount.path().join("cpu,cpuacct")));
+        assert_eq!(parent.pids, None);
+    }
+
+    #[test]
+    fn the_number_of_processes_is_limited_where_it_can_be() {
+        let mount = tree(&[("memory/memory.limit_in_bytes", ""), ("pids/pids.current", "")]);
+        let first = candidates("4:memory:/\n3:pids:/\n0::/\n", mount.path()).remove(0);
+        let mount = tree(&[("cgroup.subtree_control", "memory pids\n")]);
+        let second = candidates("0::/\n", mount.path()).remove(0);
+        for parent in [first, second] {
+            let cgroup = parent.make(1 << 20, 66).unwrap();
+            let directory = cgroup.pids.as_ref().unwrap_or(&cgroup.memory);
+            assert_eq!(fs::read_to_string(directory.join("pids.max")).unwrap(), "66");
+            assert_eq!(cgroup.pids.is_some(), parent.bound() == MemoryBound::CgroupV1);
+            // A directory of cgroups can be removed with its files.
+            cgroup.all().for_each(|directory| fs::remove_dir_all(directory).unwrap());
+        }
     }
 
     #[test]

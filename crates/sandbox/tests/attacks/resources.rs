@@ -36,6 +36,45 @@ attack.end()
     );
 }
 
+/// Process 1 belongs to the sandbox, but the program's user may write to its memory: there it must not be, or have all
+/// limits of the program.
+#[test]
+fn code_in_process_1_is_bounded() {
+    // A hundred children that wait, for x86-64: fork, and of the child pause.
+    let source = "
+import attack, os, platform, time
+def limits(process):
+    lines = open(f'/proc/{process}/limits').read().splitlines()
+    return {line[:26].strip(): line[26:46].strip() for line in lines[1:]}
+try: of_init = limits(1)
+except OSError: of_init = {}
+for name, limit in limits('self').items():
+    if name in of_init and (of_init[name], limit) != (limit, limit):
+        print('ESCAPED:', name, of_init[name], 'instead of', limit)
+code = bytes.fromhex('bb64000000 b839000000 0f05 85c0 7404 ffcb 75f1 b822000000 0f05 ebf7')
+try:
+    if platform.machine() == 'x86_64':
+        counter = int(open('/proc/1/syscall').read().split()[-1], 16)
+        with open('/proc/1/mem', 'r+b', buffering=0) as memory:
+            memory.seek(counter)
+            memory.write(code)
+except OSError: pass
+# Its wait ends with an orphan.
+if os.fork() == 0:
+    if os.fork() == 0: os._exit(0)
+    os._exit(0)
+os.wait()
+time.sleep(1)
+count = sum(name.isdigit() for name in os.listdir('/proc'))
+if count > 36: print('ESCAPED:', count, 'processes')
+attack.end()
+";
+    let limits = Limits { wall_time: Duration::from_secs(20), ..limits() };
+    attack(source, &limits, |outcome| {
+        assert_eq!(outcome.stdout.text(), "the end\n", "{outcome:?} {}", outcome.stderr.text());
+    });
+}
+
 #[test]
 fn a_disk_filler_fills_what_it_was_given() {
     fails(

@@ -1,0 +1,49 @@
+//! The formats of exports, and what plans must know of them.
+
+/// The formats of exports: that of `quarry train`, and formats of `quarry data convert`.
+pub(crate) const EXPORT_FORMATS: [&str; 15] = [
+    TRAINING_PAIRS,
+    "beir",
+    "coir",
+    "cosqa",
+    "cosqa-qa",
+    "cosqa-plus",
+    "cosqa-plus-folder",
+    "gecs",
+    "mteb",
+    "mteb-parquet",
+    "query-code",
+    "query4code",
+    "query4code-summaries",
+    "query4code-triples",
+    CATEGORIES,
+];
+
+/// The format that `quarry train` reads.
+pub(crate) const TRAINING_PAIRS: &str = "training-pairs";
+
+/// The format of exports that has categories.
+pub(crate) const CATEGORIES: &str = "statcodesearch";
+
+/// The format of a file that has no negatives.
+pub(crate) const ONLY_MATCHES: &str = "query4code";
+
+/// The kind of export of written queries: one entry for each positive pair whose query was written for its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extract {
+    /// The summary in place of the query.
+    Summaries,
+    /// Query, summary and code.
+    Triples,
+}
+
+impl Extract {
+    /// The extract with the name of an export format.
+    pub(crate) fn named(format: &str) -> Option<Self> {
+        match format {
+            "query4code-summaries" => Some(Self::Summaries),
+            "query4code-triples" => Some(Self::Triples),
+            _ => None,
+        }
+    }
+}

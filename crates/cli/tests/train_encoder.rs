@@ -172,7 +172,7 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     let (output, errors) = train(directory.path(), &words);
     assert!(output.status.success() && errors.contains("warning"), "{errors}");
     let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
-    assert!(card.contains("**1 pair of the training data is evaluation data**"), "{card}");
+    assert!(card.contains("**the training data hold evaluation data: pair 11 (\"sort lines\")**"), "{card}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Lucene's BM25.
 
-use super::Scorer;
+use super::{Scale, Scorer};
 use super::postings::{Postings, counts};
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
@@ -69,6 +69,10 @@ impl LuceneBm25 {
 }
 
 impl Scorer for LuceneBm25 {
+    fn scale(&self) -> Scale {
+        Scale::Similarity
+    }
+
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         Ok(queries.par_iter().map(|query| self.score(&query.text)).collect())
     }

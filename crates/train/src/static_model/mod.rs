@@ -171,8 +171,9 @@ impl Settings {
         if !(self.sif >= 0.0 && self.sif.is_finite()) {
             return bad(format!("sif: expected 0 or more, found {}", self.sif));
         }
-        if !(self.temperature > 0.0 && self.teacher_temperature > 0.0 && self.rate > 0.0) {
-            return bad("temperatures and rate must be greater than 0".to_owned());
+        let positive = [self.temperature, self.teacher_temperature, self.rate];
+        if !positive.into_iter().all(|value| value > 0.0 && value.is_finite()) {
+            return bad("temperatures and rate must be greater than 0, and finite".to_owned());
         }
         Ok(())
     }

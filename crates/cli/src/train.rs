@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, benchmark};
 use quarry_corpus::formats::Document;
+use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{functions, language_called};
@@ -111,7 +112,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When the file cannot be read, or holds evaluation data.
 pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<Pair>> {
-    leakage::check_regular(path)?;
+    check_regular(path)?;
     let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
         (read_pairs(path)?, leakage::named(path)?)
     } else {

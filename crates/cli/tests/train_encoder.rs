@@ -287,7 +287,10 @@ fn a_pipe_of_pairs_is_refused() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (output, errors) = train(directory.path(), &["--out", "out"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains("pairs.jsonl: is read more than once"), "{errors}");
+    assert!(errors.contains("pairs.jsonl: expected a file, which is read more than once"), "{errors}");
+    let (output, errors) =
+        train(directory.path(), &["--pairs", "dev.jsonl", "--exclude", "pairs.jsonl", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
 }
 
 #[test]

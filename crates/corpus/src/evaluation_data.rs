@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::dataset::near::NearIndex;
 use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
+use crate::formats::source::check_regular;
 use crate::formats::{FormatError, Pair, Record};
 use crate::pairs::{
     FunctionPair, MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint,
@@ -50,6 +51,7 @@ impl EvaluationData {
     pub fn read(paths: &[PathBuf]) -> Result<Self, FormatError> {
         let mut data = Self::default();
         for path in paths {
+            check_regular(path)?;
             let is_data_set = sources(std::slice::from_ref(path), "", "test")
                 .and_then(|sources| for_each(&sources, &mut |_, record| Ok(data.add_record(&record))));
             if path.is_dir() {

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::evaluation_data::EvaluationData;
 use quarry_corpus::formats::Record;
+use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
@@ -282,7 +283,7 @@ fn with_options(path: &Path, options: &str) -> PathBuf {
 
 /// Reads the pairs of a file, and what of it is evaluation data by its name.
 fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
-    leakage::check_regular(path)?;
+    check_regular(path)?;
     let (mut rows, mut named) = (Vec::new(), leakage::named(path)?);
     if !read_own_rows(path, &mut rows)? {
         let sources = quarry_corpus::dataset::sources(&[path.to_owned()], "", "train")?;

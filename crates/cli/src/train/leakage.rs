@@ -2,21 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use quarry_corpus::dataset;
 use quarry_corpus::evaluation_data::{EvaluationData, published_as, says_so};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::Source;
 use quarry_train::{Example, Pair};
-
-/// Checks that a path can be read more than once: a file or directory, no pipe.
-pub fn check_regular(path: &Path) -> anyhow::Result<()> {
-    let found = std::fs::metadata(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    if found.is_file() || found.is_dir() {
-        return Ok(());
-    }
-    bail!("{}: is read more than once, so it must be a file or directory; write it to a file first", path.display())
-}
 
 /// What a file is, or its rows say to be, without regard to `--exclude`.
 pub fn named(path: &Path) -> anyhow::Result<Vec<String>> {

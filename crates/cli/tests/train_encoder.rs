@@ -199,7 +199,8 @@ fn labels_are_0_or_1() {
     let path = directory.path().join("pairs.jsonl");
     let own = fs::read_to_string(&path).unwrap();
     for label in ["-1", "2", "7", "0.5", "true", "\"1\""] {
-        fs::write(&path, format!("{own}{{\"query\": \"sort\", \"code\": \"x\", \"label\": {label}}}\n")).unwrap();
+        fs::write(&path, format!("{own}{{\"query\": \"sort\", \"code\": \"x\", \"label\": {label}}}\n"))
+            .unwrap();
         let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
         assert_eq!(output.status.code(), Some(2), "{label}: {errors}");
         assert!(errors.contains("pairs.jsonl:11: ") && errors.contains("label"), "{label}: {errors}");
@@ -220,7 +221,8 @@ fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(errors.contains("pair 11 (\"Sort every line of it\")"), "{errors}");
 
-    let contradictory = "{\"query\": \"a b c\", \"code\": \"def a(): b\", \"negatives\": [\"def  a(): b\", \"def b\"]}\n";
+    let contradictory =
+        "{\"query\": \"a b c\", \"code\": \"def a(): b\", \"negatives\": [\"def  a(): b\", \"def b\"]}\n";
     let empty = "{\"query\": \"a b c\", \"code\": \" \"}\n";
     fs::write(path("pairs.jsonl"), format!("{own}{contradictory}{empty}")).unwrap();
     let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
@@ -280,17 +282,15 @@ fn the_static_trainer_refuses_evaluation_data_too() {
 
 #[cfg(unix)]
 #[test]
-fn a_pipe_of_pairs_is_refused() {
+fn pipes_are_refused_where_files_are_read_twice() {
     let directory = data();
-    let pipe = directory.path().join("pairs.jsonl");
-    fs::remove_file(&pipe).unwrap();
-    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let (output, errors) = train(directory.path(), &["--out", "out"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains("pairs.jsonl: expected a file, which is read more than once"), "{errors}");
-    let (output, errors) =
-        train(directory.path(), &["--pairs", "dev.jsonl", "--exclude", "pairs.jsonl", "--out", "out"]);
-    assert_eq!(output.status.code(), Some(2), "{errors}");
+    let pipe = directory.path().join("pipe.jsonl");
+    fixture::make_pipe(&pipe);
+    for words in [["--pairs", "pipe.jsonl"], ["--dev", "pipe.jsonl"], ["--exclude", "pipe.jsonl"]] {
+        let (output, errors) = train(directory.path(), &[&words[..], &["--out", "out"]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(errors.contains("pipe.jsonl: expected a file, which is read more than once"), "{errors}");
+    }
 }
 
 #[test]

@@ -16,9 +16,7 @@ use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
 use crate::formats::source::check_regular;
 use crate::formats::{FormatError, Pair, Record};
-use crate::pairs::{
-    FunctionPair, MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint,
-};
+use crate::pairs::{FunctionPair, MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
 
 /// The similarity from which on two codes are near duplicates.
 const NEAR: f64 = 0.8;
@@ -52,8 +50,12 @@ impl EvaluationData {
         let mut data = Self::default();
         for path in paths {
             check_regular(path)?;
-            let is_data_set = sources(std::slice::from_ref(path), "", "test")
-                .and_then(|sources| for_each(&sources, &mut |_, record| Ok(data.add_record(&record))));
+            let is_data_set = sources(std::slice::from_ref(path), "", "test").and_then(|sources| {
+                for_each(&sources, &mut |_, record| {
+                    data.add_record(&record);
+                    Ok(())
+                })
+            });
             if path.is_dir() {
                 is_data_set?;
                 continue;
@@ -85,7 +87,9 @@ impl EvaluationData {
     /// Adds a text, whole and split at ` [CODESPLIT] `, and, if it contains Python functions, each of them with its
     /// summary, so that other versions of them are recognized.
     pub fn add(&mut self, text: &str) {
-        for text in std::iter::once(text).chain(text.split("[CODESPLIT]").filter(|part| part.len() < text.len())) {
+        for text in
+            std::iter::once(text).chain(text.split("[CODESPLIT]").filter(|part| part.len() < text.len()))
+        {
             let n_words = identifiers(text).take(MIN_NEAR_WORDS).count();
             if n_words >= MIN_QUERY_WORDS {
                 self.queries.insert(fingerprint(text));
@@ -264,7 +268,7 @@ mod tests {
         let code = "def sort(values):\\n    values.sort()\\n    return values[0] if values else None";
         let row = format!("{{\"query\":\"how to sort a list\",\"code\":\"{code}\"}}\n");
         std::fs::write(path("rows.jsonl"), &row).unwrap();
-        std::fs::write(path("rows.csv"), "Idx,Comment,Code,License,Label\n1,how to sort a list,\"x <- c(1, 2, 3)\nsorted <- sort(x, decreasing = TRUE)\",MIT,Data Variable\n").unwrap();
+        std::fs::write(path("rows.csv"), "Idx,Comment,Code,License,Label\n1,how to sort a list,\"numbers <- c(first, second, third)\nsorted <- sort(numbers, decreasing = TRUE)\",MIT,Data Variable\n").unwrap();
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         std::io::Write::write_all(&mut packed, row.as_bytes()).unwrap();
         std::fs::write(path("rows.jsonl.gz"), packed.finish().unwrap()).unwrap();
@@ -273,7 +277,7 @@ mod tests {
         for (name, code) in [
             ("rows.jsonl", code.as_str()),
             ("rows.jsonl.gz", &code),
-            ("rows.csv", "x <- c(1, 2, 3)\nsorted <- sort(x, decreasing = TRUE)"),
+            ("rows.csv", "numbers <- c(first, second, third)\nsorted <- sort(numbers, decreasing = TRUE)"),
         ] {
             let data = EvaluationData::read(&[path(name)]).unwrap();
             assert!(data.has_query("How to sort a list?") && !data.has_query("how to sort"), "{name}");

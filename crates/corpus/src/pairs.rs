@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-use quarry_source::{Language, Unit, UnitKind, extract, language_named};
+use quarry_source::{Language, Unit, UnitKind, extract};
 use quarry_text::{identifiers, parts};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -303,6 +303,7 @@ pub fn thin(pairs: Vec<FunctionPair>, max_repeats: usize, max_tree: usize) -> Ve
 mod tests {
     use super::*;
     use crate::evaluation_data::each_text;
+    use quarry_source::language_named;
 
     fn check_summary(doc: &str, name: &str, summary: &str, rest: &str) {
         assert_eq!(split_summary(doc, name), (summary.to_owned(), rest.to_owned()), "{doc:?}");

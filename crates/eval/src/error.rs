@@ -15,7 +15,9 @@ pub enum EvalError {
         found: String,
     },
     /// A method that gave a score that is not a number.
-    #[error("{method}: expected numbers as scores, found NaN for the query {query:?}; its model or file is damaged")]
+    #[error(
+        "{method}: expected numbers as scores, found NaN for the query {query:?}; its model or file is damaged"
+    )]
     NotANumber {
         /// The method.
         method: String,

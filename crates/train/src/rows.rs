@@ -95,7 +95,8 @@ mod tests {
             row("nothing", " \n", None, &[]),
         ];
         assert_eq!(clean(&mut rows), LeftOut { empty: 2, contradictory: 4 });
-        let left: Vec<(&str, &[String])> = rows.iter().map(|row| (row.code.as_str(), &row.negatives[..])).collect();
+        let left: Vec<(&str, &[String])> =
+            rows.iter().map(|row| (row.code.as_str(), &row.negatives[..])).collect();
         assert_eq!(
             left,
             [

@@ -242,7 +242,8 @@ fn a_loss_that_is_not_a_number_ends_the_run() {
     for epochs in [1, 2] {
         let mut reports = Vec::new();
         let settings = Settings { rate: f32::MAX, warm_up: 1, epochs, ..settings() };
-        let error = train(&pairs(), &settings, None, None, None, |progress| reports.push(progress)).unwrap_err();
+        let error =
+            train(&pairs(), &settings, None, None, None, |progress| reports.push(progress)).unwrap_err();
         assert!(error.to_string().contains("lower rate"), "{error}");
         // Nothing was measured with such weights.
         assert!(!reports.iter().any(|report| matches!(report, Progress::Validated { .. })), "{reports:?}");
@@ -258,7 +259,8 @@ fn codes_labeled_0_are_negatives() {
             "{{\"query\":\"{query}\",\"doc\":\"\",\"name\":\"\",\"code\":\"{code}\",\"language\":\"\",\"repository\":\"\"{label}}}\n"
         )
     };
-    let lines = [line("a", "x", ",\"label\":1"), line(" a", "y", ",\"label\":0"), line("b", "z", "")].concat();
+    let lines =
+        [line("a", "x", ",\"label\":1"), line(" a", "y", ",\"label\":0"), line("b", "z", "")].concat();
     std::fs::write(&path, &lines).unwrap();
     let found = quarry_train::read_pairs(&path).unwrap();
     let found: Vec<(&str, &[String])> =

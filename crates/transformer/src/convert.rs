@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 
 use super::config::guarded;
-use super::rounded::{FourBits, GROUP, Rounded};
 use super::pickle;
+use super::rounded::{FourBits, GROUP, Rounded};
 use super::trainable::MATCHER_FILE;
 use super::weights::{DAMAGED, NOT_SAFETENSORS, SCALE, ZERO, check_header};
 use quarry_embed::EmbedError;

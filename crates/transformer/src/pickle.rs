@@ -277,15 +277,12 @@ mod tests {
             assert!(error.contains(message), "{error}");
         };
         check(&[&b"]"[..].repeat(2_000_000), &b"a"[..].repeat(1_999_999), b"."].concat(), "nested over 100");
-        for wrap in [&b"\x85"[..], b"Q", b"N\x86", b"NR", b"Nb", b"N\x81", b"(t"] {
-            let wrap = if wrap == b"(t" { [&b"("[..], b"N", b"t", b"\x86"].concat() } else { wrap.to_vec() };
-            check(&[b"N".to_vec(), wrap.repeat(200), b".".to_vec()].concat(), "nested over 100");
+        for wrap in [&b"\x85"[..], b"Q", b"N\x86", b"NR", b"Nb", b"N\x81", b"(Nt\x86"] {
+            check(&[&b"N"[..], &wrap.repeat(200), b"."].concat(), "nested over 100");
         }
         // A list of two copies of the list before it, forty times.
-        let doubled = b"]q\x00](h\x00h\x00e".repeat(40);
-        check(&[b"]q\x00".to_vec(), doubled.clone(), b".".to_vec()].concat(), "is not a complete checkpoint");
         let doubled = b"q\x00](h\x00h\x00e".repeat(40);
-        check(&[b"]".to_vec(), doubled, b".".to_vec()].concat(), "take over 1 GiB");
+        check(&[&b"]"[..], &doubled, b"."].concat(), "take over 1 GiB");
         check(b"X\xff\xff\xff\xffabc", "is not a complete checkpoint");
         check(b"\x00", "is not a complete checkpoint");
     }

@@ -123,10 +123,14 @@ pub fn read_tokenizer(
 /// # Errors
 /// When it is not one, or can make texts much longer.
 pub fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
-    let problem = "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
+    let problem =
+        "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
     let tokenizer = guarded(path, problem, || Tokenizer::from_bytes(bytes))?;
     growth::check(&tokenizer).map_err(|found| {
-        EmbedError::model(path, format!("is no tokenizer that can be used: {found}; use that of another model"))
+        EmbedError::model(
+            path,
+            format!("is no tokenizer that can be used: {found}; use that of another model"),
+        )
     })?;
     Ok(tokenizer)
 }

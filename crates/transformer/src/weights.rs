@@ -289,9 +289,9 @@ impl Weights {
 /// # Errors
 /// When its header is damaged, or repeats a name.
 pub fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> {
-    let header = bytes.split_first_chunk().and_then(|(length, rest)| {
-        rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)
-    });
+    let header = bytes
+        .split_first_chunk()
+        .and_then(|(length, rest)| rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?));
     let Some(header) = header else { return Err(EmbedError::model(path, NOT_SAFETENSORS)) };
     serde_json::Deserializer::from_slice(header)
         .deserialize_map(Names)

@@ -33,7 +33,8 @@ fn checkpoint(pickle: &[u8]) -> Vec<u8> {
 #[test]
 fn a_deeply_nested_pickle_is_an_error_in_every_reader() {
     let pickle = [&b"\x80\x02"[..], &b"]".repeat(2_000_000), &b"a".repeat(1_999_999), b"."].concat();
-    let copy = Copy::of("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(&pickle));
+    let copy =
+        Copy::of("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(&pickle));
     let parts = ["MODEL/pytorch_model.bin", "nested over 100 deep", "safetensors"];
     check_error(&copy, "", &parts);
     let errors = [
@@ -55,7 +56,11 @@ fn a_tensor_that_is_there_twice_is_an_error() {
     fs::write(copy.path("vectors.safetensors"), &twice).unwrap();
     assert!(quarry_transformer::read_vectors(&copy.path("vectors.safetensors")).is_err());
     for bytes in [vec![], vec![0xff; 8], safetensors("[1]", 0), safetensors("{\"a\":", 0)] {
-        check_error(&Copy::of("tiny-bert").write("model.safetensors", bytes), "", &["not a complete safetensors"]);
+        check_error(
+            &Copy::of("tiny-bert").write("model.safetensors", bytes),
+            "",
+            &["not a complete safetensors"],
+        );
     }
 }
 
@@ -93,7 +98,11 @@ fn a_tokenizer_that_lengthens_texts_without_limit_is_refused() {
 fn a_matcher_is_kept_by_conversion_and_not_ignored() {
     let tensor = Tensor::zeros((1, 2), candle_core::DType::F32, &Device::Cpu).unwrap();
     let copy = Copy::of("tiny-bert");
-    candle_core::safetensors::save(&HashMap::from([("matcher.dense.weight", tensor)]), copy.path(MATCHER_FILE)).unwrap();
+    candle_core::safetensors::save(
+        &HashMap::from([("matcher.dense.weight", tensor)]),
+        copy.path(MATCHER_FILE),
+    )
+    .unwrap();
     check_error(&copy, "", &["MODEL/matcher.safetensors", "DIR:mean"]);
     assert!(quarry_transformer::load(copy.root()).is_err());
     rewrite(copy.root(), &copy.path("out"), Precision::Int8).unwrap();
@@ -106,7 +115,8 @@ fn a_cross_encoder_reads_no_more_of_a_query_than_it_was_trained_on() {
     let copy = Copy::of("tiny-cross-bert").set("config.json", "max_query_tokens", json!(3));
     let limited = CrossEncoder::load(copy.root()).unwrap();
     let whole = CrossEncoder::load(&fixtures().join("tiny-cross-bert")).unwrap();
-    let pairs = [("sort a list", "def sort ( values )"), ("sort a list of every line", "def sort ( values )")];
+    let pairs =
+        [("sort a list", "def sort ( values )"), ("sort a list of every line", "def sort ( values )")];
     let (found, all) = (limited.log_odds(&pairs).unwrap(), whole.log_odds(&pairs).unwrap());
     assert!((found[0] - found[1]).abs() < 1e-5, "{found:?}");
     assert!((all[0] - all[1]).abs() > 1e-5, "{all:?}");

@@ -15,11 +15,11 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
+use quarry_train::clean;
 use quarry_train::encoder::{
     Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings, Teacher, split,
     train,
 };
-use quarry_train::clean;
 use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
@@ -359,9 +359,7 @@ fn checked(args: &EncoderArgs, found: &[String]) -> anyhow::Result<String> {
     }
     let summary = leakage::summary(found);
     if !args.allow_evaluation_data {
-        bail!(
-            "{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so"
-        );
+        bail!("{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so");
     }
     Ok(format!("**{summary}**, which was allowed"))
 }

@@ -1,7 +1,7 @@
 //! Lucene's BM25.
 
-use super::{Scale, Scorer};
 use super::postings::{Postings, counts};
+use super::{Scale, Scorer};
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;

@@ -281,12 +281,12 @@ impl Checked {
         queries: impl Iterator<Item = &'q Query>,
         scores: Vec<Vec<f32>>,
     ) -> Result<Vec<Vec<f32>>, EvalError> {
-        match queries.zip(&scores).find(|(_, scores)| scores.iter().any(|score| score.is_nan())) {
-            None => Ok(scores),
-            Some((query, _)) => {
-                Err(EvalError::NotANumber { method: self.method.clone(), query: query.id.clone() })
-            }
+        let mut broken = queries.zip(&scores).filter(|(_, scores)| scores.iter().any(|score| score.is_nan()));
+        if let Some((query, _)) = broken.next() {
+            return Err(EvalError::NotANumber { method: self.method.clone(), query: query.id.clone() });
         }
+        drop(broken);
+        Ok(scores)
     }
 }
 
@@ -456,7 +456,9 @@ mod tests {
         }
         let load = |_: ModelName<'_>| Ok(Arc::new(Broken) as Arc<dyn Embedder>);
         let here = env!("CARGO_MANIFEST_DIR");
-        for method in [here.to_owned(), format!("rrf(bm25, {here})"), format!("rerank(bm25, {here}, depth = 1)")] {
+        for method in
+            [here.to_owned(), format!("rrf(bm25, {here})"), format!("rerank(bm25, {here}, depth = 1)")]
+        {
             let method: Method = method.parse().unwrap();
             let prepared = method.prepare(documents(&["a", "b"])[..].into(), &load, &mut |_| {}).unwrap();
             let error = prepared.scorer.scores(&[&asked("a")]).unwrap_err().to_string();

@@ -371,7 +371,8 @@ mod tests {
         assert_eq!(verdicts.threshold, 0.0);
         let predictions: Vec<bool> = verdicts.pairs.iter().map(|pair| pair.prediction).collect();
         assert_eq!(predictions, [true, false, false, false]);
-        let lines = "{\"input\":\"a [CODESPLIT] a\",\"target\":1}\n{\"input\":\"b [CODESPLIT] b\",\"target\":1}\n";
+        let lines =
+            "{\"input\":\"a [CODESPLIT] a\",\"target\":1}\n{\"input\":\"b [CODESPLIT] b\",\"target\":1}\n";
         let mut fixture = Fixture::new(&[("pairs.jsonl", lines)]);
         fixture.options.matching_only = true;
         let files = fixture.files(&[("cosqa", &["pairs.jsonl"])]);

@@ -379,8 +379,9 @@ impl Learner<'_> {
             };
             for (scores, example) in scores.iter().zip(examples) {
                 let own = scores[example.code as usize];
-                let above =
-                    |(code, score): (usize, &f32)| is_above(*score, own) && !data.answers(example, code as u32);
+                let above = |(code, score): (usize, &f32)| {
+                    is_above(*score, own) && !data.answers(example, code as u32)
+                };
                 ranks.push(1.0 / (1 + scores.iter().enumerate().filter(|cell| above(*cell)).count()) as f64);
             }
         }

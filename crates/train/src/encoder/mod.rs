@@ -369,7 +369,10 @@ fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor
             }
             let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
             if !values.iter().all(|value| value.is_finite()) {
-                return Err(TrainError::file(path, format!("holds NaN or infinity in {name}; train it again")));
+                return Err(TrainError::file(
+                    path,
+                    format!("holds NaN or infinity in {name}; train it again"),
+                ));
             }
             Ok(NamedTensor { values, ..expected.clone() })
         })

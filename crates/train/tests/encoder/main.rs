@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use quarry_embed::{EmbedError, Embedder, PairModel};
 use quarry_train::TrainError;
 use quarry_train::encoder::{
-    CodeVectors, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings,
-    Teacher, split, train,
+    CodeVectors, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings, Teacher,
+    split, train,
 };
 use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
 use quarry_transformer::{CrossEncoder, TransformerModel};
@@ -372,7 +372,8 @@ fn mpnet_and_t5_are_trained_and_their_models_give_what_was_measured() {
             assert!(moved(|name| name.contains("relative_attention_bias")) == 1, "{name}");
             assert!(moved(|_| true) > before.tensors.len() / 2, "{name}");
             let is_matcher = objective == Objective::Coclr;
-            let model = TransformerModel::load(&with_options(&out, if is_matcher { ":mean" } else { "" })).unwrap();
+            let model =
+                TransformerModel::load(&with_options(&out, if is_matcher { ":mean" } else { "" })).unwrap();
             assert_eq!(model.dimension(), 16);
             assert_ne!(
                 model.embed_queries(&["sort the list"]).unwrap(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use quarry_eval::EvalError;
-use quarry_eval::method::{ChatModel, PairScorer};
+use quarry_eval::method::{ChatModel, PairScorer, Scale};
 use quarry_llm::Client;
 
 use crate::error::AnnotateError;
@@ -113,6 +113,7 @@ impl PairScorer for ChatMatcher {
     type Query = String;
     type Document = String;
 
+    const SCALE: Scale = Scale::Probability;
     const PAIRS_PER_CALL: usize = 1024;
 
     fn prepare_queries(&self, texts: &[&str]) -> Result<Vec<String>, EvalError> {

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::pairs::{Exclusion, FunctionPair, each_text, read_tree, thin};
+use quarry_corpus::evaluation_data::EvaluationData;
+use quarry_corpus::pairs::{FunctionPair, read_tree, thin};
 use quarry_text::counted;
 
 use crate::output;
@@ -25,7 +26,7 @@ pub struct PairsArgs {
     /// Repositories that must not be read: owner/name, one per line
     #[arg(long, value_name = "FILE")]
     exclude_repositories: Vec<PathBuf>,
-    /// JSON, JSON-lines or other text files that hold evaluation data: no function in one of them is written
+    /// Files of evaluation data, of any text or data set: no function or query in one of them is written
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Maximum number of pairs to keep with the same summary
@@ -45,14 +46,11 @@ pub struct PairsArgs {
 /// When a file is missing or wrong, or the manifest names an excluded repository.
 pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
     let excluded = read_lines(&args.exclude_repositories)?;
-    let mut exclusion = Exclusion::default();
-    for path in &args.exclude {
-        each_text(&read_text(path)?, &mut |text| exclusion.add(text));
-    }
+    let evaluation_data = EvaluationData::read(&args.exclude)?;
     let mut pairs = Vec::new();
     for repository in read_manifest(&args.manifest, &excluded)? {
         let directory = args.sources.join(repository.replace('/', "__"));
-        let found = read_tree(&directory, &repository, &exclusion)
+        let found = read_tree(&directory, &repository, &evaluation_data)
             .with_context(|| format!("{repository} of {}", args.manifest.display()))?;
         output::note(&format!("{repository}: {}", counted(found.len(), "function")));
         pairs.extend(found);

@@ -16,12 +16,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, benchmark};
 use quarry_corpus::formats::Document;
+use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{functions, language_called};
 use quarry_text::counted;
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
-use quarry_train::{Pair, Teacher, read_pairs};
+use quarry_train::{LeftOut, Pair, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
 use crate::output;
@@ -70,6 +71,9 @@ struct StaticArgs {
     /// are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused
+    #[arg(long, value_name = "FILE")]
+    exclude: Vec<PathBuf>,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
@@ -104,14 +108,40 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 
 /// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the codes
 /// that were judged not to answer.
-pub fn training_pairs(path: &Path) -> anyhow::Result<Vec<Pair>> {
-    if path.is_file() && is_training_pair(&first_line(path)?) {
-        return Ok(read_pairs(path)?);
+///
+/// # Errors
+/// When the file cannot be read, or holds evaluation data.
+pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<Pair>> {
+    check_regular(path)?;
+    let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
+        (read_pairs(path)?, leakage::named(path)?)
+    } else {
+        labeled_pairs(path)?
+    };
+    leakage::refuse(named, exclude, &pairs)?;
+    note_left_out(clean(&mut pairs));
+    Ok(pairs)
+}
+
+/// Notes what is not learned from.
+fn note_left_out(LeftOut { empty, contradictory }: LeftOut) {
+    for (n, what, why) in [
+        (empty, "pair", "without a query or a code"),
+        (contradictory, "code", "labeled 0 for a query that the same code answers"),
+    ] {
+        if n > 0 {
+            output::note(&format!("left out: {} {why}", counted(n, what)));
+        }
     }
+}
+
+/// Pairs made of labeled data, and what of it is evaluation data by its name.
+fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
     let sources = dataset::sources(&[path.to_owned()], "", "train").or_else(|error| {
         // Of data without that split.
         dataset::sources(&[path.to_owned()], "", "test").map_err(|_| error)
     })?;
+    let named = leakage::named_in(&sources)?;
     let options = ConvertOptions { grades: Grades::Max, ..ConvertOptions::default() };
     let benchmark = benchmark(&sources, &options)?;
     let documents: HashMap<&str, &Document> =
@@ -156,7 +186,7 @@ pub fn training_pairs(path: &Path) -> anyhow::Result<Vec<Pair>> {
         counted(pairs.len(), "pair"),
         counted(n_negatives, "hard negative")
     ));
-    Ok(pairs)
+    Ok((pairs, named))
 }
 
 /// The beginning of a file: as much as a pair may take.
@@ -174,7 +204,7 @@ fn is_training_pair(line: &str) -> bool {
 }
 
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
-    let pairs = training_pairs(&args.pairs)?;
+    let pairs = training_pairs(&args.pairs, &[])?;
     let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&Pair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
@@ -193,7 +223,7 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
-    let pairs = training_pairs(&args.pairs)?;
+    let pairs = training_pairs(&args.pairs, &args.exclude)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;

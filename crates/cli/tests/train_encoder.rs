@@ -88,6 +88,11 @@ fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
         ("{}", "bad.jsonl:1: expected an object with query and code"),
         ("[1]", "bad.jsonl:1: expected an object with query and code"),
         (row, "bad.jsonl:1: expected negatives to be a list of strings"),
+        ("{\"query\": \"a\", \"code\": \"b\", \"label\": 7}", "bad.jsonl:1: expected the label 1"),
+        (
+            "{\"query\": \"a\", \"code\": \"b\", \"id\": [123456789012345678901234567890]}",
+            "bad.jsonl:1: expected numbers of at most 64 bits",
+        ),
     ] {
         fs::write(path("bad.jsonl"), line).unwrap();
         let (code, errors) = find("bad.jsonl", "out.jsonl");
@@ -172,7 +177,7 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     let (output, errors) = train(directory.path(), &words);
     assert!(output.status.success() && errors.contains("warning"), "{errors}");
     let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
-    assert!(card.contains("**1 pair of the training data is evaluation data**"), "{card}");
+    assert!(card.contains("**the training data hold evaluation data: pair 11 (\"sort lines\")**"), "{card}");
 }
 
 #[test]
@@ -186,6 +191,106 @@ fn data_sets_that_call_themselves_evaluation_data_are_refused() {
     let (output, errors) =
         train(directory.path(), &["--dev", "dev.jsonl", "--out", "out", "--set", "objective = 'siamese'"]);
     assert!(!output.status.success() && errors.contains("too few"), "{errors}");
+}
+
+#[test]
+fn labels_are_0_or_1() {
+    let directory = data();
+    let path = directory.path().join("pairs.jsonl");
+    let own = fs::read_to_string(&path).unwrap();
+    for label in ["-1", "2", "7", "0.5", "true", "\"1\""] {
+        fs::write(&path, format!("{own}{{\"query\": \"sort\", \"code\": \"x\", \"label\": {label}}}\n"))
+            .unwrap();
+        let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
+        assert_eq!(output.status.code(), Some(2), "{label}: {errors}");
+        assert!(errors.contains("pairs.jsonl:11: ") && errors.contains("label"), "{label}: {errors}");
+        assert!(!directory.path().join("out").exists());
+    }
+}
+
+#[test]
+fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
+    let directory = data();
+    let path = |name: &str| directory.path().join(name);
+    let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
+    let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
+    fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
+    fs::write(path("queries.json"), "[{\"doc\": \"sort every line of it!\"}]").unwrap();
+    let words = ["--exclude", "queries.json", "--dev", "dev.jsonl", "--out", "out"];
+    let (output, errors) = train(directory.path(), &words);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("pair 11 (\"Sort every line of it\")"), "{errors}");
+
+    let contradictory =
+        "{\"query\": \"a b c\", \"code\": \"def a(): b\", \"negatives\": [\"def  a(): b\", \"def b\"]}\n";
+    let empty = "{\"query\": \"a b c\", \"code\": \" \"}\n";
+    fs::write(path("pairs.jsonl"), format!("{own}{contradictory}{empty}")).unwrap();
+    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("left out: 1 pair without a query or a code"), "{errors}");
+    assert!(errors.contains("left out: 1 code labeled 0 for a query that the same code answers"), "{errors}");
+    assert!(errors.contains("11 examples"), "{errors}");
+}
+
+/// Trains a static model on data that its file or fields call evaluation data, or that is excluded.
+#[test]
+fn the_static_trainer_refuses_evaluation_data_too() {
+    let directory = data();
+    let path = |name: &str| directory.path().join(name);
+    let train = |pairs: &str, words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+            .current_dir(directory.path())
+            .args(["train", "static", "--pairs", pairs, "--out", "static"])
+            .args(words)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(!path("static/model.bin").exists());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let row = |partition: &str| {
+        format!(
+            "{{\"repo\":\"o/r\",\"path\":\"a.py\",\"func_name\":\"sort\",\"original_string\":\"def sort(): pass\",\
+             \"language\":\"python\",\"code\":\"def sort(): pass\",\"code_tokens\":[\"def\"],\"docstring\":\"Sort it.\",\
+             \"docstring_tokens\":[\"Sort\"],\"sha\":\"0\",\"partition\":\"{partition}\",\"url\":\"https://x/y\"}}\n"
+        )
+    };
+    for partition in ["test", "valid"] {
+        fs::write(path("csn.jsonl"), row(partition)).unwrap();
+        let errors = train("csn.jsonl", &[]);
+        assert!(errors.contains("evaluation data: a pair of csn.jsonl"), "{errors}");
+    }
+    fs::write(path("csn.jsonl"), row("train")).unwrap();
+    let errors = train("csn.jsonl", &[]);
+    assert!(errors.contains("do not fill one batch"), "{errors}");
+    let dev = r#"[{"idx":"cosqa-dev-7","doc":"sort a list","code":"def sort(list): return list","code_tokens":"def sort","docstring_tokens":"","label":1}]"#;
+    fs::write(path("dev.json"), dev).unwrap();
+    let errors = train("dev.json", &[]);
+    assert!(errors.contains("cosqa-dev-7 of dev.json"), "{errors}");
+    let named = dev.replace("cosqa-dev", "cosqa-train");
+    fs::write(path("train.json"), &named).unwrap();
+    let errors = train("train.json", &["--exclude", "dev.json"]);
+    assert!(errors.contains("evaluation data: pair 1 (\"sort a list\")"), "{errors}");
+    let pair = "{\"query\":\"sort a list\",\"doc\":\"\",\"name\":\"f\",\"code\":\"x\",\"language\":\"\",\"repository\":\"\"";
+    fs::write(path("own.jsonl"), format!("{pair}}}\n")).unwrap();
+    let errors = train("own.jsonl", &["--exclude", "dev.json"]);
+    assert!(errors.contains("evaluation data: pair 1 (\"sort a list\")"), "{errors}");
+    fs::write(path("own.jsonl"), format!("{pair},\"label\":2}}\n")).unwrap();
+    let errors = train("own.jsonl", &[]);
+    assert!(errors.contains("own.jsonl:1: ") && errors.contains("the label 1"), "{errors}");
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_refused_where_files_are_read_twice() {
+    let directory = data();
+    let pipe = directory.path().join("pipe.jsonl");
+    fixture::make_pipe(&pipe);
+    for words in [["--pairs", "pipe.jsonl"], ["--dev", "pipe.jsonl"], ["--exclude", "pipe.jsonl"]] {
+        let (output, errors) = train(directory.path(), &[&words[..], &["--out", "out"]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(errors.contains("pipe.jsonl: expected a file, which is read more than once"), "{errors}");
+    }
 }
 
 #[test]

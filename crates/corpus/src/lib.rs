@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod dataset;
+pub mod evaluation_data;
 pub mod formats;
 pub mod git;
 pub mod messages;

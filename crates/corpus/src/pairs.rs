@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-use quarry_source::{Language, Unit, UnitKind, extract, language_named};
+use quarry_source::{Language, Unit, UnitKind, extract};
 use quarry_text::{identifiers, parts};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::evaluation_data::EvaluationData;
 use quarry_walk::{FileFlags, WalkError, WalkOptions, base_directory, list, open, read, resolved};
 
 /// Number of words of a summary that can be a query.
@@ -35,88 +36,6 @@ pub struct FunctionPair {
     pub language: String,
     /// Repository, as `owner/name`.
     pub repository: String,
-}
-
-/// Texts that no pair may contain, ignoring white space, punctuation and case.
-#[derive(Debug, Default, Clone)]
-pub struct Exclusion {
-    /// Hashes of the normalized texts, and of name and summary of the functions in them.
-    hashes: std::collections::HashSet<u64>,
-}
-
-impl Exclusion {
-    /// Whether a code is excluded, from any of its first lines on.
-    #[must_use]
-    pub fn holds_code(&self, code: &str) -> bool {
-        let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).take(12);
-        starts.into_iter().any(|at| self.hashes.contains(&fingerprint(&code[at..])))
-    }
-
-    /// Adds a text, whole and split at ` [CODESPLIT] `, and, if it contains Python functions, each of them with its
-    /// summary, so that other versions of them are recognized.
-    pub fn add(&mut self, text: &str) {
-        for text in std::iter::once(text).chain(text.split("[CODESPLIT]")) {
-            if identifiers(text).take(MIN_CODE_WORDS).count() == MIN_CODE_WORDS {
-                self.hashes.insert(fingerprint(text));
-            }
-        }
-        let Some(python) = language_named("python").filter(|_| text.trim_start().starts_with("def ")) else {
-            return;
-        };
-        for unit in extract(python, text.as_bytes()).units {
-            let code = cut_out(text.as_bytes(), unit.bytes.clone(), &unit.doc_bytes);
-            self.hashes.insert(fingerprint(&code));
-            let (summary, _) = split_summary(&unit.doc, &unit.name);
-            self.hashes.extend(summary_fingerprint(&unit.name, &summary));
-        }
-    }
-
-    /// Number of fingerprints.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.hashes.len()
-    }
-
-    /// Whether no text is excluded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
-    }
-
-    /// Whether a function is excluded: by its code starting from any of its first lines (decorators and comments may
-    /// precede the excluded part), with or without its documentation, or by name and summary together.
-    fn holds(&self, whole: &str, pair: &FunctionPair) -> bool {
-        summary_fingerprint(&pair.name, &pair.query).is_some_and(|hash| self.hashes.contains(&hash))
-            || self.holds_code(whole)
-            || self.holds_code(&pair.code)
-    }
-}
-
-/// Passes on every text in the content of a file: those of one JSON document, else of one a line, else the lines.
-pub fn each_text(content: &str, each: &mut dyn FnMut(&str)) {
-    if let Ok(value) = serde_json::from_str(content) {
-        return each_text_of(&value, each);
-    }
-    for line in content.lines() {
-        match serde_json::from_str(line) {
-            Ok(value) => each_text_of(&value, each),
-            Err(_) => each(line),
-        }
-    }
-}
-
-fn each_text_of(value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
-    match value {
-        serde_json::Value::String(text) => each(text),
-        serde_json::Value::Array(values) => values.iter().for_each(|value| each_text_of(value, each)),
-        serde_json::Value::Object(entries) => {
-            for (key, value) in entries {
-                each(key);
-                each_text_of(value, each);
-            }
-        }
-        _ => {}
-    }
 }
 
 /// How much of a function's documentation becomes the query.
@@ -156,7 +75,7 @@ pub fn fingerprint(text: &str) -> u64 {
 }
 
 /// Hash of a function's own name and its summary, if the summary is long enough to be distinctive.
-fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
+pub(crate) fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
     let own = name.rsplit('.').next().unwrap_or(name);
     (identifiers(summary).count() >= 4).then(|| fingerprint(&format!("{own} {summary}")))
 }
@@ -170,7 +89,7 @@ fn summary_fingerprint(name: &str, summary: &str) -> Option<u64> {
 pub fn read_tree(
     root: &Path,
     repository: &str,
-    exclusion: &Exclusion,
+    excluded: &EvaluationData,
 ) -> Result<Vec<FunctionPair>, WalkError> {
     let root = &*resolved(root);
     let options = WalkOptions::default();
@@ -181,7 +100,7 @@ pub fn read_tree(
         .par_iter()
         .map(|file| match read(&base, file, &options) {
             Ok(content) if content.flags.difference(FileFlags::DOCUMENTATION).is_empty() => {
-                read_functions(file.language, content.text.bytes(), repository, exclusion)
+                read_functions(file.language, content.text.bytes(), repository, excluded)
             }
             _ => Vec::new(),
         })
@@ -194,7 +113,7 @@ fn read_functions(
     language: Language,
     bytes: &[u8],
     repository: &str,
-    exclusion: &Exclusion,
+    excluded: &EvaluationData,
 ) -> Vec<FunctionPair> {
     let is_function = |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method);
     let units = extract(language, bytes).units;
@@ -218,7 +137,7 @@ fn read_functions(
                 repository: repository.to_owned(),
             };
             let whole = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
-            (!exclusion.holds(&whole, &pair)).then_some(pair)
+            (!excluded.has_function(&whole, &pair)).then_some(pair)
         })
         .collect()
 }
@@ -383,6 +302,8 @@ pub fn thin(pairs: Vec<FunctionPair>, max_repeats: usize, max_tree: usize) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evaluation_data::each_text;
+    use quarry_source::language_named;
 
     fn check_summary(doc: &str, name: &str, summary: &str, rest: &str) {
         assert_eq!(split_summary(doc, name), (summary.to_owned(), rest.to_owned()), "{doc:?}");
@@ -431,15 +352,15 @@ mod tests {
         assert_eq!(question("TODO sort this list", "Sort", Extent::Paragraph), None);
     }
 
-    fn python(code: &str, exclusion: &Exclusion) -> Vec<FunctionPair> {
-        read_functions(language_named("python").unwrap(), code.as_bytes(), "owner/name", exclusion)
+    fn python(code: &str, excluded: &EvaluationData) -> Vec<FunctionPair> {
+        read_functions(language_named("python").unwrap(), code.as_bytes(), "owner/name", excluded)
     }
 
     const CODE: &str = "@cached\ndef add_all(numbers, start):\n    \"\"\"Add up all the given numbers.\n\n    From start on.\n    \"\"\"\n    total = start\n    for number in numbers:\n        total += number\n    return total\n";
 
     #[test]
     fn a_function_is_taken_apart() {
-        let pairs = python(CODE, &Exclusion::default());
+        let pairs = python(CODE, &EvaluationData::default());
         assert_eq!(pairs.len(), 1);
         assert_eq!(pairs[0].query, "Add up all the given numbers.");
         assert_eq!(pairs[0].doc, "From start on.");
@@ -452,13 +373,13 @@ mod tests {
         let bare = "def add_all(numbers, start):\n  total = start\n  for number in numbers: total += number\n  return total";
         let other_version = undecorated.replace("total", "sum_so_far");
         for text in [undecorated, bare, &other_version] {
-            let mut exclusion = Exclusion::default();
-            each_text(&serde_json::json!([{ "code": text }]).to_string(), &mut |text| exclusion.add(text));
-            assert_eq!(python(CODE, &exclusion), [], "{text}");
+            let mut excluded = EvaluationData::default();
+            each_text(&serde_json::json!([{ "code": text }]).to_string(), &mut |text| excluded.add(text));
+            assert_eq!(python(CODE, &excluded), [], "{text}");
         }
-        let mut exclusion = Exclusion::default();
-        exclusion.add("def add_all(numbers, start):\n    return start + len(numbers) * numbers[0]");
-        assert_eq!(python(CODE, &exclusion).len(), 1);
+        let mut excluded = EvaluationData::default();
+        excluded.add("def add_all(numbers, start):\n    return start + len(numbers) * numbers[0]");
+        assert_eq!(python(CODE, &excluded).len(), 1);
     }
 
     #[test]

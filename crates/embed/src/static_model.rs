@@ -123,7 +123,13 @@ impl StaticModel {
                 file.len()
             )));
         }
-        Ok(StaticModel { id: model_id(&header), bytes: Bytes::Owned(words, file.len()) })
+        let model = StaticModel { id: model_id(&header), bytes: Bytes::Owned(words, file.len()) };
+        let parts = model.parts();
+        let numbers = [parts.position_weights, parts.document_scales, parts.query_scales];
+        if !numbers.into_iter().flatten().all(|value| value.is_finite()) {
+            return Err(bad("holds NaN or infinity; train or copy it again".to_owned()));
+        }
+        Ok(model)
     }
 
     /// Its tables in full precision, to be trained further: what rounding to int8 left of them.

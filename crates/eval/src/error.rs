@@ -14,6 +14,16 @@ pub enum EvalError {
         /// The unknown name.
         found: String,
     },
+    /// A method that gave a score that is not a number.
+    #[error(
+        "{method}: expected numbers as scores, found NaN for the query {query:?}; its model or file is damaged"
+    )]
+    NotANumber {
+        /// The method.
+        method: String,
+        /// Id of the query.
+        query: String,
+    },
     /// A chat model in a build or command that does not support chat models.
     #[error("chat:{model}: chat models are not supported here; choose another method")]
     NoChat {

@@ -65,6 +65,12 @@ impl RemoteModel {
         }
         let mut vectors = Vectors { dimension: self.dimension, values };
         vectors.normalize();
+        if !vectors.values.iter().all(|value| value.is_finite()) {
+            return Err(EmbedError::Model {
+                path: self.client.name(),
+                problem: "gives vectors whose values are too large; name another model".to_owned(),
+            });
+        }
         Ok(vectors)
     }
 }

@@ -2,10 +2,12 @@
 
 pub mod encoder;
 mod pairs;
+mod rows;
 pub mod static_model;
 pub mod teacher;
 
 pub use pairs::{Pair, read_pairs};
+pub use rows::{Example, LeftOut, clean};
 pub use teacher::Teacher;
 
 use std::path::{Path, PathBuf};

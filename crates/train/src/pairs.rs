@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -5,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::TrainError;
+use crate::rows::{key, label};
 
 /// A training pair: a text that asks for a function, and the function. One JSON object a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,16 +28,53 @@ pub struct Pair {
     pub negatives: Vec<String>,
 }
 
-/// Reads a file of pairs.
+impl crate::Example for Pair {
+    fn query(&self) -> &str {
+        &self.query
+    }
+
+    fn code(&self) -> &str {
+        &self.code
+    }
+
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// A function without documentation is asked for by its name.
+    fn is_empty(&self) -> bool {
+        self.code.trim().is_empty() || self.query.trim().is_empty() && self.name.trim().is_empty()
+    }
+
+    fn negatives(&self) -> &[String] {
+        &self.negatives
+    }
+
+    fn negatives_mut(&mut self) -> &mut Vec<String> {
+        &mut self.negatives
+    }
+}
+
+/// A line of a file of pairs.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(flatten)]
+    pair: Pair,
+    #[serde(default, deserialize_with = "label")]
+    label: Option<i32>,
+}
+
+/// Reads a file of pairs. A code labeled 0 is a hard negative of the pairs with its query.
 ///
 /// # Errors
 /// When the file cannot be read; at the first line that is not a pair.
 pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
     let file = File::open(path).map_err(|error| TrainError::file(path, error))?;
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<Pair> = Vec::new();
+    let mut negatives: HashMap<u64, Vec<String>> = HashMap::new();
     for (line, text) in BufReader::new(file).lines().enumerate() {
         let text = text.map_err(|error| TrainError::file(path, error))?;
-        let pair = serde_json::from_str(&text).map_err(|error| TrainError::Line {
+        let Line { pair, label } = serde_json::from_str(&text).map_err(|error| TrainError::Line {
             path: path.to_owned(),
             line: line + 1,
             problem: format!(
@@ -43,10 +82,16 @@ pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
                  are some: {error}"
             ),
         })?;
-        pairs.push(pair);
+        match label {
+            Some(0) => negatives.entry(key(&pair.query)).or_default().push(pair.code),
+            _ => pairs.push(pair),
+        }
     }
     if pairs.is_empty() {
         return Err(TrainError::file(path, "holds no pair; make one with `quarry data pairs`"));
+    }
+    for pair in &mut pairs {
+        pair.negatives.extend(negatives.get(&key(&pair.query)).into_iter().flatten().cloned());
     }
     Ok(pairs)
 }

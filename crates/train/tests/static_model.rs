@@ -238,12 +238,47 @@ fn a_model_that_is_trained_further_learns_new_words_and_keeps_the_others() {
 }
 
 #[test]
+fn a_loss_that_is_not_a_number_ends_the_run() {
+    for epochs in [1, 2] {
+        let mut reports = Vec::new();
+        let settings = Settings { rate: f32::MAX, warm_up: 1, epochs, ..settings() };
+        let error =
+            train(&pairs(), &settings, None, None, None, |progress| reports.push(progress)).unwrap_err();
+        assert!(error.to_string().contains("lower rate"), "{error}");
+        // Nothing was measured with such weights.
+        assert!(!reports.iter().any(|report| matches!(report, Progress::Validated { .. })), "{reports:?}");
+    }
+}
+
+#[test]
+fn codes_labeled_0_are_negatives() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pairs.jsonl");
+    let line = |query: &str, code: &str, label: &str| {
+        format!(
+            "{{\"query\":\"{query}\",\"doc\":\"\",\"name\":\"\",\"code\":\"{code}\",\"language\":\"\",\"repository\":\"\"{label}}}\n"
+        )
+    };
+    let lines =
+        [line("a", "x", ",\"label\":1"), line(" a", "y", ",\"label\":0"), line("b", "z", "")].concat();
+    std::fs::write(&path, &lines).unwrap();
+    let found = quarry_train::read_pairs(&path).unwrap();
+    let found: Vec<(&str, &[String])> =
+        found.iter().map(|pair| (pair.code.as_str(), &pair.negatives[..])).collect();
+    assert_eq!(found, [("x", &["y".to_owned()][..]), ("z", &[])]);
+    std::fs::write(&path, line("a", "x", ",\"label\":-1")).unwrap();
+    let error = quarry_train::read_pairs(&path).unwrap_err().to_string();
+    assert!(error.contains("pairs.jsonl:1") && error.contains("found -1"), "{error}");
+}
+
+#[test]
 fn settings_that_make_no_sense_are_refused_by_name() {
     for (settings, named) in [
         (Settings { dimension: 30, ..settings() }, "dimension"),
         (Settings { with_doc: 1.5, ..settings() }, "with_doc"),
         (Settings { temperature: 0.0, ..settings() }, "temperature"),
         (Settings { sif: -1.0, ..settings() }, "sif"),
+        (Settings { rate: f32::INFINITY, ..settings() }, "rate"),
         (Settings { batch: 100_000, ..settings() }, "batch"),
     ] {
         let error = run(&settings, None).unwrap_err().to_string();

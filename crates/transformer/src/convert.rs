@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 
 use super::config::guarded;
+use super::pickle;
 use super::rounded::{FourBits, GROUP, Rounded};
-use super::weights::{DAMAGED, SCALE, ZERO};
+use super::trainable::MATCHER_FILE;
+use super::weights::{DAMAGED, NOT_SAFETENSORS, SCALE, ZERO, check_header};
 use quarry_embed::EmbedError;
 
 /// How weights are written.
@@ -90,7 +92,8 @@ fn rewrite_directory(
     for path in &entries {
         let Some(name) = path.file_name() else { continue };
         let to = target.join(name);
-        let is_weights = path.extension().is_some_and(|ending| WEIGHTS.iter().any(|known| ending == *known));
+        let is_weights = path.extension().is_some_and(|ending| WEIGHTS.iter().any(|known| ending == *known))
+            && name != MATCHER_FILE;
         if path.is_dir() && depth > 0 {
             rewrite_directory(path, &to, precision, depth - 1, rewritten)?;
         } else if path.is_file() && !is_weights {
@@ -133,18 +136,46 @@ pub fn save(tensors: &HashMap<String, Tensor>, path: &Path) -> candle_core::Resu
     Ok(fs::set_permissions(path, permissions)?)
 }
 
+/// The tensors of a checkpoint, whose values are finite.
 fn read(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
-    if file.ends_with(PICKLE) {
-        return guarded(file, DAMAGED, || -> candle_core::Result<_> {
-            let tensors = candle_core::pickle::read_all(file)?.into_iter();
-            // Rows of a transposed tensor are not beside each other.
-            tensors.map(|(name, tensor)| Ok((name, tensor.contiguous()?))).collect()
-        });
+    let tensors = if file.ends_with(PICKLE) { read_pickle(file)? } else { read_safetensors(file)? };
+    let mut names: Vec<&String> = tensors.keys().collect();
+    names.sort();
+    for name in names {
+        if !guarded(file, NOT_SAFETENSORS, || is_finite(&tensors[name]))? {
+            let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
+            return Err(EmbedError::model(file, problem));
+        }
     }
+    Ok(tensors)
+}
+
+fn is_finite(tensor: &Tensor) -> candle_core::Result<bool> {
+    if !tensor.dtype().is_float() {
+        return Ok(true);
+    }
+    let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+    Ok(values.iter().all(|value| value.is_finite()))
+}
+
+fn read_pickle(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
+    pickle::check(file)?;
+    guarded(file, DAMAGED, || -> candle_core::Result<_> {
+        let tensors = candle_core::pickle::read_all(file)?.into_iter();
+        // Rows of a transposed tensor are not beside each other.
+        tensors.map(|(name, tensor)| Ok((name, tensor.contiguous()?))).collect()
+    })
+}
+
+/// All tensors of a safetensors file.
+///
+/// # Errors
+/// When it cannot be read, or is damaged.
+pub fn read_safetensors(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
     let bytes = quarry_embed::read_file(file)
         .map_err(|error| EmbedError::model_file(file, "cannot be read", error))?;
-    let problem = "is not a complete safetensors file; copy it again";
-    guarded(file, problem, || candle_core::safetensors::load_buffer(&bytes, &Device::Cpu))
+    check_header(file, &bytes)?;
+    guarded(file, NOT_SAFETENSORS, || candle_core::safetensors::load_buffer(&bytes, &Device::Cpu))
 }
 
 /// Matrices of floats in few bits, with their factors; other tensors as they are.

@@ -13,6 +13,7 @@ use super::config::{Directory, Reader, guarded, parse};
 use super::encoder::Encoder;
 use super::options::Options;
 use super::pooling::{Head, Pooling};
+use super::trainable::cut_second_first;
 use super::weights::Weights;
 use super::{batches, check_numbers, check_tokens};
 
@@ -24,11 +25,15 @@ pub struct CrossEncoder {
     /// Without truncation.
     tokenizer: Tokenizer,
     max_tokens: usize,
+    /// Maximum number of tokens of the query, if the model was trained with one.
+    max_query_tokens: Option<usize>,
     head: Head,
 }
 
 #[derive(Deserialize)]
 struct Config {
+    /// What `quarry train encoder` writes ([`MAX_QUERY_TOKENS`](super::trainable::MAX_QUERY_TOKENS)).
+    max_query_tokens: Option<usize>,
     #[serde(default)]
     architectures: Vec<String>,
     id2label: Option<Map<String, Value>>,
@@ -99,6 +104,7 @@ impl CrossEncoder {
             encoder,
             tokenizer: directory.tokenizer,
             max_tokens,
+            max_query_tokens: config.max_query_tokens,
             head,
         })
     }
@@ -119,7 +125,11 @@ impl CrossEncoder {
         let texts: Vec<Option<usize>> = (0..encoding.len()).map(text_of).collect();
         texts.iter().flatten().for_each(|text| rest[*text] += 1);
         let n_special = encoding.len() - rest[0] - rest[1];
-        rest = cut(rest, self.max_tokens.saturating_sub(n_special));
+        let room = self.max_tokens.saturating_sub(n_special);
+        rest = match self.max_query_tokens {
+            Some(limit) => cut_second_first([rest[0].min(limit), rest[1]], room),
+            None => cut(rest, room),
+        };
         let (mut ids, mut second) = (Vec::new(), None);
         for ((id, kind), text) in encoding.get_ids().iter().zip(encoding.get_type_ids()).zip(texts) {
             if let Some(text) = text {
@@ -181,6 +191,20 @@ fn cut([first, second]: [usize; 2], room: usize) -> [usize; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_is_cut_as_in_training() {
+        // Token by token from the longer text, the second one if they are equal.
+        for room in 0..12 {
+            for (first, second) in (0..12).flat_map(|first| (0..12).map(move |second| (first, second))) {
+                let [mut a, mut b] = [first, second];
+                while a + b > room {
+                    if a > b { a -= 1 } else { b -= 1 }
+                }
+                assert_eq!(cut_second_first([first, second], room), [a, b], "{first} {second} {room}");
+            }
+        }
+    }
 
     #[test]
     fn the_longer_text_is_cut() {

@@ -12,10 +12,12 @@ pub mod convert;
 mod cross_encoder;
 mod encoder;
 mod graph;
+mod growth;
 mod modules;
 pub mod nearest;
 mod numeric;
 mod options;
+mod pickle;
 mod pooling;
 mod precomputed;
 mod rounded;
@@ -45,6 +47,7 @@ use encoder::{Encoder, Linear};
 use graph::{Graph, GraphReader};
 use options::{FlowOf, Options};
 use pooling::{Dense, DenseFunction, Head, Step};
+use trainable::MATCHER_FILE;
 use weights::Weights;
 
 /// Tokens in a batch, unless one text has more: enough to keep the matrix products busy, few enough for the states
@@ -87,6 +90,13 @@ impl TransformerModel {
                            with `quarry search --cross-encoder`, or name a pooling after the path, as in DIR:mean, for \
                            the encoder in it";
             return Err(EmbedError::model(&base, problem));
+        }
+        let matcher = base.join(MATCHER_FILE);
+        if !options.replaces_head() && matcher.exists() {
+            let problem = "compares the vectors of the model beside it, and no command searches or measures with it yet; \
+                           train an encoder with an objective without a matcher, such as info-nce, or name a pooling \
+                           after the path, as in DIR:mean, for the vectors alone";
+            return Err(EmbedError::model(&matcher, problem));
         }
         let directory = Directory::read(&base, &options, &mut hash)?;
         let mut weights = Weights::open(&directory.weights, &mut hash)?;

@@ -8,6 +8,7 @@ use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device};
 use npyz::{NpyFile, Order};
 
+use super::weights::check_header;
 use quarry_embed::{EmbedError, Vectors};
 
 /// The expected form of a file of vectors.
@@ -73,6 +74,7 @@ fn read_safetensors(path: &Path) -> Result<Vectors, EmbedError> {
         |error: candle_core::Error| EmbedError::model_file(path, "cannot be read as safetensors", error);
     let bytes = quarry_embed::read_file(path)
         .map_err(|error| EmbedError::model_file(path, "cannot be read", error))?;
+    check_header(path, &bytes)?;
     let file = BufferedSafetensors::new(bytes).map_err(unreadable)?;
     let names: Vec<String> = file.tensors().into_iter().map(|(name, _)| name).collect();
     let [name] = &names[..] else { return Err(found(path, &format!("{} tensors", names.len()))) };

@@ -20,6 +20,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::config::{Reader, guarded};
 use super::options::Options;
+use super::tokenizer::parse_tokenizer;
+use super::weights::{NOT_SAFETENSORS, check_header};
 
 /// The file of the vectors.
 const WEIGHTS: &str = "model.safetensors";
@@ -100,9 +102,7 @@ impl TokenVectors {
         let bytes = reader.bytes(&file)?.ok_or_else(|| {
             EmbedError::model(&file, "is missing; copy it from the model's source into the directory")
         })?;
-        let mut tokenizer = guarded(&file, "is not a tokenizer; save the model's tokenizer again", || {
-            Tokenizer::from_bytes(bytes)
-        })?;
+        let mut tokenizer = parse_tokenizer(&file, &bytes)?;
         tokenizer.with_padding(None);
         let truncation = config
             .max_length
@@ -113,8 +113,8 @@ impl TokenVectors {
 
         let file = place.join(WEIGHTS);
         let bytes = reader.bytes(&file)?.ok_or_else(|| EmbedError::model(&file, "cannot be read"))?;
-        let damaged =
-            |error| EmbedError::model_file(&file, "is not a complete safetensors file; copy it again", error);
+        let damaged = |error| EmbedError::model_file(&file, NOT_SAFETENSORS, error);
+        check_header(&file, &bytes)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(damaged)?;
         let wrong = |problem: String| EmbedError::model(&file, problem);
         let embeddings = NAMES.iter().find_map(|name| tensors.tensor(name).ok());

@@ -15,6 +15,7 @@ use tokenizers::{AddedToken, PostProcessor, Tokenizer, TruncationParams};
 
 use super::architecture::Shape;
 use super::config::{Reader, SentenceConfig, guarded};
+use super::growth;
 use quarry_embed::EmbedError;
 
 /// Limit of a text whose positions and configuration do not limit it.
@@ -65,8 +66,7 @@ pub fn read_tokenizer(
     let json = directory.join("tokenizer.json");
     let vocabulary = directory.join("vocab.txt");
     let (path, mut tokenizer) = if let Some(bytes) = reader.bytes(&json)? {
-        let problem = "is not a tokenizer; save the model's tokenizer again";
-        let tokenizer = guarded(&json, problem, || Tokenizer::from_bytes(bytes))?;
+        let tokenizer = parse_tokenizer(&json, &bytes)?;
         (json, tokenizer)
     } else if reader.bytes(&vocabulary)?.is_some() {
         let tokenizer = word_piece(&vocabulary, &config)?;
@@ -115,6 +115,23 @@ pub fn read_tokenizer(
         .map_err(|error| {
             EmbedError::model_file(&path, "cannot truncate texts at the model's limit", error)
         })?;
+    Ok(tokenizer)
+}
+
+/// The tokenizer in a `tokenizer.json` with this content.
+///
+/// # Errors
+/// When it is not one, or can make texts much longer.
+pub fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
+    let problem =
+        "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
+    let tokenizer = guarded(path, problem, || Tokenizer::from_bytes(bytes))?;
+    growth::check(&tokenizer).map_err(|found| {
+        EmbedError::model(
+            path,
+            format!("is no tokenizer that can be used: {found}; use that of another model"),
+        )
+    })?;
     Ok(tokenizer)
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tokenizers::Tokenizer;
 
 use super::config::guarded;
+use super::tokenizer::parse_tokenizer;
 use quarry_embed::EmbedError;
 
 /// Splits texts into tokens, without truncation, padding or special tokens.
@@ -22,10 +23,9 @@ impl TokenCutter {
     pub fn read(path: &Path) -> Result<Self, EmbedError> {
         let problem =
             "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
-        let mut tokenizer = guarded(path, problem, || {
-            let bytes = quarry_embed::read_file(path)?;
-            Tokenizer::from_bytes(bytes)
-        })?;
+        let bytes =
+            quarry_embed::read_file(path).map_err(|error| EmbedError::model_file(path, problem, error))?;
+        let mut tokenizer = parse_tokenizer(path, &bytes)?;
         guarded(path, problem, || tokenizer.with_truncation(None).map(drop))?;
         tokenizer.with_padding(None);
         Ok(Self { path: path.to_owned(), tokenizer })

@@ -18,6 +18,12 @@ use quarry_embed::EmbedError;
 pub use super::architecture::Shape;
 pub use super::numeric::{Activation, Output, Strided, multiply};
 
+/// The key in `config.json` of the maximum number of tokens of a query that a cross-encoder was trained with.
+pub const MAX_QUERY_TOKENS: &str = "max_query_tokens";
+
+/// Name of the file with the tensors of a matcher: a network that compares the vectors of a query and a code.
+pub const MATCHER_FILE: &str = "matcher.safetensors";
+
 /// A tensor of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor {
@@ -291,6 +297,13 @@ impl Trainable {
     }
 }
 
+/// The lengths of two texts of which the longer one is cut, token by token, until both have `room`; the second one if
+/// they are equal.
+pub(crate) fn cut_second_first([first, second]: [usize; 2], room: usize) -> [usize; 2] {
+    let first = first.min(room.saturating_sub(second).max(room.div_ceil(2)));
+    [first, second.min(room - first)]
+}
+
 /// Makes token ids of texts.
 pub struct TextTokenizer {
     path: PathBuf,
@@ -340,15 +353,10 @@ impl TextTokenizer {
         };
         let [begin, end] = text_ends(&self.path, &self.whole)?;
         let (mut first, mut second) = (tokens(first)?, tokens(second)?);
-        first.truncate(max_first);
-        let room = self.max_tokens.saturating_sub(3);
-        while first.len() + second.len() > room {
-            if first.len() > second.len() {
-                first.pop()
-            } else {
-                second.pop()
-            };
-        }
+        let [n_first, n_second] =
+            cut_second_first([first.len().min(max_first), second.len()], self.max_tokens.saturating_sub(3));
+        first.truncate(n_first);
+        second.truncate(n_second);
         let mut ids = vec![begin];
         ids.extend(first);
         ids.push(end);

@@ -1,15 +1,19 @@
 //! Reads named tensors from a checkpoint file.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use candle_core::safetensors::BufferedSafetensors;
 use candle_core::{DType, Device, Tensor, pickle::PthTensors};
 use half::f16;
 use safetensors::Dtype;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::guarded;
+use super::pickle;
 use super::rounded::{FourBits, GROUP, Rounded, Table};
 use quarry_embed::EmbedError;
 
@@ -28,6 +32,9 @@ enum Source {
 /// The problem of a pickle file that cannot be read.
 pub const DAMAGED: &str =
     "is not a complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
+
+/// The problem of a safetensors file that cannot be read.
+pub const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
 
 /// What follows the name of a matrix in 8 bits in that of the factors of its rows ([`crate::convert`]).
 pub const SCALE: &str = ".scale";
@@ -55,9 +62,8 @@ impl Weights {
             let bytes = quarry_embed::read_file(&path)
                 .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
             hash.update(&bytes);
-            let damaged = |error| {
-                EmbedError::model_file(&path, "is not a complete safetensors file; copy it again", error)
-            };
+            check_header(&path, &bytes)?;
+            let damaged = |error| EmbedError::model_file(&path, NOT_SAFETENSORS, error);
             let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
             (path, source)
         } else {
@@ -70,6 +76,7 @@ impl Weights {
             let bytes = quarry_embed::read_file(&path)
                 .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
             hash.update(&bytes);
+            pickle::check(&path)?;
             let source = Source::Pickle(guarded(&path, DAMAGED, || PthTensors::new(&path, None))?);
             (path, source)
         };
@@ -274,6 +281,41 @@ impl Weights {
             Source::Safetensors(source) => Some(source.get(name).ok()?.shape().to_vec()),
             Source::Pickle(source) => Some(source.tensor_infos().get(name)?.layout.dims().to_vec()),
         }
+    }
+}
+
+/// Checks that a safetensors file names each tensor once: its reader keeps the last of several.
+///
+/// # Errors
+/// When its header is damaged, or repeats a name.
+pub fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> {
+    let header = bytes
+        .split_first_chunk()
+        .and_then(|(length, rest)| rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?));
+    let Some(header) = header else { return Err(EmbedError::model(path, NOT_SAFETENSORS)) };
+    serde_json::Deserializer::from_slice(header)
+        .deserialize_map(Names)
+        .map_err(|error| EmbedError::model_file(path, NOT_SAFETENSORS, error))
+}
+
+/// The keys of an object, each of which must be there once.
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a key for each tensor")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut names = HashSet::new();
+        while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+            if let Some(name) = names.replace(name) {
+                return Err(A::Error::custom(format!("the tensor {name:?} is there twice")));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -65,7 +65,7 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
         .map(|row| {
             let group = if args.all { "" } else { text(row, "repository") };
             // A code that does not answer its query is only one that others may be asked about.
-            let query = if row.get("label") == Some(&0.into()) { "" } else { text(row, "query") };
+            let query = if label(row) == Some(0) { "" } else { text(row, "query") };
             Pair { query, code: text(row, "code"), group }
         })
         .collect();
@@ -108,6 +108,29 @@ fn text<'a>(row: &'a Map<String, Value>, name: &str) -> &'a str {
     row.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The label of a row, if it is not null; -1 if it is no label.
+fn label(row: &Map<String, Value>) -> Option<i8> {
+    let label = row.get("label").filter(|label| !label.is_null())?;
+    Some(match label.as_f64() {
+        Some(0.0) => 0,
+        Some(1.0) => 1,
+        _ => -1,
+    })
+}
+
+/// A number in a value that is not the one in its line: a whole one beyond 64 bits.
+fn rounded(value: &Value, line: &str) -> Option<String> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() && number.as_f64().is_some_and(|x| x.abs() >= EXACT) => {
+            Some(number.to_string()).filter(|text| !line.contains(text.as_str()))
+        }
+        Value::Array(values) => values.iter().find_map(|value| rounded(value, line)),
+        Value::Object(values) => values.values().find_map(|value| rounded(value, line)),
+        _ => None,
+    }
+}
+
 fn is_list_of_texts(value: &Value) -> bool {
     value.as_array().is_some_and(|values| values.iter().all(Value::is_string))
 }
@@ -127,7 +150,23 @@ fn read(path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
             Ok(Value::Object(row)) if row.get("negatives").is_some_and(|codes| !is_list_of_texts(codes)) => {
                 bail!("{}:{}: expected negatives to be a list of strings", path.display(), number + 1)
             }
-            Ok(Value::Object(row)) if is_text(&row, "query") && is_text(&row, "code") => rows.push(row),
+            Ok(Value::Object(row)) if !matches!(label(&row), None | Some(0 | 1)) => bail!(
+                "{}:{}: expected the label 1 if the code answers the query or 0 if it does not, found {}",
+                path.display(),
+                number + 1,
+                row["label"]
+            ),
+            Ok(Value::Object(row)) if is_text(&row, "query") && is_text(&row, "code") => {
+                if let Some(rounded) = row.values().find_map(|value| rounded(value, &line)) {
+                    bail!(
+                        "{}:{}: expected numbers of at most 64 bits, found one that would be written as {rounded}; make \
+                         it a string",
+                        path.display(),
+                        number + 1
+                    );
+                }
+                rows.push(row);
+            }
             _ => bail!(
                 "{}:{}: expected an object with query and code, both strings",
                 path.display(),

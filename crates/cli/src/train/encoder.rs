@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use quarry_corpus::evaluation_data::EvaluationData;
 use quarry_corpus::formats::Record;
+use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
+use quarry_train::clean;
 use quarry_train::encoder::{
     Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings, Teacher, split,
     train,
@@ -21,7 +24,7 @@ use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::leakage::EvaluationData;
+use super::{leakage, note_left_out};
 use super::{progress_bar, read_settings, say};
 use crate::{model, new_file};
 
@@ -47,7 +50,7 @@ pub struct EncoderArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// JSON, JSON-lines or other text files that hold evaluation data: pairs with a code in one of them are refused
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Train on evaluation data all the same; the model's card will say so
@@ -112,25 +115,27 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         model.keep_layers(settings.layers)?;
     }
     let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
-    let (mut rows, mut marked) = (Vec::new(), Vec::new());
+    let (mut rows, mut found) = (Vec::new(), Vec::new());
     for path in &args.pairs {
-        read_rows(path, &settings, &mut rows, &mut marked)?;
+        let (of_file, named) = read_rows(path, &settings)?;
+        rows.extend(of_file);
+        found.extend(named);
     }
-    let evaluation_data = EvaluationData::read(&args.exclude)?;
     let bar = progress_bar("{bar:30} {pos}/{len} {elapsed} done, {eta} left, loss {msg}");
-    let mut found = evaluation_data.find(&rows);
-    found.extend(marked);
-    let leakage = leakage(args, &found)?;
+    found.extend(leakage::found_in(&EvaluationData::read(&args.exclude)?, &rows));
+    let leakage = checked(args, &found)?;
     if !found.is_empty() {
         say(&bar, &format!("warning: {leakage}"));
     }
+    note_left_out(clean(&mut rows));
     let (rows, held_out) = if args.dev.is_empty() {
         split(rows, if settings.select == Select::Last { 0.0 } else { settings.held_out })
     } else {
         let mut held_out = Vec::new();
         for path in &args.dev {
-            read_rows(path, &settings, &mut held_out, &mut Vec::new())?;
+            held_out.extend(read_rows(path, &settings)?.0);
         }
+        note_left_out(clean(&mut held_out));
         (rows, held_out)
     };
     let provenance = Provenance {
@@ -276,16 +281,13 @@ fn with_options(path: &Path, options: &str) -> PathBuf {
     path.into()
 }
 
-/// Reads the pairs of a file; `marked` gets what the file itself calls evaluation data.
-fn read_rows(
-    path: &Path,
-    settings: &Settings,
-    rows: &mut Vec<Row>,
-    marked: &mut Vec<String>,
-) -> anyhow::Result<()> {
-    let before = rows.len();
-    if !read_own_rows(path, rows)? {
+/// Reads the pairs of a file, and what of it is evaluation data by its name.
+fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
+    check_regular(path)?;
+    let (mut rows, mut named) = (Vec::new(), leakage::named(path)?);
+    if !read_own_rows(path, &mut rows)? {
         let sources = quarry_corpus::dataset::sources(&[path.to_owned()], "", "train")?;
+        named = leakage::named_in(&sources)?;
         let [query_form, code_form] =
             [settings.query_form, settings.code_form].map(|form| form == Form::Tokens);
         let mut others = 0usize;
@@ -294,14 +296,6 @@ fn read_rows(
                 others += 1;
                 return Ok(());
             };
-            let is_split =
-                |name: &str| name.starts_with("test") || name.starts_with("val") || name.starts_with("dev");
-            let id = pair.id.as_deref().unwrap_or_default();
-            if pair.partition.as_deref().is_some_and(is_split)
-                || ["cosqa-dev", "cosqa-test", "webquery-test"].iter().any(|set| id.starts_with(set))
-            {
-                marked.push(format!("{} of {}", if id.is_empty() { "a pair" } else { id }, path.display()));
-            }
             rows.push(Row {
                 query: pair.query.form(query_form).to_owned(),
                 code: pair.code.form(code_form).to_owned(),
@@ -321,10 +315,10 @@ fn read_rows(
             );
         }
     }
-    if rows.len() == before {
+    if rows.is_empty() {
         bail!("{}: holds no pair; make some with `quarry data pairs`", path.display());
     }
-    Ok(())
+    Ok((rows, named))
 }
 
 /// Reads a file with one JSON object a line that has `query` and `code`; false if it is another one.
@@ -341,13 +335,8 @@ fn read_own_rows(path: &Path, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
         let value: Option<serde_json::Value> = serde_json::from_str(&line).ok();
         let has = |key: &str| value.as_ref().is_some_and(|value| value[key].is_string());
         if has("query") && has("code") {
-            rows.push(serde_json::from_str(&line).with_context(|| {
-                format!(
-                    "{}:{}: expected an object with query and code, both strings",
-                    path.display(),
-                    number + 1
-                )
-            })?);
+            let wrong = || format!("{}:{}: is no pair", path.display(), number + 1);
+            rows.push(serde_json::from_str(&line).with_context(wrong)?);
         } else if number == 0 {
             return Ok(false);
         } else {
@@ -358,29 +347,21 @@ fn read_own_rows(path: &Path, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
 }
 
 /// What the card says of evaluation data among the pairs, of which `found` names the first.
-fn leakage(args: &EncoderArgs, found: &[String]) -> anyhow::Result<String> {
+fn checked(args: &EncoderArgs, found: &[String]) -> anyhow::Result<String> {
     if found.is_empty() {
         return Ok(match args.exclude.len() {
             0 => "no file of evaluation data was given to check the pairs against".to_owned(),
             n => format!(
-                "the pairs have no code of {}, exactly or nearly",
+                "the pairs have no query and no code of {}, codes exactly or nearly",
                 counted(n, "file of evaluation data")
             ),
         });
     }
-    let n = counted(found.len(), "pair");
-    let first = found.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
+    let summary = leakage::summary(found);
     if !args.allow_evaluation_data {
-        bail!(
-            "{n} of the training data {} evaluation data: {first}; remove them, or give --allow-evaluation-data for an \
-             experiment whose card says so",
-            if found.len() == 1 { "is" } else { "are" }
-        );
+        bail!("{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so");
     }
-    Ok(format!(
-        "**{n} of the training data {} evaluation data**, which was allowed",
-        if found.len() == 1 { "is" } else { "are" }
-    ))
+    Ok(format!("**{summary}**, which was allowed"))
 }
 
 /// Numbers of pairs by license: their own, else that of their repository in a manifest.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use quarry_corpus::dataset::near::NearIndex;
+use quarry_corpus::evaluation_data::EvaluationData;
 use quarry_corpus::pairs::{fingerprint, split_summary};
 use quarry_eval::self_benchmark::hold_out::{HoldOut, Lesson, held_out_functions, hold_out};
 use quarry_eval::self_benchmark::tree::{Functions, SourceFile};
@@ -33,8 +34,12 @@ pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec
     let is_held_out = held_out_functions(&functions, args.hold_out, args.seed);
     let mut split = hold_out(&benchmark.sets, &functions, &is_held_out);
     let mut pairs: Vec<Pair> = split.learned.iter().flat_map(|lesson| pairs_of(lesson, &functions)).collect();
+    if !args.exclude.is_empty() {
+        let data = EvaluationData::read(&args.exclude)?;
+        pairs.retain(|pair| !data.has_query(&pair.query) && !data.has_code(&pair.code));
+    }
     if let Some(path) = &args.pairs {
-        add(training_pairs(path)?, &functions, &is_held_out, &mut split, &mut pairs);
+        add(training_pairs(path, &args.exclude)?, &functions, &is_held_out, &mut split, &mut pairs);
     }
     Ok((split, pairs))
 }

@@ -35,6 +35,7 @@ impl Source {
     /// # Errors
     /// When the file cannot be read, is empty, or matches no wanted format.
     pub fn open(path: &Path, wanted: &str) -> Result<Self, FormatError> {
+        check_regular(path)?;
         let container = sniff(path)?;
         // If the format is given, the error is about the content of the file, not that it has another format.
         let format = match format_named(wanted) {
@@ -230,6 +231,23 @@ fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>)
 
 fn column(header: &csv::StringRecord, field: &Field) -> Option<usize> {
     header.iter().position(|name| name == field.name)
+}
+
+/// Checks that a file can be read more than once, as a pipe cannot.
+///
+/// # Errors
+/// When it is missing, or neither a regular file nor a directory.
+pub fn check_regular(path: &Path) -> Result<(), FormatError> {
+    let found = path.metadata().map_err(|source| FormatError::Read { path: path.to_owned(), source })?;
+    if found.is_file() || found.is_dir() {
+        return Ok(());
+    }
+    Err(FormatError::File {
+        path: path.to_owned(),
+        expected: "a file, which is read more than once".into(),
+        found: "a pipe or device".into(),
+        remedy: "write its content to a file first".into(),
+    })
 }
 
 /// Detects the encoding of a file from its first bytes.

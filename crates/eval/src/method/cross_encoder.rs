@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::PairScorer;
+use super::{PairScorer, Scale};
 use crate::EvalError;
 use quarry_embed::{EmbedError, PairModel};
 use quarry_transformer::CrossEncoder;
@@ -13,6 +13,7 @@ impl PairScorer for CrossEncoder {
     type Query = String;
     type Document = String;
 
+    const SCALE: Scale = Scale::LogOdds;
     const PAIRS_PER_CALL: usize = 256;
 
     fn prepare_queries(&self, texts: &[&str]) -> Result<Vec<String>, EvalError> {

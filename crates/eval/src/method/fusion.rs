@@ -1,6 +1,6 @@
 //! Fusing the scores of several methods, and re-ranking.
 
-use super::Scorer;
+use super::{Scale, Scorer};
 use crate::EvalError;
 use quarry_corpus::formats::Query;
 use rayon::prelude::*;
@@ -105,6 +105,15 @@ impl Fused {
 }
 
 impl Scorer for Fused {
+    /// That of its parts if they share one and their mean is taken.
+    fn scale(&self) -> Scale {
+        let mut scales = self.parts.iter().map(|(_, part)| part.scale());
+        match scales.next() {
+            Some(first) if self.fusion == Fusion::Mean && scales.all(|scale| scale == first) => first,
+            _ => Scale::Similarity,
+        }
+    }
+
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let of_parts: Vec<Vec<Vec<f32>>> =
             self.parts.iter().map(|(_, part)| part.scores(queries)).collect::<Result<_, _>>()?;
@@ -137,6 +146,11 @@ impl Reranked {
 }
 
 impl Scorer for Reranked {
+    /// That of the second method, which scores the candidates.
+    fn scale(&self) -> Scale {
+        self.second.scale()
+    }
+
     /// Candidates are the best by the first method, ties in corpus order. They have the scores of the second method;
     /// all others follow in the order of the first method, starting 1 below the lowest candidate, in steps of 1; ties
     /// of the first method remain ties.
@@ -181,6 +195,10 @@ mod tests {
     struct Fixed(Vec<f32>);
 
     impl Scorer for Fixed {
+        fn scale(&self) -> Scale {
+            Scale::Similarity
+        }
+
         fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
             Ok(vec![self.0.clone(); queries.len()])
         }
@@ -211,6 +229,29 @@ mod tests {
         let found = fused.combine(&[(1.0, &[3.0, 3.0, 1.0, 0.0]), (2.0, &[-0.3, 0.1, 0.2, -0.3])]);
         let expected = [1.0 / 61.0, 1.0 / 61.0 + 2.0 / 62.0, 1.0 / 63.0 + 2.0 / 61.0, 0.0];
         assert_eq!(found, expected.map(|score: f64| score as f32));
+    }
+
+    #[test]
+    fn a_mean_of_one_scale_keeps_it() {
+        struct LogOdds;
+        impl Scorer for LogOdds {
+            fn scale(&self) -> Scale {
+                Scale::LogOdds
+            }
+
+            fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+                Ok(vec![Vec::new(); queries.len()])
+            }
+        }
+        let odds = || Box::new(LogOdds) as Box<dyn Scorer>;
+        let cosines = || Box::new(Fixed(Vec::new())) as Box<dyn Scorer>;
+        let scale = |fusion, parts: Vec<Box<dyn Scorer>>| {
+            Fused::new(fusion, parts.into_iter().map(|part| (1.0, part)).collect()).scale()
+        };
+        assert_eq!(scale(Fusion::Mean, vec![odds(), odds()]), Scale::LogOdds);
+        assert_eq!(scale(Fusion::Mean, vec![odds(), cosines()]), Scale::Similarity);
+        assert_eq!(scale(Fusion::ZScore, vec![odds(), odds()]), Scale::Similarity);
+        assert_eq!(Reranked::new(cosines(), odds(), 1).scale(), Scale::LogOdds);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod pairs;
 mod parser;
 mod postings;
 mod precomputed;
+mod scale;
 mod searched;
 
 pub use bag_of_words::{BagOfWords, Vocabulary};
@@ -21,6 +22,7 @@ pub use lucene::LuceneBm25;
 pub use pairs::{AllPairs, Overlap, PairScorer};
 pub use parser::MethodError;
 pub use precomputed::{Precomputed, RunScores, Similarity};
+pub use scale::Scale;
 pub use searched::{Bm25, Dense, Hybrid, Precision, Tiered};
 
 use crate::EvalError;
@@ -36,6 +38,9 @@ use std::sync::Arc;
 
 /// A method over a fixed corpus.
 pub trait Scorer: Sync {
+    /// What the scores mean.
+    fn scale(&self) -> Scale;
+
     /// Scores of all documents for each query, in corpus order: higher is better, never NaN.
     ///
     /// # Errors
@@ -182,8 +187,20 @@ impl Method {
         Ok(Prepared { scorer, model: (!models.is_empty()).then(|| models.join(" + ")) })
     }
 
-    /// Prepares the method over a corpus; adds the identity of each model to `models`.
+    /// Prepares the method over a corpus; adds the identity of each model to `models`. The parts of a combination are
+    /// checked for NaN as well, since a fused score does not show it.
     fn scorer(
+        &self,
+        corpus: Corpus<'_>,
+        load: &LoadModel<'_>,
+        on_embedded: &mut dyn FnMut(usize),
+        models: &mut Vec<String>,
+    ) -> Result<Box<dyn Scorer>, EvalError> {
+        let scorer = self.unchecked(corpus, load, on_embedded, models)?;
+        Ok(Box::new(Checked { scorer, method: self.to_string() }))
+    }
+
+    fn unchecked(
         &self,
         corpus: Corpus<'_>,
         load: &LoadModel<'_>,
@@ -249,6 +266,45 @@ impl Method {
                 Box::new(Reranked::new(first, second, *depth))
             }
         })
+    }
+}
+
+/// A scorer whose scores are checked: NaN has no place in any order, and would be first in some.
+struct Checked {
+    scorer: Box<dyn Scorer>,
+    method: String,
+}
+
+impl Checked {
+    fn check<'q>(
+        &self,
+        queries: impl Iterator<Item = &'q Query>,
+        scores: Vec<Vec<f32>>,
+    ) -> Result<Vec<Vec<f32>>, EvalError> {
+        let mut broken = queries.zip(&scores).filter(|(_, scores)| scores.iter().any(|score| score.is_nan()));
+        if let Some((query, _)) = broken.next() {
+            return Err(EvalError::NotANumber { method: self.method.clone(), query: query.id.clone() });
+        }
+        drop(broken);
+        Ok(scores)
+    }
+}
+
+impl Scorer for Checked {
+    fn scale(&self) -> Scale {
+        self.scorer.scale()
+    }
+
+    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+        self.check(queries.iter().copied(), self.scorer.scores(queries)?)
+    }
+
+    fn scores_of(&self, candidates: &[(&Query, &[usize])]) -> Result<Vec<Vec<f32>>, EvalError> {
+        self.check(candidates.iter().map(|(query, _)| *query), self.scorer.scores_of(candidates)?)
+    }
+
+    fn best(&self, queries: &[&Query], k: usize) -> Result<Vec<Vec<Neighbor>>, EvalError> {
+        self.scorer.best(queries, k)
     }
 }
 
@@ -376,6 +432,38 @@ mod tests {
         assert!(balanced[1] > balanced[0], "{balanced:?}");
         assert!(best[0] > best[1] && best[1] > best[2], "{best:?}");
         assert_eq!(best[0], balanced[0]);
+    }
+
+    #[test]
+    fn scores_that_are_not_numbers_are_errors() {
+        struct Broken;
+        impl Embedder for Broken {
+            fn id(&self) -> &str {
+                "broken"
+            }
+
+            fn dimension(&self) -> usize {
+                1
+            }
+
+            fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+                Ok(Vectors { dimension: 1, values: vec![f32::NAN; texts.len()] })
+            }
+
+            fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+                Ok(Vectors { dimension: 1, values: vec![1.0; texts.len()] })
+            }
+        }
+        let load = |_: ModelName<'_>| Ok(Arc::new(Broken) as Arc<dyn Embedder>);
+        let here = env!("CARGO_MANIFEST_DIR");
+        for method in
+            [here.to_owned(), format!("rrf(bm25, {here})"), format!("rerank(bm25, {here}, depth = 1)")]
+        {
+            let method: Method = method.parse().unwrap();
+            let prepared = method.prepare(documents(&["a", "b"])[..].into(), &load, &mut |_| {}).unwrap();
+            let error = prepared.scorer.scores(&[&asked("a")]).unwrap_err().to_string();
+            assert!(error.contains("found NaN for the query \"a\""), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Methods that score a query and a document together.
 
-use super::Scorer;
+use super::{Scale, Scorer};
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use quarry_text::{lexical_terms, query_terms};
@@ -17,6 +17,9 @@ pub trait PairScorer: Sync {
     type Query: Send + Sync;
     /// A prepared document.
     type Document: Send + Sync;
+
+    /// What the scores mean.
+    const SCALE: Scale;
 
     /// Number of pairs passed to [`PairScorer::score_pairs`] at a time.
     const PAIRS_PER_CALL: usize;
@@ -87,6 +90,10 @@ impl<P: PairScorer> AllPairs<P> {
 }
 
 impl<P: PairScorer> Scorer for AllPairs<P> {
+    fn scale(&self) -> Scale {
+        P::SCALE
+    }
+
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         self.score(queries, |_| (0..self.documents.len()).collect())
     }
@@ -107,6 +114,7 @@ impl PairScorer for Overlap {
     type Query = Vec<String>;
     type Document = HashSet<String>;
 
+    const SCALE: Scale = Scale::Similarity;
     const PAIRS_PER_CALL: usize = 4_096;
 
     fn prepare_queries(&self, texts: &[&str]) -> Result<Vec<Vec<String>>, EvalError> {
@@ -163,6 +171,7 @@ mod tests {
         type Query = f32;
         type Document = f32;
 
+        const SCALE: Scale = Scale::Similarity;
         const PAIRS_PER_CALL: usize = 3;
 
         fn prepare_queries(&self, texts: &[&str]) -> Result<Vec<f32>, EvalError> {

@@ -3,7 +3,7 @@
 //! As in github.com/drndr/gencodesearchnet where that agrees with the paper; its other choices are options.
 
 use super::candidates::{Candidates, DISTRACTORS, SEED, ceiling, over_seeds, rank, too_few};
-use super::matching::{THRESHOLD, best_threshold};
+use super::matching::best_threshold;
 use super::request::{Request, Sampling};
 use super::{Outcome, Part, Protocol, Role, Values, Verdicts};
 use crate::EvalError;
@@ -20,7 +20,7 @@ pub(super) static GECS: Protocol = Protocol {
     source: "GenCodeSearchNet sections 4 and 5",
     about: "Ranks each text's code among 99 drawn ones, after all with the same score, and distinguishes its \
             code from one drawn code; aggregates the sets by type of generalization where possible. The draws of \
-            each set begin with the same seed; the threshold of matches is 0.5. As released: rolling \
+            each set begin with the same seed; matches score above 0.5, in log-odds above 0. As released: rolling \
             distractors, negatives in a different form than positives, and for CoSQA the docstrings of the pairs \
             labeled 0",
     roles: &[
@@ -294,7 +294,7 @@ fn matched(
         let kind = if *truth { "match" } else { "no match" };
         (format!("{} {kind}", position / 2), Some(*truth), *score)
     });
-    let values = Values::Verdicts(Verdicts::decide(scored, THRESHOLD)?);
+    let values = Values::Verdicts(Verdicts::decide(scored, scorer.scale().threshold())?);
     let part = Part {
         name: format!("{} matching, seed {seed}", set.name),
         queries: set.queries.len(),

@@ -3,28 +3,25 @@
 use super::request::Request;
 use super::{Outcome, Part, Predictions, Protocol, Role, Values, Verdicts};
 use crate::EvalError;
-use crate::method::{Corpus, Prepared};
+use crate::method::{Corpus, Prepared, Scale};
 use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Numbers in addition to the measures, by name.
 type Figures = BTreeMap<String, f64>;
 
-/// The threshold above which pairs match if there are no pairs to choose another: that of a binary classifier.
-pub(super) const THRESHOLD: f64 = 0.5;
-
 const DEV: Role = Role::optional(
     "dev",
     &["cosqa-qa", "gecs", "cosqa-plus"],
-    "labeled pairs on which the threshold is chosen besides 0.5",
+    "labeled pairs on which another threshold is chosen",
 );
 
 /// Any labeled pairs.
 pub(super) static PAIR_MATCHING: Protocol = Protocol {
     name: "pair-matching",
     source: "CoSQA, GenCodeSearchNet section 5",
-    about: "Decides for each pair whether the code answers the query, with the threshold 0.5 and with the one \
-            that is best on other pairs",
+    about: "Decides for each pair whether the code answers the query, with the threshold of the method's scores \
+            (0.5, for log-odds 0) and with the one that is best on other pairs",
     roles: &[Role::required("pairs", &[], "labeled pairs"), DEV],
     measures: &[],
     options: &[],
@@ -108,7 +105,7 @@ fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// Parts at 0.5 and, with `dev`, at the threshold that is best there, with the model and figures.
+/// Parts at the threshold of the method's scale and, with `dev`, at the threshold that is best there, with the model and figures.
 fn verdicts(
     request: &Request<'_>,
     pairs: &[Pair],
@@ -117,7 +114,7 @@ fn verdicts(
 ) -> Result<(Vec<Part>, Option<String>, Figures), EvalError> {
     // One corpus for both, so that scores are comparable.
     let all: Vec<&Pair> = pairs.iter().chain(dev).collect();
-    let (mut scores, model) = scores(request, &all)?;
+    let (mut scores, scale, model) = scores(request, &all)?;
     let of_dev = scores.split_off(pairs.len());
     let ids: Vec<String> = (0..).zip(pairs).map(|(n, pair)| pair_id(pair, n)).collect();
     let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
@@ -128,7 +125,7 @@ fn verdicts(
         let values = Values::Verdicts(Verdicts::decide(scored, threshold)?);
         Ok(Part { name: name.into(), queries: queries.len(), documents: codes.len(), values })
     };
-    let mut parts = vec![part("at 0.5", THRESHOLD)?];
+    let mut parts = vec![part(&format!("at {}", scale.threshold()), scale.threshold())?];
     let mut figures = BTreeMap::new();
     if !dev.is_empty() {
         let labels: Vec<bool> = dev.iter().map(|pair| pair.label.is_some_and(|label| label > 0)).collect();
@@ -170,7 +167,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
         let scored = scored.collect::<Result<Vec<_>, EvalError>>()?;
         let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
         let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
-        let values = Values::Verdicts(Verdicts::decide(scored, THRESHOLD)?);
+        let values = Values::Verdicts(Verdicts::decide(scored, Scale::Probability.threshold())?);
         let part =
             Part { name: "predictions".into(), queries: queries.len(), documents: codes.len(), values };
         (vec![part], None, BTreeMap::new())
@@ -264,8 +261,8 @@ fn pair_id(pair: &Pair, number: usize) -> String {
     pair.id.clone().unwrap_or_else(|| number.to_string())
 }
 
-/// Score of each pair, with the distinct codes of all of them as corpus, and the model's identity.
-fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<String>), EvalError> {
+/// Score of each pair, with the distinct codes of all of them as corpus, their scale, and the model's identity.
+fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Scale, Option<String>), EvalError> {
     let (mut code_positions, mut query_positions) = (HashMap::new(), HashMap::new());
     let (mut documents, mut queries) = (Vec::new(), Vec::new());
     // For each query, the indices of its codes, and those of the pairs.
@@ -293,7 +290,7 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<St
             scores[*number] = f64::from(score);
         }
     }
-    Ok((scores, model))
+    Ok((scores, scorer.scale(), model))
 }
 
 /// The threshold with the maximum accuracy if pairs that score above it match, and that accuracy: halfway between two
@@ -301,7 +298,7 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Option<St
 pub(super) fn best_threshold(positive: &[bool], scores: &[f64]) -> (f64, f64) {
     let mut cases: Vec<(f64, bool)> = scores.iter().copied().zip(positive.iter().copied()).collect();
     cases.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let Some(&(minimum, _)) = cases.first() else { return (THRESHOLD, 0.0) };
+    let Some(&(minimum, _)) = cases.first() else { return (Scale::Similarity.threshold(), 0.0) };
     // Everything matches below the minimum score.
     let mut right = positive.iter().filter(|positive| **positive).count();
     let mut best = (minimum - 1.0, right);
@@ -318,7 +315,7 @@ pub(super) fn best_threshold(positive: &[bool], scores: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check, prepare_log_odds, run};
 
     #[test]
     fn the_best_threshold_stands_between_scores() {
@@ -360,6 +357,27 @@ mod tests {
         let fixture = Fixture::new(&[("pairs.jsonl", matches)]);
         let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
         assert_eq!(run(&fixture.request("pair-matching", &files)).discrepancies, ["G6"]);
+    }
+
+    #[test]
+    fn log_odds_match_above_zero() {
+        let fixture = Fixture::new(&[("pairs.json", PAIRS)]);
+        let files = fixture.files(&[("pairs", &["pairs.json"])]);
+        let request = Request { method: &prepare_log_odds, ..fixture.request("cosqa-qa", &files) };
+        let outcome = run(&request);
+        // 0.2, and 0.447 and 0.707 less 0.8: only the first matches, and none is above 0.5.
+        assert_eq!(outcome.parts[0].name, "at 0");
+        let Values::Verdicts(verdicts) = &outcome.parts[0].values else { panic!("no verdicts") };
+        assert_eq!(verdicts.threshold, 0.0);
+        let predictions: Vec<bool> = verdicts.pairs.iter().map(|pair| pair.prediction).collect();
+        assert_eq!(predictions, [true, false, false, false]);
+        let lines =
+            "{\"input\":\"a [CODESPLIT] a\",\"target\":1}\n{\"input\":\"b [CODESPLIT] b\",\"target\":1}\n";
+        let mut fixture = Fixture::new(&[("pairs.jsonl", lines)]);
+        fixture.options.matching_only = true;
+        let files = fixture.files(&[("cosqa", &["pairs.jsonl"])]);
+        let request = Request { method: &prepare_log_odds, ..fixture.request("gecs", &files) };
+        check(run(&request).parts[0].means()["recall"], 1.0);
     }
 
     #[test]

@@ -142,7 +142,7 @@ const BENCHMARK: Role =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::{Corpus, Prepared, Scorer};
+    use crate::method::{Corpus, Prepared, Scale, Scorer};
     use quarry_corpus::formats::Query;
     use std::collections::BTreeMap;
     use std::fs;
@@ -159,6 +159,10 @@ mod tests {
     }
 
     impl Scorer for Letters {
+        fn scale(&self) -> Scale {
+            Scale::Similarity
+        }
+
         fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
             let score = |query: &&Query| {
                 let [a, b] = letters(&query.text);
@@ -171,6 +175,26 @@ mod tests {
     fn prepare(corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
         let vectors = corpus.documents.iter().map(|document| letters(&document.text)).collect();
         Ok(Prepared { scorer: Box::new(Letters(vectors)), model: Some("letters".to_owned()) })
+    }
+
+    /// Log-odds: 0 where [`Letters`] has a cosine of 0.8.
+    struct LogOdds(Letters);
+
+    impl Scorer for LogOdds {
+        fn scale(&self) -> Scale {
+            Scale::LogOdds
+        }
+
+        fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
+            let mut scores = self.0.scores(queries)?;
+            scores.iter_mut().flatten().for_each(|score| *score -= 0.8);
+            Ok(scores)
+        }
+    }
+
+    pub(super) fn prepare_log_odds(corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
+        let vectors = corpus.documents.iter().map(|document| letters(&document.text)).collect();
+        Ok(Prepared { scorer: Box::new(LogOdds(Letters(vectors))), model: None })
     }
 
     /// Files in a directory, and options.

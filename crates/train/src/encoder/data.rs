@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::rewrite::Rewrite;
 use super::settings::{Batches, Kind, Objective, OtherPositives, Settings};
 use crate::TrainError;
+use crate::rows::{key, label};
 
 /// A training pair. A line of `quarry data pairs` is one, with fields that are not read here.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -20,6 +21,7 @@ pub struct Row {
     /// A function or snippet.
     pub code: String,
     /// 1 if the code answers the query, 0 if it does not; 1 if missing.
+    #[serde(deserialize_with = "label")]
     pub label: Option<i32>,
     /// Codes that were judged not to answer the query.
     pub negatives: Vec<String>,
@@ -43,9 +45,30 @@ impl Row {
 /// files, and the functions around one are the hardest to tell from it.
 const NEIGHBORS: usize = 4;
 
-/// Hash of a text whatever its white space.
-pub fn key(text: &str) -> u64 {
-    xxh3_64(text.split_whitespace().collect::<Vec<_>>().join(" ").as_bytes())
+impl crate::Example for Row {
+    fn query(&self) -> &str {
+        &self.query
+    }
+
+    fn code(&self) -> &str {
+        &self.code
+    }
+
+    fn answers(&self) -> bool {
+        self.answers()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.query.trim().is_empty() || self.code.trim().is_empty()
+    }
+
+    fn negatives(&self) -> &[String] {
+        &self.negatives
+    }
+
+    fn negatives_mut(&mut self) -> &mut Vec<String> {
+        &mut self.negatives
+    }
 }
 
 /// Splits rows into those to learn from and those held out: by repository where rows have one, else by query, so that

@@ -1,5 +1,6 @@
 //! Losses and gradients of one batch, and predictions for held-out pairs.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use candle_core::backprop::GradStore;
@@ -57,6 +58,11 @@ pub struct Learner<'a> {
     pub settings: &'a Settings,
     /// `model_type` of the model.
     pub model_type: &'a str,
+}
+
+/// Whether a score is counted above a pair's own: unless it is below it, so that NaN is never first.
+fn is_above(score: f32, own: f32) -> bool {
+    score.partial_cmp(&own) != Some(Ordering::Less)
 }
 
 /// Loss of a batch, and the gradient of each parameter.
@@ -373,8 +379,9 @@ impl Learner<'_> {
             };
             for (scores, example) in scores.iter().zip(examples) {
                 let own = scores[example.code as usize];
-                let above =
-                    |(code, score): (usize, &f32)| *score >= own && !data.answers(example, code as u32);
+                let above = |(code, score): (usize, &f32)| {
+                    is_above(*score, own) && !data.answers(example, code as u32)
+                };
                 ranks.push(1.0 / (1 + scores.iter().enumerate().filter(|cell| above(*cell)).count()) as f64);
             }
         }
@@ -395,7 +402,7 @@ impl Learner<'_> {
         }
         let rank = |(example, own): (&Example, &f32)| {
             let others = others.get(&example.query_key).into_iter().flatten();
-            1.0 / (1 + others.filter(|score| *score >= own).count()) as f64
+            1.0 / (1 + others.filter(|score| is_above(**score, *own)).count()) as f64
         };
         Ok(data.list.iter().zip(&scores).filter(|(example, _)| example.label).map(rank).collect())
     }

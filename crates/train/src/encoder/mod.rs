@@ -19,8 +19,8 @@ mod teacher;
 use std::fs;
 use std::path::Path;
 
-use candle_core::Device;
-use quarry_transformer::trainable::{NamedTensor, Trainable};
+use candle_core::DType;
+use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -35,7 +35,7 @@ use teacher::{check_teacher, lessons};
 
 pub use data::{Row, split};
 pub use optimizer::{AdamW, Decay};
-pub use output::{MATCHER_FILE, Provenance};
+pub use output::Provenance;
 pub use rewrite::Rewrite;
 pub use settings::{Batches, CodeVectors, Form, Kind, Objective, OtherPositives, Select, Settings};
 pub use teacher::Teacher;
@@ -266,6 +266,14 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
                 checkpoint.write(&state)?;
             }
         }
+        // The last step has no loss after it.
+        if !state.values.iter().flatten().all(|value| value.is_finite()) {
+            return Err(TrainError::Settings(format!(
+                "step {}: the weights are not finite; lower rate, set clip, or raise warm_up, and start in another \
+                 directory; the last checkpoint is kept",
+                state.step
+            )));
+        }
         parameters.set(state.measured())?;
         let value = match settings.select {
             Select::Mrr => average(&learner.reciprocal_ranks(&measured, measured_lessons.as_ref())?),
@@ -341,10 +349,7 @@ fn start(model: &Trainable, settings: &Settings) -> Result<Vec<NamedTensor>, Tra
 
 /// The tensors of a matcher's file, which must have the shapes of `expected`.
 fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor>, TrainError> {
-    let damaged = |error: candle_core::Error| {
-        TrainError::file(path, format!("is not a complete safetensors file; copy it again: {error}"))
-    };
-    let tensors = candle_core::safetensors::load(path, &Device::Cpu).map_err(damaged)?;
+    let tensors = quarry_transformer::convert::read_safetensors(path).map_err(TrainError::Model)?;
     expected
         .iter()
         .map(|expected| {
@@ -362,7 +367,13 @@ fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor
                 );
                 return Err(TrainError::file(path, problem));
             }
-            let values = tensor.flatten_all().and_then(|values| values.to_vec1()).map_err(damaged)?;
+            let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+            if !values.iter().all(|value| value.is_finite()) {
+                return Err(TrainError::file(
+                    path,
+                    format!("holds NaN or infinity in {name}; train it again"),
+                ));
+            }
             Ok(NamedTensor { values, ..expected.clone() })
         })
         .collect()

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
-use quarry_transformer::trainable::{NamedTensor, Trainable, TrainablePooling};
+use quarry_transformer::trainable::{
+    MATCHER_FILE, MAX_QUERY_TOKENS, NamedTensor, Trainable, TrainablePooling,
+};
 use serde_json::json;
 
 use super::checkpoint::write_tensors;
@@ -26,9 +28,6 @@ const TAKEN_OVER: [&str; 9] = [
     "merges.txt",
     "sentencepiece.bpe.model",
 ];
-
-/// Name of the file with the tensors of a matcher.
-pub const MATCHER_FILE: &str = "matcher.safetensors";
 
 /// Writes the model. The weights come last, so that a directory with them is complete.
 pub fn write_model(
@@ -68,6 +67,7 @@ pub fn write_model(
         config["architectures"] = json!([classifier_architecture(&model.model_type)]);
         config["id2label"] = json!({ "0": "other", "1": "answer" });
         config["label2id"] = json!({ "other": 0, "answer": 1 });
+        config[MAX_QUERY_TOKENS] = settings.max_query_tokens.into();
         let limit = model.shape.max_tokens.unwrap_or(usize::MAX).min(settings.max_code_tokens);
         let name = "tokenizer_config.json";
         let mut tokenizer = if directory.join(name).exists() { read(name)? } else { json!({}) };

@@ -171,8 +171,9 @@ impl Settings {
         if !(self.sif >= 0.0 && self.sif.is_finite()) {
             return bad(format!("sif: expected 0 or more, found {}", self.sif));
         }
-        if !(self.temperature > 0.0 && self.teacher_temperature > 0.0 && self.rate > 0.0) {
-            return bad("temperatures and rate must be greater than 0".to_owned());
+        let positive = [self.temperature, self.teacher_temperature, self.rate];
+        if !positive.into_iter().all(|value| value > 0.0 && value.is_finite()) {
+            return bad("temperatures and rate must be greater than 0, and finite".to_owned());
         }
         Ok(())
     }
@@ -290,7 +291,14 @@ pub fn train(
             let batch = examples.draw(&batch, settings, epoch);
             let targets = lessons.as_ref().map(|lessons| lessons.targets(&batch, settings)).transpose()?;
             let loss = state.learn(&batch, targets.as_deref(), settings, rate)?;
+            if !loss.is_finite() {
+                return Err(diverged(format!("the loss is {loss}"), state.step, rate));
+            }
             report(Progress::Step { step: state.step, loss });
+        }
+        // The last step has no loss after it.
+        if !state.is_finite() {
+            return Err(diverged("the weights are not finite".to_owned(), state.step, settings.rate));
         }
         let mrr = validation.measure(&state.queries, &state.documents);
         report(Progress::Validated { step: state.step, mrr });
@@ -307,6 +315,14 @@ pub fn train(
         query_rows: state.queries.vectors(),
     };
     Ok((weights, vocabulary))
+}
+
+/// The error of a run whose numbers left the range of floats.
+fn diverged(what: String, step: u64, rate: f32) -> TrainError {
+    TrainError::Settings(format!(
+        "step {step}: {what}, at a step size of {rate:e}; lower rate, or raise temperature or warm_up, and start in \
+         another directory; no model was written"
+    ))
 }
 
 /// Asks whether a model can be trained further with these settings.
@@ -357,6 +373,10 @@ impl State {
             documents: table(&model.document_rows, &model.position_weights),
             queries: table(&model.query_rows, &[]),
         }
+    }
+
+    fn is_finite(&self) -> bool {
+        self.documents.is_finite() && self.queries.is_finite()
     }
 
     fn learn(

@@ -59,6 +59,12 @@ impl Table {
         self.values.chunks_exact(self.dimension * 3).flat_map(|row| &row[..self.dimension]).copied().collect()
     }
 
+    /// Whether all its weights are numbers.
+    pub fn is_finite(&self) -> bool {
+        let numbers = self.values.par_iter().chain(self.positions.as_flattened());
+        numbers.all(|value| value.is_finite())
+    }
+
     fn vector(&self, token: u32) -> &[f32] {
         &self.values[token as usize * self.dimension * 3..][..self.dimension]
     }

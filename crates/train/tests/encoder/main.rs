@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use quarry_embed::{EmbedError, Embedder, PairModel};
 use quarry_train::TrainError;
 use quarry_train::encoder::{
-    CodeVectors, MATCHER_FILE, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings,
-    Teacher, split, train,
+    CodeVectors, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings, Teacher,
+    split, train,
 };
-use quarry_transformer::trainable::{NamedTensor, Trainable};
+use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
 use quarry_transformer::{CrossEncoder, TransformerModel};
 use tempfile::TempDir;
 
@@ -44,6 +44,12 @@ fn rows() -> Vec<Row> {
 fn base(name: &str, options: &str) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures");
     fixtures.join(format!("{name}{options}"))
+}
+
+fn with_options(path: &Path, options: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(options);
+    path.into()
 }
 
 fn settings() -> Settings {
@@ -210,7 +216,15 @@ fn every_objective_trains_and_its_model_loads() {
                 assert!(CrossEncoder::load(&out).is_ok());
                 continue;
             }
-            assert_eq!(TransformerModel::load(&out).unwrap().dimension(), 16, "{objective:?}");
+            let loaded = TransformerModel::load(&out).map(|model| model.dimension());
+            if out.join(MATCHER_FILE).exists() {
+                // Its vectors alone are not what was trained, unless they are asked for.
+                let error = loaded.unwrap_err().to_string();
+                assert!(error.contains("matcher.safetensors: compares the vectors"), "{error}");
+                assert_eq!(TransformerModel::load(&with_options(&out, ":mean")).unwrap().dimension(), 16);
+            } else {
+                assert_eq!(loaded.unwrap(), 16, "{objective:?}");
+            }
             // What was trained can be trained on.
             if options.is_empty() {
                 assert!(Trainable::read(&out).is_ok());
@@ -322,6 +336,25 @@ fn an_encoder_learns_the_order_of_a_cross_encoder() {
 }
 
 #[test]
+fn a_cross_encoder_reads_as_much_of_a_query_as_in_training() {
+    let settings = Settings {
+        objective: Objective::CrossEntropy,
+        select: Select::Accuracy,
+        epochs: 4,
+        max_query_tokens: 3,
+        max_code_tokens: 14,
+        ..settings()
+    };
+    let (_kept, out) = out();
+    run(&base("tiny-bert", ""), &settings, &out, |_| {}).unwrap();
+    let model = CrossEncoder::load(&out).unwrap();
+    let code = "def sort ( list ) : return sort in list and every value of the file";
+    let queries = ["sort the list", "sort the list of every file", "sort list list"];
+    let found = model.log_odds(&queries.map(|query| (query, code))).unwrap();
+    assert!((found[0] - found[1]).abs() < 1e-6 && (found[0] - found[2]).abs() > 1e-6, "{found:?}");
+}
+
+#[test]
 fn mpnet_and_t5_are_trained_and_their_models_give_what_was_measured() {
     for (name, options) in [("tiny-mpnet", ":mean"), ("tiny-t5", ""), ("tiny-codet5p", ":mean")] {
         for objective in [Objective::InfoNce, Objective::Coclr] {
@@ -338,7 +371,9 @@ fn mpnet_and_t5_are_trained_and_their_models_give_what_was_measured() {
             };
             assert!(moved(|name| name.contains("relative_attention_bias")) == 1, "{name}");
             assert!(moved(|_| true) > before.tensors.len() / 2, "{name}");
-            let model = TransformerModel::load(&out).unwrap();
+            let is_matcher = objective == Objective::Coclr;
+            let model =
+                TransformerModel::load(&with_options(&out, if is_matcher { ":mean" } else { "" })).unwrap();
             assert_eq!(model.dimension(), 16);
             assert_ne!(
                 model.embed_queries(&["sort the list"]).unwrap(),
@@ -360,9 +395,7 @@ fn a_model_trained_with_its_pooler_gives_the_same_vectors_without_options() {
     let (_kept, out) = out();
     run(&base("tiny-bert", ":pooler:dot"), &Settings { epochs: 1, ..settings() }, &out, |_| {}).unwrap();
     let with_modules = TransformerModel::load(&out).unwrap();
-    let mut path = out.into_os_string();
-    path.push(":pooler:dot");
-    let with_options = TransformerModel::load(Path::new(&path)).unwrap();
+    let with_options = TransformerModel::load(&with_options(&out, ":pooler:dot")).unwrap();
     let texts = ["sort the list", "a", ""];
     let [a, b] = [&with_modules, &with_options].map(|model| model.embed_queries(&texts).unwrap().values);
     assert_eq!(a, b);

@@ -1,0 +1,110 @@
+//! What all trainers require of a row.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Deserializer};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A row to learn from.
+pub trait Example {
+    /// What is asked.
+    fn query(&self) -> &str;
+    /// The function or snippet.
+    fn code(&self) -> &str;
+    /// Whether the code answers the query.
+    fn answers(&self) -> bool;
+    /// Whether there is nothing to ask, or no code.
+    fn is_empty(&self) -> bool;
+    /// Codes that do not answer the query.
+    fn negatives(&self) -> &[String];
+    /// The same, to be changed.
+    fn negatives_mut(&mut self) -> &mut Vec<String>;
+}
+
+/// Numbers of what [`clean`] left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Rows without anything to ask, or without a code.
+    pub empty: usize,
+    /// Codes labeled 0 for a query that they answer according to another row, or their own.
+    pub contradictory: usize,
+}
+
+/// Leaves out rows from which nothing can be learned, and codes of a query that are among its own negatives: these teach
+/// the opposite of the row.
+pub fn clean<E: Example>(rows: &mut Vec<E>) -> LeftOut {
+    let before = rows.len();
+    rows.retain(|row| !row.is_empty());
+    let mut left_out = LeftOut { empty: before - rows.len(), contradictory: 0 };
+    let mut answers: HashMap<u64, HashSet<u64>> = HashMap::new();
+    for row in rows.iter().filter(|row| row.answers() && !row.query().trim().is_empty()) {
+        answers.entry(key(row.query())).or_default().insert(key(row.code()));
+    }
+    rows.retain_mut(|row| {
+        let of_query = answers.get(&key(row.query()));
+        let own = row.answers().then(|| key(row.code()));
+        let is_answer = |code: u64| own == Some(code) || of_query.is_some_and(|codes| codes.contains(&code));
+        let n_negatives = row.negatives().len();
+        row.negatives_mut().retain(|code| !code.trim().is_empty() && !is_answer(key(code)));
+        left_out.contradictory += n_negatives - row.negatives().len();
+        let is_kept = row.answers() || !is_answer(key(row.code()));
+        left_out.contradictory += usize::from(!is_kept);
+        is_kept
+    });
+    left_out
+}
+
+/// Hash of a text whatever its white space. Punctuation counts: `a - b` is a good negative for `a + b`.
+pub fn key(text: &str) -> u64 {
+    xxh3_64(text.split_whitespace().collect::<Vec<_>>().join(" ").as_bytes())
+}
+
+/// The label of a row: 1 if the code answers the query, 0 if not, none if it is not labeled.
+pub fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+    match Option::<f64>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(0.0) => Ok(Some(0)),
+        Some(1.0) => Ok(Some(1)),
+        Some(other) => Err(serde::de::Error::custom(format!(
+            "expected the label 1 if the code answers the query or 0 if it does not, found {other}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoder::Row;
+
+    #[test]
+    fn empty_rows_and_answers_among_negatives_are_left_out() {
+        let row = |query: &str, code: &str, label: Option<i32>, negatives: &[&str]| Row {
+            query: query.to_owned(),
+            code: code.to_owned(),
+            label,
+            negatives: negatives.iter().map(|code| (*code).to_owned()).collect(),
+            ..Row::default()
+        };
+        let mut rows = vec![
+            row("add", "return a + b", None, &["return a - b", "return  a +\tb", " ", "sum([a, b])"]),
+            row(" add ", "sum([a, b])", Some(1), &[]),
+            row("add", "return a + b ", Some(0), &[]),
+            row("add", "return a * b", Some(0), &[]),
+            row("subtract", "return a - b", Some(0), &["return a - b"]),
+            row("", "return a", None, &[]),
+            row("nothing", " \n", None, &[]),
+        ];
+        assert_eq!(clean(&mut rows), LeftOut { empty: 2, contradictory: 4 });
+        let left: Vec<(&str, &[String])> =
+            rows.iter().map(|row| (row.code.as_str(), &row.negatives[..])).collect();
+        assert_eq!(
+            left,
+            [
+                ("return a + b", &["return a - b".to_owned()][..]),
+                ("sum([a, b])", &[]),
+                ("return a * b", &[]),
+                ("return a - b", &["return a - b".to_owned()]),
+            ]
+        );
+    }
+}

@@ -312,7 +312,10 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
             units if callee.is_certain => format!("  ({} of that name there)", units.len()),
             units => {
                 let positions: Vec<String> = units[1..].iter().map(|unit| position_of(tree, *unit)).collect();
-                format!("  (or any of {} others: {})", positions.len(), first_of(&positions))
+                match &positions[..] {
+                    [other] => format!("  (or {other})"),
+                    _ => format!("  (or any of {} others: {})", positions.len(), first_of(&positions)),
+                }
             }
         };
         let _ = writeln!(

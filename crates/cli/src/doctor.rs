@@ -20,6 +20,7 @@ use quarry_walk::{self as walk, ListedFile, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
 use crate::index::{IGNORED, SourceArgs};
+use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::Terminal;
@@ -39,6 +40,8 @@ const NARROWER: &str = "name a smaller directory as PATH, such as that of a proj
 pub struct DoctorArgs {
     #[command(flatten)]
     source: SourceArgs,
+    #[command(flatten)]
+    rerank: RerankArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -74,7 +77,8 @@ struct DoctorReport {
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    args.source.rerank(args.rerank);
     let mut checks = Vec::new();
     check_all(&args.source, &mut |check: Check| -> io::Result<()> {
         if !args.json {
@@ -433,16 +437,14 @@ fn searches() -> Check {
 
 /// What a bound by sampling means.
 #[cfg(feature = "judge")]
-const WATCHED: &str = "memory is bounded by sampling only, since no cgroup can be made here: a program may have twice its \
-                       limit before it is ended, and hold up to a gibibyte of the kernel's (locks on files, for example) \
-                       that nobody counts; root can make cgroups, and so can others where systemd delegates one to them";
+const WATCHED: &str = "without a cgroup: memory is sampled, so a program may use twice its limit";
 
 /// What `quarry judge` runs programs with; search does not need it.
 #[cfg(feature = "judge")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {
         Ok(sandbox) => match sandbox.memory_bound() {
-            MemoryBound::Watchdog => format!("bubblewrap works, {WATCHED}"),
+            MemoryBound::Watchdog => format!("bubblewrap works {WATCHED}"),
             bound => format!("bubblewrap works, memory is limited by {bound}"),
         },
         Err(error) => error.to_string(),

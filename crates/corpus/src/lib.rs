@@ -6,3 +6,4 @@ pub mod formats;
 pub mod git;
 pub mod messages;
 pub mod pairs;
+pub mod toml_file;

@@ -449,19 +449,14 @@ fn programs() -> Check {
         },
         Err(error) => error.to_string(),
     };
-    let (mut here, mut problems) = (Vec::new(), Vec::new());
-    for name in Runner::names() {
-        match Runner::named(name).ok().and_then(Runner::problem) {
-            None => here.push(name),
-            Some(problem) => problems.push(format!("no {name}, for {problem}")),
-        }
-    }
-    let problems: String = problems.iter().map(|problem| format!("; {problem}")).collect();
-    let found = format!(
-        "for `quarry judge`, {sandbox}; it can run {}{problems}; tools are taken from {SEARCH_PATH}, regardless of PATH",
-        if here.is_empty() { "nothing".to_owned() } else { here.join(", ") }
-    );
-    Check::ok("programs", found)
+    let is_here = |name: &&str| Runner::named(name).is_ok_and(|runner| runner.problem().is_none());
+    let (here, missing): (Vec<&str>, Vec<&str>) = Runner::names().partition(is_here);
+    let runs = if here.is_empty() { "nothing".to_owned() } else { here.join(", ") };
+    let missing = match &missing[..] {
+        [] => String::new(),
+        names => format!("; not in {SEARCH_PATH}, or too old: {}", names.join(", ")),
+    };
+    Check::ok("programs", format!("for `quarry judge`: {sandbox}; runs {runs}{missing}"))
 }
 
 #[cfg(test)]

@@ -86,9 +86,9 @@ enum Command {
     Search(Deferred<search::SearchArgs>),
     /// Find code similar to the code at a position
     Similar(Deferred<similar::SimilarArgs>),
-    /// Say where a function, method or type is called
+    /// List the callers of a function, method or type
     Callers(Deferred<calls::CallsArgs>),
-    /// Say what a function, method or type calls
+    /// List what a function, method or type calls
     Callees(Deferred<calls::CallsArgs>),
     /// Choose a result in the terminal, with a preview; prints its position
     Pick(Deferred<pick::PickArgs>),

@@ -29,9 +29,9 @@ pub struct ModelArgs {
 enum Command {
     /// List the models that are here: built in, beside the program, pulled or copied into the cache, tuned
     List(list::ListArgs),
-    /// Say what a model is: its kind, size and limits
+    /// Describe a model: its kind, size and limits
     Info(InfoArgs),
-    /// Download a model from a hub, verified; what is there already is not asked for again
+    /// Download a model from a hub, verified; files that are there already are kept
     Pull(PullArgs),
     /// Write a transformer's weights as safetensors, a model of model2vec as a static model, or a static model as one of
     /// model2vec

@@ -149,7 +149,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     };
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
-        None if is_narrowed => "nothing found among what -t, -g, --kind and the settings let through",
+        None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
         None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
     let nothing = &*match unreadable(&tree) {
@@ -157,7 +157,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         _ => nothing.to_owned(),
     };
     let unsure = match &expression {
-        Some(_) => "No line that matches clearly answers the query; those nearest to it come first",
+        Some(_) => "No match clearly answers the query; showing the closest ones",
         None => "Nothing here clearly answers this; the nearest are",
     };
     results::print(&answer, &layout, &Words { nothing, unsure }, |text| match &expression {

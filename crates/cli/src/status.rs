@@ -52,7 +52,7 @@ fn text(status: &Status) -> String {
     }
     let _ = match &status.stale {
         None => writeln!(text, "state    fresh"),
-        Some(reason) => writeln!(text, "state    {reason}; the next search or `quarry index` sees to it"),
+        Some(reason) => writeln!(text, "state    {reason}; the next search or `quarry index` updates it"),
     };
     let Some(index) = &status.index else { return text };
     let age = SystemTime::now().duration_since(index.made).unwrap_or_default();

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use quarry_corpus::formats::FormatError;
+use quarry_corpus::toml_file::Mistake;
 use quarry_llm::{Failure, LlmError};
 #[cfg(feature = "workers")]
 use quarry_queue::QueueError;
@@ -35,6 +36,14 @@ pub enum AnnotateError {
         path: PathBuf,
         /// What was expected, and what to do.
         problem: String,
+    },
+    /// A plan is not TOML, or has an unknown entry or one of another type.
+    #[error("{}:{mistake}", path.display())]
+    PlanSyntax {
+        /// The file of the plan.
+        path: PathBuf,
+        /// The line, and what was expected.
+        mistake: Mistake,
     },
     /// A prompt or a guideline is invalid.
     #[error("{file}: {problem}")]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use quarry_corpus::toml_file::{self, Mistake};
 use quarry_files::{member, read_regular_text};
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::Deserialize;
@@ -98,7 +99,9 @@ impl Prompt {
     /// [`AnnotateError::Prompt`] with what was expected.
     pub fn parse(name: &str, text: &str, file: &str) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
-        let content: PromptFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let content: PromptFile = toml_file::parse(text).map_err(|Mistake { line, problem }| {
+            AnnotateError::Prompt { file: format!("{file}:{line}"), problem }
+        })?;
         content.answer.check().map_err(|problem| wrong(format!("`answer`: {problem}")))?;
         for template in content.system.iter().chain([&content.user]) {
             if let Some(variable) = variables(template).find(|variable| !VARIABLES.contains(variable)) {

@@ -97,7 +97,7 @@ pub enum TreeError {
     #[error(transparent)]
     Walk(#[from] WalkError),
     /// The path went meanwhile.
-    #[error("cannot find {}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Missing {
         /// The path.
         path: PathBuf,

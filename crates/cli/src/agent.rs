@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use quarry_agents::{Agent, Environment, Receipts, Scope, agents, install, uninstall};
-use quarry_text::nearest;
+use quarry_text::did_you_mean;
 use serde_json::json;
 
 use crate::output;
@@ -150,10 +150,10 @@ fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::R
 fn named(name: &str) -> anyhow::Result<&'static Agent> {
     let known = agents().iter().find(|agent| agent.name == name);
     let Some(agent) = known else {
-        let near = nearest(name, agents().iter().map(|agent| agent.name.as_str()), 3);
+        let meant = did_you_mean(name, agents().iter().map(|agent| agent.name.as_str()));
         bail!(
-            "unknown coding agent {name:?}; did you mean {}? `quarry agent list` lists all",
-            near.join(", ")
+            "unknown coding agent {name:?}; {}",
+            meant.as_deref().unwrap_or("`quarry agent list` lists all")
         );
     };
     Ok(agent)

@@ -9,7 +9,7 @@ use anyhow::bail;
 use clap::Args;
 use quarry_answer::{CallsQuestion, Tree, kind_name};
 use quarry_index::{CallSite, Callee, Calls, Hit, UnfinishedFile, Update};
-use quarry_text::{counted, nearest};
+use quarry_text::{counted, did_you_mean};
 
 use crate::index::SourceArgs;
 use crate::output::{self, printable};
@@ -19,8 +19,6 @@ use crate::similar::{position, relative};
 
 /// Call sites, or callees, that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
-/// Names that are suggested for one that nothing has.
-const N_SUGGESTIONS: usize = 3;
 
 /// Files whose calls are not all known that are named.
 const MAX_UNFINISHED_NOTES: usize = 3;
@@ -122,9 +120,9 @@ impl Subject {
             self.tree.index.units(&quarry_index::Filter::default()).map(|hit| hit.name).collect();
         let own =
             names.iter().map(|name| name.rsplit('.').next().unwrap_or(name)).filter(|own| !own.is_empty());
-        let near = nearest(name, own, N_SUGGESTIONS);
-        let near = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
-        output::note(&printable(&format!("nothing in the tree defines `{name}`{near}")));
+        let last = name.rsplit(['.', ':', '#', '/']).next().unwrap_or(name);
+        let meant = did_you_mean(last, own).map_or_else(String::new, |question| format!("; {question}"));
+        output::note(&printable(&format!("nothing in the tree defines `{name}`{meant}")));
     }
 
     /// Says in which files more calls may be.
@@ -312,7 +310,10 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
             units if callee.is_certain => format!("  ({} of that name there)", units.len()),
             units => {
                 let positions: Vec<String> = units[1..].iter().map(|unit| position_of(tree, *unit)).collect();
-                format!("  (or any of {} others: {})", positions.len(), first_of(&positions))
+                match &positions[..] {
+                    [other] => format!("  (or {other})"),
+                    _ => format!("  (or any of {} others: {})", positions.len(), first_of(&positions)),
+                }
             }
         };
         let _ = writeln!(

@@ -47,25 +47,25 @@ enum Command {
     Browse(browse::BrowseArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan
     Build(Box<build::BuildArgs>),
-    /// Say what is wrong with data files, and where
+    /// Check data files, and report what is wrong and where
     Check(check::CheckArgs),
     /// Turn data sets of one format into another
     Convert(convert::ConvertArgs),
     /// Remove what is there twice, or leaks from a test set
     Dedupe(dedupe::DedupeArgs),
-    /// Say how many candidates of a query are worth labeling: how often they answer, by rank
+    /// Estimate how many candidates of a query are worth labeling: how often they answer, by rank
     Depth(depth::DepthArgs),
     /// Print the statistics of a data set, and what it shares with others
     Describe(describe::DescribeArgs),
     /// Draw the candidates that each query is ranked among
     Distractors(distractors::DistractorsArgs),
-    /// Say what differs between two builds
+    /// Show what differs between two builds
     Diff(compare::DiffArgs),
     /// List the formats of data sets, or the fields of one
     Formats(formats::FormatsArgs),
-    /// Say which queries look for code, by CoSQA's intent filter
+    /// Find the queries that look for code, by CoSQA's intent filter
     Intent(intent::IntentArgs),
-    /// Say what data sets share, such as the parts of a build and a public test set
+    /// Report what data sets share, such as the parts of a build and a public test set
     Leaks(leaks::LeaksArgs),
     /// Find codes for training pairs that rank high for their query and do not answer it
     Negatives(negatives::NegativesArgs),
@@ -73,7 +73,7 @@ enum Command {
     Pull(pull::PullArgs),
     /// Split by query, with as many of each number of positives in every part
     Split(split::SplitArgs),
-    /// Say which steps of a build are done
+    /// Show which steps of a build are done
     Status(Box<build::StatusArgs>),
     /// Make training pairs out of source trees
     Pairs(pairs::PairsArgs),

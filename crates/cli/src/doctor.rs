@@ -20,6 +20,7 @@ use quarry_walk::{self as walk, ListedFile, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
 use crate::index::{IGNORED, SourceArgs};
+use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::Terminal;
@@ -39,6 +40,8 @@ const NARROWER: &str = "name a smaller directory as PATH, such as that of a proj
 pub struct DoctorArgs {
     #[command(flatten)]
     source: SourceArgs,
+    #[command(flatten)]
+    rerank: RerankArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -74,7 +77,8 @@ struct DoctorReport {
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
+    args.source.rerank(args.rerank);
     let mut checks = Vec::new();
     check_all(&args.source, &mut |check: Check| -> io::Result<()> {
         if !args.json {
@@ -433,33 +437,26 @@ fn searches() -> Check {
 
 /// What a bound by sampling means.
 #[cfg(feature = "judge")]
-const WATCHED: &str = "memory is bounded by sampling only, since no cgroup can be made here: a program may have twice its \
-                       limit before it is ended, and hold up to a gibibyte of the kernel's (locks on files, for example) \
-                       that nobody counts; root can make cgroups, and so can others where systemd delegates one to them";
+const WATCHED: &str = "without a cgroup: memory is sampled, so a program may use twice its limit";
 
 /// What `quarry judge` runs programs with; search does not need it.
 #[cfg(feature = "judge")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {
         Ok(sandbox) => match sandbox.memory_bound() {
-            MemoryBound::Watchdog => format!("bubblewrap works, {WATCHED}"),
+            MemoryBound::Watchdog => format!("bubblewrap works {WATCHED}"),
             bound => format!("bubblewrap works, memory is limited by {bound}"),
         },
         Err(error) => error.to_string(),
     };
-    let (mut here, mut problems) = (Vec::new(), Vec::new());
-    for name in Runner::names() {
-        match Runner::named(name).ok().and_then(Runner::problem) {
-            None => here.push(name),
-            Some(problem) => problems.push(format!("no {name}, for {problem}")),
-        }
-    }
-    let problems: String = problems.iter().map(|problem| format!("; {problem}")).collect();
-    let found = format!(
-        "for `quarry judge`, {sandbox}; it can run {}{problems}; tools are taken from {SEARCH_PATH}, regardless of PATH",
-        if here.is_empty() { "nothing".to_owned() } else { here.join(", ") }
-    );
-    Check::ok("programs", found)
+    let is_here = |name: &&str| Runner::named(name).is_ok_and(|runner| runner.problem().is_none());
+    let (here, missing): (Vec<&str>, Vec<&str>) = Runner::names().partition(is_here);
+    let runs = if here.is_empty() { "nothing".to_owned() } else { here.join(", ") };
+    let missing = match &missing[..] {
+        [] => String::new(),
+        names => format!("; not in {SEARCH_PATH}, or too old: {}", names.join(", ")),
+    };
+    Check::ok("programs", format!("for `quarry judge`: {sandbox}; runs {runs}{missing}"))
 }
 
 #[cfg(test)]

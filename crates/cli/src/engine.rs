@@ -29,7 +29,7 @@ mod connected {
     use serde::Serialize;
 
     use crate::output;
-    use crate::progress::progress_bar;
+    use crate::progress::Progress;
 
     /// The environment variable that may hold `USER:PASSWORD` or a key for the engine.
     const TOKEN_VARIABLE: &str = "QUARRY_ENGINE_TOKEN";
@@ -78,14 +78,11 @@ mod connected {
     pub fn upload(url: &str, name: Option<&str>, path: &Path, index: &Index) -> anyhow::Result<Upload> {
         let start = Instant::now();
         let tree = tree_name(name, path)?;
-        let root = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+        let root = path.canonicalize().with_context(|| format!("{}: cannot be read", path.display()))?;
         let root = if root.is_file() { root.parent().unwrap_or(&root).to_owned() } else { root };
         let engine = connect(url, UPLOAD_PATIENCE)?;
-        let bar = progress_bar("uploading", 0);
-        let mut show = |Event::Stored { done, total }: Event| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-        };
+        let bar = Progress::new("uploading", 0);
+        let mut show = |Event::Stored { done, total }: Event| bar.set(done as u64, total as u64);
         let uploaded = quarry_engine::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show);
         bar.finish_and_clear();
         let uploaded = uploaded?;
@@ -118,7 +115,7 @@ mod connected {
         if let Some(name) = name {
             return Ok(name.to_owned());
         }
-        let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+        let path = path.canonicalize().with_context(|| format!("{}: cannot be read", path.display()))?;
         Ok(path.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()))
     }
 

@@ -8,19 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use indicatif::ProgressBar;
 use quarry_answer::Tree;
 use quarry_embed::Embedder;
 use quarry_index::{
     Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, SegmentPool, Update,
 };
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, WalkOptions, count_by_reason};
+use quarry_walk::{WalkChoice, WalkOptions, count_by_reason, skipped_in_words};
 use serde::Serialize;
 
 use crate::model::Quality;
-use crate::model_choice::{ModelChoice, ModelSource};
-use crate::progress::progress_bar;
+use crate::model_choice::{ModelChoice, ModelSource, RerankArgs};
+use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::tuned::{self, Tuned};
 use crate::{byte_size, model, output};
@@ -57,12 +56,6 @@ struct OpenArgs {
     /// in]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// How much time a search may take for better results [default: fast]
-    #[arg(long, value_name = "NAME")]
-    quality: Option<Quality>,
-    /// Directory of a cross-encoder that reranks the first 12 results, each read together with the query; not for symbols
-    #[arg(long, value_name = "DIR")]
-    cross_encoder: Option<PathBuf>,
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
     /// with]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
@@ -78,6 +71,9 @@ struct OpenArgs {
     no_ignore: bool,
     #[arg(long, overrides_with = "no_ignore", hide = true)]
     ignore: bool,
+    /// What orders results again; nothing does where a command has no use for it.
+    #[arg(skip)]
+    rerank: Option<RerankArgs>,
     /// What limits how much of the indexes is open at a time.
     #[arg(skip)]
     pool: Option<Arc<SegmentPool>>,
@@ -88,6 +84,9 @@ struct OpenArgs {
 pub struct IndexArgs {
     #[command(flatten)]
     source: SourceArgs,
+    /// Also compute the vectors that searches of this quality need [default: that of the settings, else fast]
+    #[arg(long, value_name = "NAME")]
+    quality: Option<Quality>,
     /// Rebuild the index even if it is fresh
     #[arg(long)]
     rebuild: bool,
@@ -135,8 +134,9 @@ pub struct Summary<'a> {
 ///
 /// # Errors
 /// When the tree cannot be indexed.
-pub fn run(args: &IndexArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
+    args.source.rerank(RerankArgs::of_quality(args.quality));
     let source = &args.source;
     #[cfg(not(feature = "milvus"))]
     if args.to.is_some() || args.name.is_some() || args.remove {
@@ -243,7 +243,7 @@ impl<'a> Summary<'a> {
             return format!("{}: {holds}, up to date{ahead}", path.display());
         }
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-        let skipped: Vec<String> = self.skipped.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        let skipped: Vec<String> = skipped_in_words(&self.skipped).collect();
         let skipped =
             if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
         format!("{}: indexed {holds} in {:.1} s{reason}{ahead}{skipped}", path.display(), took_ms / 1000.0)
@@ -251,7 +251,12 @@ impl<'a> Summary<'a> {
 }
 
 impl SourceArgs {
-    /// Opens the index for a search, with a progress bar if stderr is a terminal.
+    /// Has models order results again, as these arguments say.
+    pub fn rerank(&mut self, rerank: RerankArgs) {
+        self.open.rerank = Some(rerank);
+    }
+
+    /// Opens the index for a search, showing the progress.
     ///
     /// # Errors
     /// When the tree cannot be indexed, or there is no index and `--no-index-update` is given.
@@ -332,7 +337,7 @@ impl SourcesArgs {
         self.paths = self.paths();
         for path in &mut self.paths {
             quarry_walk::base_directory(path)?;
-            *path = path.canonicalize().with_context(|| format!("cannot resolve {}", path.display()))?;
+            *path = path.canonicalize().with_context(|| format!("{}: cannot be read", path.display()))?;
         }
         Ok(())
     }
@@ -350,9 +355,9 @@ impl SourcesArgs {
     #[cfg(all(feature = "serve", feature = "milvus"))]
     pub fn load_named_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
         let path = self.open.model.as_deref().and_then(model::named).map(Path::to_owned);
-        let quality = self.open.quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
-        let cross_encoder = self.open.cross_encoder.clone();
-        ModelChoice { path, quality, cross_encoder, ..ModelChoice::default() }.load(Path::new("."))
+        ModelChoice { path, ..ModelChoice::default() }
+            .reranked(self.open.rerank.as_ref(), settings)
+            .load(Path::new("."))
     }
 
     /// Limits how much of the indexes is open at a time.
@@ -361,10 +366,9 @@ impl SourcesArgs {
         self.open.pool = Some(pool);
     }
 
-    /// Has no model order results again.
-    pub fn without_rerankers(&mut self) {
-        self.open.quality = Some(Quality::Fast);
-        self.open.cross_encoder = None;
+    /// Has models order results again, as these arguments say.
+    pub fn rerank(&mut self, rerank: RerankArgs) {
+        self.open.rerank = Some(rerank);
     }
 
     /// The model of all paths, that the command line, else their indexes, else settings files name.
@@ -498,9 +502,7 @@ impl OpenArgs {
 
     /// The model that the command line, else the index of a path, else a settings file names.
     fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
-        let quality = self.quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
-        let cross_encoder = self.cross_encoder.clone();
-        Ok(ModelChoice { quality, cross_encoder, ..self.first_model(path, settings)? })
+        Ok(self.first_model(path, settings)?.reranked(self.rerank.as_ref(), settings))
     }
 
     /// The model that finds results, whatever orders them again.
@@ -521,12 +523,10 @@ impl OpenArgs {
     }
 }
 
-/// Opens an index with a progress bar, which draws nothing if stderr is not a terminal or is to stay quiet.
+/// Opens an index, showing the progress.
 fn with_progress<T, E>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, E>) -> Result<T, E> {
-    let bar = progress_bar("reading", 0);
-    let opened = open(&|event| show(&bar, &event));
-    bar.finish_and_clear();
-    opened
+    let progress = Progress::new("reading", 0);
+    open(&|event| show(&progress, &event))
 }
 
 /// Reports that indexes could not be written, why, and what is searched instead. That indexes are in memory is reported for the
@@ -552,7 +552,7 @@ pub fn tell_ignored(path: &Path) {
 /// Why an index in a tree is not used.
 pub const IGNORED: &str = "was not built by this user on this machine and is ignored";
 
-fn show(bar: &ProgressBar, event: &Event) {
+fn show(progress: &Progress, event: &Event) {
     let (name, done, total) = match event {
         Event::Rebuilding(
             RebuildReason::Missing
@@ -562,20 +562,16 @@ fn show(bar: &ProgressBar, event: &Event) {
             | RebuildReason::Model(_),
         ) => return,
         Event::Rebuilding(reason) => {
-            return bar.suspend(|| output::note(&format!("{reason}; rebuilding it")));
+            return progress.suspend(|| output::note(&format!("{reason}; rebuilding it")));
         }
-        Event::Ignored(path) => return bar.suspend(|| tell_ignored(path)),
+        Event::Ignored(path) => return progress.suspend(|| tell_ignored(path)),
         Event::Waiting => {
-            return bar.suspend(|| output::note("another process is building this index; waiting for it"));
+            return progress
+                .suspend(|| output::note("another process is building this index; waiting for it"));
         }
         Event::Read { done, total } => ("reading", done, total),
         Event::Embedded { done, total } => ("embedding", done, total),
     };
-    if bar.message() != name {
-        bar.set_message(name);
-        // How fast files are read says nothing about how fast units are embedded.
-        bar.reset_eta();
-    }
-    bar.set_position(*done as u64);
-    bar.set_length(*total as u64);
+    progress.rename(name);
+    progress.set(*done as u64, *total as u64);
 }

@@ -185,7 +185,17 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
             }
             output::note(&append_opened(&log, rank)?);
         }
-        Action::Show => output::print_json_text(&read(&log)?)?,
+        Action::Show => {
+            let records = read(&log)?;
+            if records.is_empty() {
+                output::note(if switch.exists() {
+                    "no search is recorded yet"
+                } else {
+                    "no search is recorded; `quarry log on` records those to come"
+                });
+            }
+            output::print_json_text(&records)?;
+        }
         Action::Clear => {
             remove(&log)?;
             output::note("removed the recorded searches");
@@ -232,7 +242,7 @@ fn directory() -> anyhow::Result<PathBuf> {
 fn read(file: &Path) -> anyhow::Result<String> {
     match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        read => read.with_context(|| format!("cannot read {}", file.display())),
+        read => read.with_context(|| format!("{}: cannot be read", file.display())),
     }
 }
 

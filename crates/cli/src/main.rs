@@ -57,6 +57,7 @@ mod train;
 #[cfg(feature = "train")]
 mod tune;
 mod tuned;
+mod usage;
 mod watch;
 #[cfg(feature = "workers")]
 mod worker;
@@ -85,9 +86,9 @@ enum Command {
     Search(Deferred<search::SearchArgs>),
     /// Find code similar to the code at a position
     Similar(Deferred<similar::SimilarArgs>),
-    /// Say where a function, method or type is called
+    /// List the callers of a function, method or type
     Callers(Deferred<calls::CallsArgs>),
-    /// Say what a function, method or type calls
+    /// List what a function, method or type calls
     Callees(Deferred<calls::CallsArgs>),
     /// Choose a result in the terminal, with a preview; prints its position
     Pick(Deferred<pick::PickArgs>),
@@ -144,7 +145,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(error));
     start_log();
     let outcome = match cli.command {
         Command::Search(Deferred(args)) => search::run(args),
@@ -154,10 +155,10 @@ fn main() -> ExitCode {
         Command::Status(Deferred(args)) => status::run(&args),
         Command::Cache(Deferred(args)) => cache::run(&args),
         Command::Log(Deferred(args)) => log::run(&args),
-        Command::Pick(Deferred(args)) => pick::run(&args),
-        Command::Index(Deferred(args)) => index::run(&args),
+        Command::Pick(Deferred(args)) => pick::run(args),
+        Command::Index(Deferred(args)) => index::run(args),
         Command::Watch(Deferred(args)) => watch::run(args),
-        Command::Doctor(Deferred(args)) => doctor::run(&args),
+        Command::Doctor(Deferred(args)) => doctor::run(args),
         #[cfg(feature = "mcp")]
         Command::Mcp(Deferred(args)) => mcp::run(args),
         #[cfg(feature = "serve")]
@@ -194,14 +195,15 @@ fn main() -> ExitCode {
 }
 
 /// Prints help, or what is wrong with the command line, which may name files as they are called.
-fn exit_with_usage(error: &clap::Error) -> ! {
-    if let Some(problem) = left_out::problem(error) {
+fn exit_with_usage(error: clap::Error) -> ! {
+    if let Some(problem) = left_out::problem(&error) {
         output::note(&problem);
         process::exit(error.exit_code());
     }
-    let is_harmless =
-        std::env::args().skip(1).all(|argument| matches!(output::printable(&argument), Cow::Borrowed(_)));
-    if is_harmless {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let error = usage::explained(error, Cli::command(), &arguments);
+    if arguments.iter().all(|argument| matches!(output::printable(argument), Cow::Borrowed(_))) {
         error.exit();
     }
     // Without the colors, which could not be told from what was quoted.

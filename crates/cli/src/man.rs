@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, Command};
 use clap_mangen::Man;
+use quarry_text::did_you_mean;
 
 use crate::output;
 
@@ -44,7 +45,9 @@ fn named(mut command: Command, names: &[String]) -> anyhow::Result<Command> {
     for name in names {
         let below = command.get_subcommands().find(|below| below.get_name() == name).cloned();
         command = below.with_context(|| {
-            format!("unknown command `{} {name}`; `quarry --help` lists the commands", command.get_name())
+            let meant = did_you_mean(name, command.get_subcommands().map(Command::get_name));
+            let meant = meant.as_deref().unwrap_or("`quarry --help` lists the commands");
+            format!("unknown command `{} {name}`; {meant}", command.get_name())
         })?;
     }
     Ok(command)

@@ -10,6 +10,7 @@ use quarry_walk as walk;
 use crate::ahead::Background;
 use crate::index::{SourceArgs, tell_ignored, tell_unwritten};
 use crate::log::{self, Record};
+use crate::model_choice::RerankArgs;
 use crate::settings::Settings;
 
 /// Arguments of `quarry mcp`.
@@ -17,13 +18,16 @@ use crate::settings::Settings;
 pub struct McpArgs {
     #[command(flatten)]
     source: SourceArgs,
+    #[command(flatten)]
+    rerank: RerankArgs,
 }
 
 /// Runs `quarry mcp`: until the client closes stdin.
 ///
 /// # Errors
 /// When there is no such tree or model, or the client does not speak the protocol.
-pub fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: McpArgs) -> anyhow::Result<ExitCode> {
+    args.source.rerank(args.rerank);
     // What is wrong from the start is told before a client connects.
     walk::base_directory(&args.source.path)?;
     let settings = Settings::load(&args.source.path)?;

@@ -181,7 +181,8 @@ pub fn named(path: &Path) -> Option<&Path> {
 pub fn name(path: &Path) -> anyhow::Result<String> {
     let Some(path) = named(path) else { return Ok(BUILTIN.to_owned()) };
     let (base, options) = split_options(path);
-    let found = base.canonicalize().with_context(|| format!("cannot find the model {}", base.display()))?;
+    let found =
+        base.canonicalize().with_context(|| format!("the model {}: cannot be read", base.display()))?;
     let Ok(mut name) = found.into_os_string().into_string() else {
         bail!("{}: the path of a model that an index remembers must be UTF-8", path.display());
     };

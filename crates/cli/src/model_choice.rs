@@ -5,11 +5,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use clap::Args;
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions};
 
 use crate::model::{self, Quality};
 use crate::settings::Settings;
+
+/// What orders results again.
+#[derive(Debug, Default, Args)]
+pub struct RerankArgs {
+    /// How much time a search may take for better results [default: fast]
+    #[arg(long, value_name = "NAME")]
+    quality: Option<Quality>,
+    /// Directory of a cross-encoder that reranks the first 12 results, each read together with the query; not for symbols
+    #[arg(long, value_name = "DIR")]
+    cross_encoder: Option<PathBuf>,
+}
+
+impl RerankArgs {
+    /// Without a cross-encoder, which computes nothing ahead of a query.
+    pub fn of_quality(quality: Option<Quality>) -> Self {
+        Self { quality, cross_encoder: None }
+    }
+}
 
 /// A model that was named.
 #[derive(Debug, Default)]
@@ -44,6 +63,14 @@ impl ModelChoice {
             return Ok(Self { path, source: ModelSource::Remembered, ..Self::default() });
         }
         Ok(Self { path: settings.get(|layer| layer.model.clone()), ..Self::default() })
+    }
+
+    /// The same model, with what the command line, else the settings have order its results again; without arguments nothing
+    /// does.
+    pub fn reranked(self, args: Option<&RerankArgs>, settings: &Settings) -> Self {
+        let Some(RerankArgs { quality, cross_encoder }) = args else { return self };
+        let quality = quality.or_else(|| settings.get(|layer| layer.quality)).unwrap_or_default();
+        Self { quality, cross_encoder: cross_encoder.clone(), ..self }
     }
 
     /// What the model is called wherever it is named from.

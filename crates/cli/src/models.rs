@@ -27,11 +27,11 @@ pub struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the models that are here: built in, beside the program, pulled, tuned
+    /// List the models that are here: built in, beside the program, pulled or copied into the cache, tuned
     List(list::ListArgs),
-    /// Say what a model is: its kind, size and limits
+    /// Describe a model: its kind, size and limits
     Info(InfoArgs),
-    /// Download a model from a hub, verified; what is there already is not asked for again
+    /// Download a model from a hub, verified; files that are there already are kept
     Pull(PullArgs),
     /// Write a transformer's weights as safetensors, a model of model2vec as a static model, or a static model as one of
     /// model2vec
@@ -235,10 +235,9 @@ fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
         }
         let address = base.join(&format!("{}/resolve/{}/{}", args.name, args.revision, file.path))?;
         let expected = Expected { size: Some(file.size), sha256: file.sha256.clone() };
-        let bar = progress::progress_bar("bytes", 0);
+        let bar = progress::Progress::new("bytes", 0);
         let got = download(&address, &target, &expected, &DownloadOptions::default(), &mut |done, total| {
-            bar.set_length(total.unwrap_or(done));
-            bar.set_position(done);
+            bar.set(done, total.unwrap_or_default());
         });
         bar.finish_and_clear();
         let got = got?;

@@ -164,8 +164,20 @@ pub fn warn_once(what: &str, error: &(dyn std::error::Error + 'static)) {
     note_once(&format!("{what}: {}", with_causes(anyhow::Chain::new(error))));
 }
 
-/// An error with its causes. Some errors name their cause themselves, which is not repeated.
+/// What Linux and macOS say about a missing file.
+const MISSING: &str = "No such file or directory (os error 2)";
+
+/// An error with its causes. Some errors name their cause themselves, which is not repeated. A missing file is reported in
+/// the same words wherever it was to be read.
 fn with_causes(chain: anyhow::Chain<'_>) -> String {
+    let text = joined(chain);
+    match text.strip_suffix(MISSING).and_then(|before| before.split_once(": cannot be read")) {
+        Some((path, _)) => format!("{path}: no such file or directory; check the path"),
+        None => text.replace(MISSING, "no such file or directory"),
+    }
+}
+
+fn joined(chain: anyhow::Chain<'_>) -> String {
     let mut text = String::new();
     for cause in chain.map(ToString::to_string).filter(|cause| !cause.is_empty()) {
         if text.is_empty() {
@@ -211,6 +223,15 @@ mod tests {
         assert_eq!(
             told(full().context("cannot write: no space left; make room")),
             "cannot write: no space left; make room"
+        );
+        let missing = || anyhow::Error::new(io::Error::from_raw_os_error(2));
+        assert_eq!(
+            told(missing().context("a.toml: cannot be read; check the path and its permissions")),
+            "a.toml: no such file or directory; check the path"
+        );
+        assert_eq!(
+            told(missing().context("out/a.json: cannot be written")),
+            "out/a.json: cannot be written: no such file or directory"
         );
         assert_eq!(
             told(full().context("the cache").context("the plan")),

@@ -35,10 +35,10 @@ pub struct FilterArgs {
     /// Only units of this kind (can be repeated)
     #[arg(long = "kind", value_name = "KIND", value_parser = kind_parser())]
     kinds: Vec<UnitKind>,
-    /// No code that a program wrote, lock files included (else it stands lower)
+    /// No code that a program wrote, lock files included (otherwise ranked lower)
     #[arg(long)]
     no_generated: bool,
-    /// No copies of others' code, as in vendor and node_modules (else it stands lower)
+    /// No copies of others' code, as in vendor and node_modules (otherwise ranked lower)
     #[arg(long)]
     no_vendored: bool,
 }

@@ -1,12 +1,13 @@
 //! `quarry search`: finding code.
 
 use std::collections::{HashMap, HashSet};
+use std::io::{self, Read};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use quarry_answer::{Answer, Extras, LineMatch, ResultView, SearchQuestion, Tree, milliseconds};
@@ -20,18 +21,24 @@ use regex::Regex;
 use crate::index::SourcesArgs;
 use crate::lines;
 use crate::log::{self, Record};
+use crate::model_choice::RerankArgs;
 use crate::results::{self, FilterArgs, OutputArgs, Words};
 use crate::settings::Settings;
+
+/// Bytes of the longest query that is read from stdin.
+const MAX_QUERY_BYTES: u64 = 64 << 10;
 
 /// Arguments of `quarry search`.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out: a first
-    /// argument that names a file or directory is a PATH
+    /// What to find: a description in plain words (in quotes), or a symbol; - reads it from stdin. With -e it may be left
+    /// out: a first argument that names a file or directory is a PATH
     #[arg(required_unless_present = "patterns")]
     query: Option<String>,
     #[command(flatten)]
     source: SourcesArgs,
+    #[command(flatten)]
+    rerank: RerankArgs,
     #[command(flatten)]
     filter: FilterArgs,
     /// Show the lines that match this regular expression, all of them or the first -k functions; QUERY then only puts
@@ -64,6 +71,9 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {
         args.source.prepend(path.into());
     }
+    if args.query.as_deref() == Some("-") {
+        args.query = Some(query_of(io::stdin().lock())?);
+    }
     let paths = args.source.paths();
     check_paths(args.query.as_deref(), &paths)?;
     let start = Instant::now();
@@ -80,9 +90,9 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
     let query = args.query.as_deref().unwrap_or_default();
     let is_ranked = expression.is_none() || !query.is_empty();
-    if rules::is_symbol(query) {
-        // Loading models that read nothing would take longer than the search.
-        args.source.without_rerankers();
+    // Loading models that read nothing would take longer than the search.
+    if !rules::is_symbol(query) {
+        args.source.rerank(args.rerank);
     }
     let tree = args.source.open(&all, filters, update, is_ranked)?;
     let index = &tree.index;
@@ -139,7 +149,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     };
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
-        None if is_narrowed => "nothing found among what -t, -g, --kind and the settings let through",
+        None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
         None => "nothing found: no word of the query occurs in the files that were searched; try other words",
     };
     let nothing = &*match unreadable(&tree) {
@@ -147,13 +157,27 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         _ => nothing.to_owned(),
     };
     let unsure = match &expression {
-        Some(_) => "No line that matches clearly answers the query; those nearest to it come first",
+        Some(_) => "No match clearly answers the query; showing the closest ones",
         None => "Nothing here clearly answers this; the nearest are",
     };
     results::print(&answer, &layout, &Words { nothing, unsure }, |text| match &expression {
         Some(expression) => lines::ranges(expression, text),
         None => snippet::matches(text, &terms),
     })
+}
+
+/// The query in what a program or a file sends, without white space around it.
+///
+/// # Errors
+/// When it is too long, not text, or cannot be read.
+fn query_of(input: impl Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    input.take(MAX_QUERY_BYTES + 1).read_to_end(&mut bytes).context("cannot read the query from stdin")?;
+    if bytes.len() as u64 > MAX_QUERY_BYTES {
+        bail!("the query on stdin is longer than {} KiB; send less text", MAX_QUERY_BYTES >> 10);
+    }
+    let text = quarry_files::text(bytes).context("the query on stdin; send UTF-8")?;
+    Ok(text.trim().to_owned())
 }
 
 /// The searched files that could not be read, if there are any.
@@ -197,4 +221,19 @@ fn matching(
     let mut seen = HashSet::new();
     let order = first.chain(in_order).filter(|unit| seen.insert(*unit)).collect();
     (lines, order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_on_stdin_is_text_up_to_a_limit() {
+        assert_eq!(query_of(&b"retry with\nbackoff\n"[..]).unwrap(), "retry with\nbackoff");
+        let longest = "a ".repeat(32 << 10);
+        assert_eq!(query_of(longest.as_bytes()).unwrap().len(), longest.len() - 1);
+        let problem = |bytes: &[u8]| format!("{:#}", query_of(bytes).unwrap_err());
+        assert!(problem(&[longest.as_bytes(), b"a"].concat()).contains("longer than 64 KiB"));
+        assert!(problem(b"a\n\xff").contains("line 2 is not valid UTF-8"), "{}", problem(b"a\n\xff"));
+    }
 }

@@ -20,6 +20,7 @@ use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
 use crate::ahead::Background;
 use crate::byte_size;
 use crate::index::SourcesArgs;
+use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::results::FilterArgs;
 use crate::settings::Settings;
@@ -37,6 +38,8 @@ const TOKEN_VARIABLE: &str = "QUARRY_TOKEN";
 pub struct ServeArgs {
     #[command(flatten)]
     source: SourcesArgs,
+    #[command(flatten)]
+    rerank: RerankArgs,
     /// Serve all trees that the engine at this address has (`quarry index --to URL`), in place of trees here. Needs a program
     /// with the feature `milvus`
     #[arg(long, value_name = "URL")]
@@ -152,6 +155,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let reopen = move || drop(replaced.send(Message::Changed { gone: Vec::new() }));
     let pool = Arc::new(SegmentPool::new(args.max_open, reopen));
     let mut source = args.source;
+    source.rerank(args.rerank);
     source.limit_open(Arc::clone(&pool));
     let served = Served::new(source)?;
     let defaults = defaults(&Settings::shared(&served.settings));
@@ -189,7 +193,8 @@ fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Serves the trees of an engine, until it is interrupted.
 #[cfg(feature = "milvus")]
-fn run_from(url: &str, args: ServeArgs) -> anyhow::Result<ExitCode> {
+fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
+    args.source.rerank(args.rerank);
     if !args.source.names_no_path() {
         bail!("--from {url} serves the trees of the engine; name no PATH with it");
     }

@@ -15,7 +15,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
 use quarry_files::{Directory, EntryKind};
 use quarry_index::{NamedRanking, RANKINGS, RankingWeights};
-use quarry_text::nearest;
+use quarry_text::did_you_mean_or_all;
 use quarry_walk::{self as walk, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
@@ -191,7 +191,8 @@ fn read_of_user(file: &Path) -> anyhow::Result<Option<Layer>> {
 /// A settings file that came with a tree; none if there is none.
 fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
     let parent = file.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    let directory = Directory::open(parent).with_context(|| format!("cannot read {}", parent.display()))?;
+    let directory =
+        Directory::open(parent).with_context(|| format!("{}: cannot be read", parent.display()))?;
     let text = directory.read(Path::new(TREE_FILE), MAX_FILE_BYTES).and_then(quarry_files::text);
     let Some(mut layer) = layer(file, text)? else { return Ok(None) };
     if let Some(max_bytes) = layer.max_bytes.filter(|&max_bytes| max_bytes > MAX_BYTES_OF_TREE) {
@@ -220,7 +221,7 @@ fn layer(file: &Path, text: io::Result<String>) -> anyhow::Result<Option<Layer>>
     let text = match text {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+        Err(error) => return Err(error).with_context(|| format!("{}: cannot be read", file.display())),
     };
     parse(&text).map(Some).map_err(|(line, problem)| anyhow!("{}:{line}: {problem}", file.display()))
 }
@@ -274,8 +275,7 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
 }
 
 fn unknown_key(name: &str, known: &[String]) -> String {
-    let nearest = nearest(name, known.iter().map(String::as_str), 1).join("");
-    format!("unknown setting `{name}`; did you mean `{nearest}`? The settings are: {}", known.join(", "))
+    format!("unknown setting `{name}`; {}", did_you_mean_or_all(name, known.iter().map(String::as_str)))
 }
 
 /// The names of all settings.

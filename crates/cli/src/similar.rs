@@ -120,7 +120,7 @@ fn innermost(file: &Path, paths: &[PathBuf]) -> anyhow::Result<(usize, String)> 
 /// The path of a file relative to the root of a tree, `/` between its parts.
 pub fn relative(file: &Path, root: &Path) -> anyhow::Result<String> {
     let canonical =
-        |path: &Path| path.canonicalize().with_context(|| format!("cannot find {}", path.display()));
+        |path: &Path| path.canonicalize().with_context(|| format!("{}: cannot be read", path.display()));
     let base = canonical(walk::base_directory(root)?)?;
     let file = canonical(file)?;
     let Ok(relative) = file.strip_prefix(&base) else {

@@ -9,7 +9,7 @@ use indicatif::{HumanBytes, HumanDuration};
 use quarry_answer::{StatusView, kind_name};
 use quarry_index::{Index, IndexStatus, Remembered, Status};
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, count_by_reason};
+use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
 
 use crate::index::{SourceArgs, tell_ignored};
 use crate::output;
@@ -52,7 +52,7 @@ fn text(status: &Status) -> String {
     }
     let _ = match &status.stale {
         None => writeln!(text, "state    fresh"),
-        Some(reason) => writeln!(text, "state    {reason}; the next search or `quarry index` sees to it"),
+        Some(reason) => writeln!(text, "state    {reason}; the next search or `quarry index` updates it"),
     };
     let Some(index) = &status.index else { return text };
     let age = SystemTime::now().duration_since(index.made).unwrap_or_default();
@@ -105,12 +105,13 @@ fn counts(mut counts: Vec<(&str, usize)>) -> String {
 
 fn left_out(index: &IndexStatus) -> String {
     let mut text = String::new();
-    for (reason, n) in count_by_reason(&index.skipped) {
-        let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == reason);
+    let counts = count_by_reason(&index.skipped);
+    for ((reason, &n), words) in counts.iter().zip(skipped_in_words(&counts)) {
+        let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == *reason);
         let examples: Vec<_> =
             of_reason.map(|skipped| output::printable(&skipped.path)).take(N_EXAMPLES).collect();
         let more = if n > examples.len() { ", …" } else { "" };
-        let _ = writeln!(text, "left out {n} {reason}: {}{more}", examples.join(", "));
+        let _ = writeln!(text, "left out {words}: {}{more}", examples.join(", "));
     }
     text
 }

@@ -6,26 +6,26 @@ mod sweep;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, benchmark};
 use quarry_corpus::formats::Document;
 use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
+use quarry_corpus::toml_file::{self, Mistake};
 use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{functions, language_called};
-use quarry_text::counted;
+use quarry_text::{counted, with_suggestion};
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{LeftOut, Pair, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
-use crate::output;
+use crate::{output, progress};
 
 /// Maximum length of a line that is looked at to tell formats apart, in bytes.
 const MAX_LINE: u64 = 16 << 20;
@@ -211,13 +211,14 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
     let words = choose(&all, size).texts;
     let questions = pairs.iter().map(|pair| pair.query.as_str()).filter(|query| !query.is_empty());
     let texts: Vec<&str> = questions.chain(words.iter().map(String::as_str)).collect();
-    let bar = progress_bar("{bar:30} {pos}/{len} texts {elapsed}/{duration}");
-    Teacher::write(&args.out, &*model, &texts, |n_done, n_texts| {
-        bar.set_length(n_texts as u64);
-        bar.set_position(n_done as u64);
+    let bar = progress::Progress::new("reading", 0);
+    let mut n_texts = 0;
+    Teacher::write(&args.out, &*model, &texts, |n_done, n_all| {
+        n_texts = n_all;
+        bar.set(n_done as u64, n_all as u64);
     })?;
     bar.finish_and_clear();
-    say(&bar, &format!("{}: {}", args.out.display(), counted(bar.position(), "text")));
+    say(&bar, &format!("{}: {}", args.out.display(), counted(n_texts, "text")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -233,7 +234,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
         Some(path) => Some(StaticModel::load(path)?.weights()),
         None => None,
     };
-    let bar = progress_bar("{bar:30} {pos}/{len} {elapsed}/{duration} loss {msg}");
+    let bar = progress::Progress::new("training", 0);
     let mut mean_loss = None;
     let (weights, vocabulary) = train(
         &pairs,
@@ -243,7 +244,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
         Some(&args.out),
         |progress| match progress {
             Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
-                bar.set_length(n_steps);
+                bar.set(0, n_steps);
                 say(
                     &bar,
                     &format!(
@@ -257,8 +258,8 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
             Progress::Step { step, loss } => {
                 let mean = mean_loss.get_or_insert(loss);
                 *mean += (loss - *mean) * 0.02;
-                bar.set_position(step);
-                bar.set_message(format!("{mean:.3}"));
+                bar.set_done(step);
+                bar.set_detail(&format!("loss {mean:.3}"));
             }
             Progress::Validated { step, mrr } => {
                 let loss = mean_loss.unwrap_or(f32::NAN);
@@ -289,14 +290,13 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
 
 /// A recipe's settings, with those given as `KEY=VALUE` in place of its own.
 fn read_settings<T: DeserializeOwned>(recipe: Option<&Path>, changes: &[String]) -> anyhow::Result<T> {
-    let table = match recipe {
-        Some(path) => std::fs::read_to_string(path)
-            .with_context(|| format!("{}: cannot be read", path.display()))?
-            .parse::<toml::Table>()
-            .with_context(|| format!("{}: is not valid TOML", path.display()))?,
-        None => toml::Table::new(),
-    };
-    changed(table, changes)
+    let Some(path) = recipe else { return changed(toml::Table::new(), changes) };
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let located = |mistake: Mistake| anyhow!("{}:{mistake}", path.display());
+    // A table does not know its lines: what is wrong in the file is found before anything is changed.
+    toml_file::parse::<T>(&text).map_err(located)?;
+    changed(toml_file::parse(&text).map_err(located)?, changes)
 }
 
 /// Settings, with those given as `KEY=VALUE` in place of their own.
@@ -313,21 +313,12 @@ pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) 
     }
     match table.try_into() {
         Ok(settings) => Ok(settings),
-        Err(error) => bail!("the recipe is not valid: {error}"),
+        Err(error) => bail!("--set {}: {}", changes.join(" "), with_suggestion(error.message())),
     }
-}
-
-fn progress_bar(template: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template(template);
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// A line on standard error, above the bar if there is one.
 #[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
-fn say(bar: &ProgressBar, line: &str) {
-    let line = output::harmless(line);
-    if bar.is_hidden() { eprintln!("{line}") } else { bar.println(line) }
+fn say(bar: &progress::Progress, line: &str) {
+    bar.suspend(|| eprintln!("{}", output::harmless(line)));
 }

@@ -95,7 +95,8 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     if !args.path.is_dir() {
         bail!("{}: expected the directory of a source tree, found none", args.path.display());
     }
-    let tree = args.path.canonicalize().with_context(|| format!("cannot read {}", args.path.display()))?;
+    let tree =
+        args.path.canonicalize().with_context(|| format!("{}: cannot be read", args.path.display()))?;
     let settings = Settings::load(&args.path)?;
     let untuned = ModelChoice::untuned(&args.path, &OpenOptions::default(), &settings)?;
     if args.undo {
@@ -110,8 +111,11 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
         None => model::load(untuned.path.as_deref())?,
     };
 
+    let reading = progress::Progress::new("reading", 0);
+    reading.show();
     let files = tree::read(&args.path)?;
     let (mut split, pairs) = lessons::of(args, &files)?;
+    drop(reading);
     check(&split, &pairs, &args.path)?;
     split.held_out.iter_mut().for_each(|set| set.questions.sample(MAX_ASKED, args.seed));
     let n_held_out: usize = split.held_out.iter().map(|set| set.questions.queries.len()).sum();
@@ -210,10 +214,10 @@ fn recipe(args: &TuneArgs, n_pairs: usize, begin: &StaticWeights) -> anyhow::Res
 /// Trains the model further.
 fn trained(args: &TuneArgs, pairs: &[Pair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
     let recipe = recipe(args, pairs.len(), begin)?;
-    let bar = progress::progress_bar("training", 0);
+    let bar = progress::Progress::new("training", 0);
     let (weights, _) = train(pairs, &recipe, None, Some(begin), None, |progress| match progress {
-        Progress::Ready { n_steps, .. } => bar.set_length(n_steps),
-        Progress::Step { step, .. } => bar.set_position(step),
+        Progress::Ready { n_steps, .. } => bar.set(0, n_steps),
+        Progress::Step { step, .. } => bar.set_done(step),
         Progress::Validated { .. } => {}
     })?;
     bar.finish_and_clear();
@@ -241,14 +245,14 @@ fn ask(
         setting: None,
     };
     let n_queries: usize = sets.iter().map(|set| set.questions.queries.len()).sum();
-    let bar = progress::progress_bar("asking", n_queries * models.len());
+    let bar = progress::Progress::new("asking", n_queries * models.len());
     let values = measure(
         &repository,
         sets,
         &[variant(false), variant(true)],
         &|query: &LabeledQuery, found| Values { ndcg: query.ndcg(found), mrr: query.reciprocal_rank(found) },
         &|progress| match progress {
-            Asking::Indexing => bar.tick(),
+            Asking::Indexing => bar.show(),
             Asking::Asked => bar.inc(1),
         },
     )?;

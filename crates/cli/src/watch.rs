@@ -23,6 +23,8 @@ use quarry_walk::{self as walk, WalkOptions};
 
 use crate::ahead::Background;
 use crate::index::{SourceArgs, Summary};
+use crate::model::Quality;
+use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::settings::Settings;
 
@@ -49,6 +51,9 @@ const LIMIT_ERRORS: [i32; 2] = [28, 24];
 pub struct WatchArgs {
     #[command(flatten)]
     source: SourceArgs,
+    /// Also compute the vectors that searches of this quality need [default: that of the settings, else fast]
+    #[arg(long, value_name = "NAME")]
+    quality: Option<Quality>,
     /// Poll for changes every N seconds instead of relying on the operating system, for network directories
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     poll: Option<u64>,
@@ -76,6 +81,7 @@ pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
     let (sender, messages) = mpsc::channel();
     let refreshing = Arc::new(AtomicBool::new(false));
     stop_on_signal(sender.clone(), Arc::clone(&refreshing))?;
+    args.source.rerank(RerankArgs::of_quality(args.quality));
     let settings = Settings::load(&args.source.path)?;
     let options = OpenOptions { update: Update::Required, ..args.source.options(&settings) };
     let model = args.source.load_model(&settings)?;

@@ -474,7 +474,7 @@ fn wrong_input_is_refused_with_its_place() {
             "eval ./score --split dev".into(),
             "qrels/dev.tsv, found the splits test; choose one of them with --split",
         ),
-        ("eval ./score --method none/such".into(), "expected a method: bow, bm25, bm25-lucene"),
+        ("eval ./score --method none/such".into(), "expected bow, bm25, bm25-lucene"),
         ("eval ./score --method bm25 --model score".into(), "--model goes with --method static or hybrid"),
         ("eval ./score --resamples 0".into(), "expected --resamples of 1 or more"),
         ("eval".into(), "<DIR>"),

@@ -265,7 +265,7 @@ fn a_run_is_a_method_and_a_wrong_expression_is_pointed_at() {
         &["--method", "rrf(bm25, static"],
         "expected a , or ) at character 17, found the end",
     );
-    check_refused(path, &["--method", "no/such/model"], "which is not the path of a model either");
+    check_refused(path, &["--method", "no/such/model"], "is neither a method nor the path of a model");
     check_refused(path, &["--method", "run:none"], "none");
 }
 

@@ -146,6 +146,7 @@ fn models_are_listed_with_where_they_are() {
     for name in ["config.json", "model.safetensors"] {
         fs::copy(tiny_bert().join(name), pulled.join(name)).unwrap();
     }
+    fixture.write("cache/quarry/models/owner/tiny/pulled.json", "{}");
     fixture.write("cache/quarry/models/broken/model.bin", "no model");
     let list = fixture.json(&["model", "list", "--json"]);
     let is_elsewhere = |model: &&Value| model["place"] != "beside";
@@ -154,7 +155,7 @@ fn models_are_listed_with_where_they_are() {
     assert_eq!((&beside["name"], &beside["architecture"]), (&json!("balanced"), &json!("bert")));
     let field = |name: &str| models.iter().map(|model| model[name].clone()).collect::<Vec<_>>();
     assert_eq!(field("name"), [json!("builtin"), json!("broken"), json!("owner/tiny")]);
-    assert_eq!(field("place"), [json!("built-in"), json!("pulled"), json!("pulled")]);
+    assert_eq!(field("place"), [json!("built-in"), json!("copied"), json!("pulled")]);
     assert_eq!(field("architecture"), [json!("static"), json!(null), json!("bert")]);
     assert!(models[1]["problem"].as_str().unwrap().contains("is not a static model"), "{list}");
     let builtin = stdout(&fixture.run(&["model", "info"]));

@@ -5,6 +5,8 @@
 mod fixture;
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
 use fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -411,4 +413,25 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
     fixture.run(&["index", "--model", "builtin"]);
     assert_eq!(used(&[]), builtin);
     assert_eq!(fixture.run(&search).status.code(), Some(0));
+}
+
+#[test]
+fn a_query_is_read_from_stdin() {
+    let fixture = Fixture::new();
+    let search = |input: &[u8]| {
+        let mut process = fixture
+            .command(&["search", "-", "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        process.stdin.take().unwrap().write_all(input).unwrap();
+        process.wait_with_output().unwrap()
+    };
+    let found: Value = serde_json::from_slice(&search(b"open a\nsocket\n").stdout).unwrap();
+    assert_eq!((&found["query"], &found["results"][0]["path"]), (&"open a\nsocket".into(), &"net.py".into()));
+    check_error(&search(&[b'x'; (64 << 10) + 1]), "longer than 64 KiB");
+    check_error(&search(b"open\n\xff\n"), "line 2 is not valid UTF-8");
+    check_error(&search(b" \n"), "the query has no word");
 }

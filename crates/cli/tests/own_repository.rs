@@ -102,6 +102,18 @@ fn questions_are_written_for_other_tools() {
 }
 
 #[test]
+fn the_results_are_also_a_page() {
+    let fixture = fixture();
+    let output = fixture.run(&["eval", "repo", "--page", "../out/methods.html"]);
+    assert!(stderr(&output).contains("wrote ../out/methods.html"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("bm25 unstemmed"), "{}", stdout(&output));
+    let page = std::fs::read_to_string(fixture.path("out/methods.html")).unwrap();
+    for words in ["Search methods on tree", "4 questions", "bm25 unstemmed", "<svg", "keep it"] {
+        assert!(page.contains(words), "{words} in {page}");
+    }
+}
+
+#[test]
 fn what_cannot_be_asked_is_said() {
     let fixture = Fixture::new();
     fixture.write("empty/a.py", "x = 1\n");

@@ -145,6 +145,9 @@ fn mistakes() {
     fixture.write("tree/broken/.quarry.toml", "limit = 2\ntreshold = 0.5\n");
     fixture.write("tree/wrong.jsonl", "{\"query\": \"x\"}\n");
     fixture.write("tree/plan.toml", "pairs = ['none.jsonl']\njudge = 'agents'\nmodle = 1\n");
+    fixture.write("tree/bench.toml", "title = 'x'\n\n[[datasets]]\nname = 'a'\nmethds = ['bm25']\n");
+    fixture.write("tree/build.toml", "title = 'x'\n\n[candidates]\nkk = 3\n");
+    fixture.write("tree/recipe.toml", "epochs = 1\nbatc = 8\n");
     fixture.write("tree/codes.json", CODES);
     fixture.write("tree/pairs.json", PAIRS);
     fixture.run(&["data", "convert", "pairs.json", "codes.json", "score"]);
@@ -154,7 +157,11 @@ fn mistakes() {
         &[
             "search x --no-index-update",
             "serach x",
+            "mpc",
+            "frobnicate",
             "search",
+            "eval",
+            "eval run",
             "search x nowhere",
             "search '?!'",
             "search x --limt 3",
@@ -166,6 +173,7 @@ fn mistakes() {
             "search x broken",
             "similar net.py",
             "similar net.py:400",
+            "similar net.py:2 --quality best",
             "man nothing",
             "languages --json extra",
             "data check wrong.jsonl",
@@ -182,7 +190,14 @@ fn mistakes() {
             "eval reliability a.json",
             "judge run none.toml",
             "judge run plan.toml",
+            "eval run bench.toml --data .",
+            "data build build.toml",
+            "train static --recipe recipe.toml --pairs pairs.jsonl --out model",
+            "train static --set batc=8 --pairs pairs.jsonl --out model",
             "train static --pairs none --out model",
+            "callers net.py:400",
+            "callers none.py:1",
+            "model info none",
         ],
     );
 }

@@ -65,8 +65,14 @@ fn searches_are_recorded_only_when_asked() {
     fixture.run(&["search", "socket"]);
     assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &0.into()));
     assert!(!fixture.path("state").exists());
+    let nothing = |words: &str| {
+        let shown = fixture.run(&["log", "show"]);
+        assert!(stdout(&shown).is_empty() && stderr(&shown).contains(words), "{}", stderr(&shown));
+    };
+    nothing("`quarry log on` records those to come");
 
     fixture.run(&["log", "on"]);
+    nothing("no search is recorded yet");
     fixture.run(&["search", "open a socket"]);
     assert_eq!((&state()["on"], &state()["records"]), (&true.into(), &1.into()));
     let record: Value = serde_json::from_str(stdout(&fixture.run(&["log", "show"])).trim()).unwrap();

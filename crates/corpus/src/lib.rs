@@ -7,3 +7,4 @@ pub mod formats;
 pub mod git;
 pub mod messages;
 pub mod pairs;
+pub mod toml_file;

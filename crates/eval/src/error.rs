@@ -1,3 +1,6 @@
+use quarry_corpus::toml_file::Mistake;
+use quarry_text::did_you_mean;
+
 /// Why an evaluation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
@@ -5,11 +8,7 @@ pub enum EvalError {
     #[error(transparent)]
     Metrics(#[from] quarry_metrics::MetricsError),
     /// An unknown method.
-    #[error(
-        "expected a method: bow, bm25, bm25-lucene, overlap, static, fast, balanced, best, the path of a model, \
-         api:MODEL, chat:MODEL, vectors:DIR, run:FILE, or mean, max-abs, rrf, zscore or rerank of others, as in rrf(bm25, static); found \
-         {found:?}, which is not the path of a model either"
-    )]
+    #[error("{found:?} is neither a method nor the path of a model; {}", known_methods(found))]
     UnknownMethod {
         /// The unknown name.
         found: String,
@@ -137,6 +136,14 @@ pub enum EvalError {
         /// What was expected, what was found, what to do.
         problem: String,
     },
+    /// A plan with a wrong entry.
+    #[error("{}:{mistake}", path.display())]
+    PlanEntry {
+        /// The plan.
+        path: std::path::PathBuf,
+        /// The line, and what was expected.
+        mistake: Mistake,
+    },
     /// Results that cannot be stored.
     #[error("{}: the results cannot be written; check the directory and the free space", path.display())]
     Results {
@@ -171,4 +178,17 @@ pub enum EvalError {
     /// A data set file is malformed.
     #[error(transparent)]
     Format(#[from] quarry_corpus::formats::FormatError),
+}
+
+/// The method that may be meant by a name, else all.
+fn known_methods(found: &str) -> String {
+    const ALONE: [&str; 9] =
+        ["bow", "bm25", "bm25-lucene", "overlap", "static", "hybrid", "fast", "balanced", "best"];
+    did_you_mean(found, ALONE).unwrap_or_else(|| {
+        format!(
+            "expected {}, the path of a model, api:MODEL, chat:MODEL, vectors:DIR, run:FILE, or mean, max-abs, rrf, zscore or \
+             rerank of others, as in rrf(bm25, static)",
+            ALONE.join(", ")
+        )
+    })
 }

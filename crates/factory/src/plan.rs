@@ -1,7 +1,6 @@
 //! Plans: the sources of a data set, and how to build it.
 
 mod formats;
-mod locate;
 mod projects;
 mod validate;
 
@@ -11,13 +10,13 @@ use std::path::{Path, PathBuf};
 use quarry_annotate::AuthorPlan;
 use quarry_corpus::dataset::split::Part;
 use quarry_corpus::pairs::Extent;
+use quarry_corpus::toml_file::{self, At, Mistake, line_of};
 use quarry_files::{member, read_regular_text};
 use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
 use crate::license;
 pub(crate) use formats::{CATEGORIES, EXPORT_FORMATS, Extract, ONLY_MATCHES, TRAINING_PAIRS};
-use locate::{At, line_of};
 
 /// Maximum size of a plan's file, in bytes.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
@@ -441,9 +440,8 @@ impl Plan {
     /// When the file cannot be read or is invalid, naming the line, what was expected and what to do.
     pub fn open(path: &Path) -> Result<Self, FactoryError> {
         let text = read_regular_text(path, MAX_PLAN_BYTES).map_err(FactoryError::read(path))?;
-        let file: PlanFile = toml::from_str(&text).map_err(|error| {
-            let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
-            FactoryError::Plan { path: path.to_owned(), line, problem: error.message().to_owned() }
+        let file: PlanFile = toml_file::parse(&text).map_err(|Mistake { line, problem }| {
+            FactoryError::Plan { path: path.to_owned(), line, problem }
         })?;
         Self::resolve(path, file).map_err(|Wrong { at, problem }| FactoryError::Plan {
             path: path.to_owned(),

@@ -2,15 +2,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use quarry_source::languages;
-use quarry_text::nearest;
+use quarry_text::did_you_mean;
 use quarry_walk::{Listing, WalkOptions};
 use tantivy::TantivyError;
 use tantivy::directory::error::OpenWriteError;
 
 use crate::RebuildReason;
-
-/// Number of languages that an error suggests.
-const N_SUGGESTIONS: usize = 3;
 
 /// Size of an index with the built-in model's vectors relative to the size of its files: 0.9 to 1.2 for this
 /// repository, tantivy's and some of those of the repository search.
@@ -137,12 +134,12 @@ pub enum Error {
     #[error("the query has no word to search for; describe the code in plain words or name a symbol")]
     EmptyQuery,
     /// A filter names an unknown language.
-    #[error("unknown language {name:?}; did you mean {close}? `quarry languages` lists all")]
+    #[error("unknown language {name:?}; {hint}")]
     UnknownLanguage {
         /// The name as given.
         name: String,
-        /// The languages whose names are closest to it.
-        close: String,
+        /// Which language may be meant, else where all are listed.
+        hint: String,
     },
     /// A filter has a malformed glob.
     #[error("{glob:?} is not a valid glob in the syntax of .gitignore")]
@@ -166,8 +163,9 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn unknown_language(name: &str) -> Self {
-        let close = nearest(name, languages().map(|language| language.name()), N_SUGGESTIONS);
-        Self::UnknownLanguage { name: name.to_owned(), close: close.join(", ") }
+        let meant = did_you_mean(name, languages().map(|language| language.name()));
+        let hint = meant.unwrap_or_else(|| "`quarry languages` lists all".to_owned());
+        Self::UnknownLanguage { name: name.to_owned(), hint }
     }
 
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {

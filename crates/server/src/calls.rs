@@ -79,9 +79,9 @@ fn unfinished_text(files: &[UnfinishedFile]) -> String {
         0 => String::new(),
         n if n > N_SHOWN => {
             format!(
-                "Calls may be missing from {} on, and in {} more files.\n",
+                "Calls may be missing from {} on, and in {}.\n",
                 positions.join(", "),
-                n - N_SHOWN
+                counted(n - N_SHOWN, "more file")
             )
         }
         _ => format!("Calls may be missing from {} on.\n", positions.join(", ")),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use quarry_source::{SourceText, Unit, UnitKind};
-use quarry_text::nearest;
+use quarry_text::{counted, nearest};
 
 use crate::ToolError;
 use crate::results::what;
@@ -71,7 +71,7 @@ pub(crate) fn read_unit(
         let n_listed =
             members.iter().take_while(|unit| text.push(&format!("  {}\n", location(unit)))).count();
         if n_listed < members.len() {
-            ending.push_str(&format!("{} more members did not fit.\n", members.len() - n_listed));
+            ending.push_str(&format!("{} did not fit.\n", counted(members.len() - n_listed, "more member")));
         }
     }
     if let UnitSelector::Line(line) = wanted {

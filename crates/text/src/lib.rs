@@ -17,7 +17,7 @@ mod stems;
 mod stop_words;
 
 pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};
-pub use nearest::nearest;
+pub use nearest::{did_you_mean, did_you_mean_or_all, misspelled, nearest, with_suggestion};
 pub use plural::{counted, plural};
 pub use stop_words::{is_language_name, is_stop_word};
 

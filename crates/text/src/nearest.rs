@@ -1,5 +1,8 @@
 //! Suggestions for unknown names.
 
+/// Characters of the shortest beginning of a name that suggests it.
+const MIN_BEGINNING: usize = 3;
+
 /// At most `n` distinct `candidates`, by similarity to `wanted`, ignoring case; equal ones are in the order of
 /// their names. Of paths and qualified names, the part after the last `/` or `.` counts as much as the whole, and those
 /// that end with `wanted` come first.
@@ -18,6 +21,63 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, 
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     ranked.dedup_by_key(|(_, candidate)| *candidate);
     ranked.into_iter().take(n).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+/// At most `n` distinct `candidates` that `wanted` may be a misspelling or the beginning of, ignoring case, the most similar
+/// first: one edit is allowed for every three characters, and at least one. A transposition of neighbors is one edit.
+#[must_use]
+pub fn misspelled<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, n: usize) -> Vec<String> {
+    let wanted = wanted.to_lowercase();
+    let length = wanted.chars().count();
+    let edits = |candidate: &'a str| {
+        let lower = candidate.to_lowercase();
+        let edits = strsim::damerau_levenshtein(&wanted, &lower);
+        // As many edits as characters would turn anything into anything.
+        let is_close = edits <= (length / 3).max(1) && edits < length.max(lower.chars().count());
+        (is_close || length >= MIN_BEGINNING && lower.starts_with(&wanted)).then_some((edits, candidate))
+    };
+    let mut close: Vec<(usize, &str)> = candidates.into_iter().filter_map(edits).collect();
+    close.sort_unstable();
+    close.dedup();
+    close.into_iter().take(n).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+/// The question whether one of the `candidates` is meant by `wanted`; `None` if it is similar to none of them.
+#[must_use]
+pub fn did_you_mean<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<String> =
+        misspelled(wanted, candidates, 2).iter().map(|name| format!("`{name}`")).collect();
+    (!names.is_empty()).then(|| format!("did you mean {}?", names.join(" or ")))
+}
+
+/// Which of `candidates` may be meant by `wanted`, as a question; if it is similar to none, what all of them are.
+#[must_use]
+pub fn did_you_mean_or_all<'a>(
+    wanted: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
+    did_you_mean(wanted, candidates.clone()).unwrap_or_else(|| {
+        format!("expected one of {}", candidates.into_iter().collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// What a parser says about an unknown name, with the names that may be meant in place of all that it expected.
+///
+/// ```
+/// let message = "unknown field `juge`, expected one of `judge`, `model`";
+/// assert_eq!(quarry_text::with_suggestion(message), "unknown field `juge`; did you mean `judge`?");
+/// ```
+#[must_use]
+pub fn with_suggestion(message: &str) -> String {
+    let is_unknown = message.starts_with("unknown field `") || message.starts_with("unknown variant `");
+    let Some((unknown, expected)) = message.split_once("`, expected ").filter(|_| is_unknown) else {
+        return message.to_owned();
+    };
+    let wanted = unknown.split_once('`').map_or("", |(_, name)| name);
+    // The names are between pairs of backticks.
+    let candidates = expected.split('`').skip(1).step_by(2);
+    did_you_mean(wanted, candidates)
+        .map_or_else(|| message.to_owned(), |question| format!("{unknown}`; {question}"))
 }
 
 fn last_part(name: &str) -> &str {
@@ -41,6 +101,47 @@ mod tests {
     #[test]
     fn the_last_part_counts_as_much_as_the_whole() {
         assert_eq!(nearest("totl", ["Cart.total", "Card.tot.name"], 1), ["Cart.total"]);
+    }
+
+    #[test]
+    fn only_misspellings_are_suggested() {
+        let check = |wanted, expected: &[&str]| {
+            let commands = ["search", "watch", "serve", "cache", "mcp", "k", "id", "judge"];
+            assert_eq!(misspelled(wanted, commands, 3), expected, "{wanted}");
+        };
+        check("serach", &["search"]);
+        check("SEARCH", &["search"]);
+        check("mpc", &["mcp"]);
+        check("kk", &["k"]);
+        check("juge", &["judge"]);
+        check("cach", &["cache"]);
+        check("sea", &["search"]);
+        check("x", &[]);
+        check("", &[]);
+        check("unrelated", &[]);
+        assert_eq!(misspelled("batc", ["batch", "batches", "bath", "batch"], 3), ["batch", "bath"]);
+        let question = did_you_mean("batc", ["batch", "bath"]);
+        assert_eq!(question.as_deref(), Some("did you mean `batch` or `bath`?"));
+        assert_eq!(did_you_mean_or_all("batc", ["batch"]), "did you mean `batch`?");
+        assert_eq!(did_you_mean_or_all("x", ["batch", "k"]), "expected one of batch, k");
+    }
+
+    #[test]
+    fn unknown_names_get_a_suggestion_or_all_that_is_expected() {
+        let check = |message, expected| assert_eq!(with_suggestion(message), expected);
+        check("unknown field `kk`, expected `k` or `depth`", "unknown field `kk`; did you mean `k`?");
+        check(
+            "unknown variant `bm52`, expected one of `bm25`, `bow`",
+            "unknown variant `bm52`; did you mean `bm25`?",
+        );
+        for unchanged in [
+            "unknown field `frobnicate`, expected one of `k`, `depth`",
+            "unknown field `x`, there are no fields",
+            "invalid type: string \"k`, expected `k\", expected u32",
+            "",
+        ] {
+            check(unchanged, unchanged);
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::time::UNIX_EPOCH;
 use ignore::{DirEntry, WalkBuilder, WalkState};
 use quarry_files::Directory;
 use quarry_source::{Language, SourceText};
+use quarry_text::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::flags::text_flags;
@@ -249,6 +250,15 @@ pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
         *counts.entry(file.reason.to_string()).or_default() += 1;
     }
     counts
+}
+
+/// How many files were skipped, for each reason of [`count_by_reason`]: `3 in an unknown language`, `2 symbolic links`.
+pub fn skipped_in_words(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = String> {
+    let link = SkipReason::SymbolicLink.to_string();
+    counts.iter().map(move |(reason, &n)| match *reason == link {
+        true => counted(n, reason),
+        false => format!("{n} {reason}"),
+    })
 }
 
 /// Why a tree cannot be listed.

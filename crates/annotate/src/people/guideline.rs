@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use quarry_corpus::toml_file::{self, Mistake};
+use quarry_text::did_you_mean_or_all;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::is_same;
@@ -157,8 +159,8 @@ impl Guideline {
             return Err(AnnotateError::Prompt {
                 file: name.to_owned(),
                 problem: format!(
-                    "there is no such guideline; expected one of {}, or a file that ends in .toml",
-                    known.join(", ")
+                    "there is no such guideline; {}, or a file that ends in .toml",
+                    did_you_mean_or_all(name, known.iter().copied())
                 ),
             });
         }
@@ -191,7 +193,9 @@ impl Guideline {
         complete: fn(GuidelineFile) -> GuidelineFile,
     ) -> Result<Self, AnnotateError> {
         let wrong = |problem: String| AnnotateError::Prompt { file: file.to_owned(), problem };
-        let content: GuidelineFile = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let content: GuidelineFile = toml_file::parse(text).map_err(|Mistake { line, problem }| {
+            AnnotateError::Prompt { file: format!("{file}:{line}"), problem }
+        })?;
         let content = complete(content);
         content.check().map_err(wrong)?;
         let version = digest(&[text])[..16].to_owned();

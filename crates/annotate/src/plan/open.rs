@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use quarry_corpus::toml_file;
 use quarry_files::read_regular_text;
 use quarry_llm::budget::Price;
 use quarry_llm::{Limits as BudgetLimits, Money, Settings};
@@ -31,11 +32,9 @@ const READING_RULES: &str = "a value is all that a name with no word before it i
 pub(super) fn parse(path: &Path) -> Result<(String, PlanFile), AnnotateError> {
     let text = read_regular_text(path, MAX_PLAN_BYTES)
         .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
-    let file = toml::from_str(&text).map_err(|error| {
-        // The line itself may contain an API key under an unknown name.
-        let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
-        AnnotateError::Plan { path: path.to_owned(), problem: format!("line {line}: {}", error.message()) }
-    })?;
+    // Mistakes do not quote the line, which may contain an API key under an unknown name.
+    let file = toml_file::parse(&text)
+        .map_err(|mistake| AnnotateError::PlanSyntax { path: path.to_owned(), mistake })?;
     Ok((text, file))
 }
 

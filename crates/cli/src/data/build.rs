@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use indicatif::ProgressBar;
 use quarry_annotate::{AnnotateError, Author, AuthorPlan, Judging};
 #[cfg(feature = "workers")]
 use quarry_annotate::{WorkerModels, queue_of};
@@ -95,19 +94,15 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         output::print(&format!("{}{written}{more}", listed(&steps)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut spinner: Option<ProgressBar> = None;
+    let mut spinner = None;
     let built = quarry_factory::build(&plan, &out, &tools, &mut |event| match event {
-        Event::Begun(step) => spinner = Some(progress::spinner(step.name.clone())),
+        Event::Begun(step) => spinner = Some(progress::Progress::spinner(step.name.clone())),
         Event::Done { step, known } => {
-            if let Some(spinner) = spinner.take() {
-                spinner.finish_and_clear();
-            }
+            spinner = None;
             output::note(&described(step, known));
         }
     });
-    if let Some(spinner) = spinner {
-        spinner.finish_and_clear();
-    }
+    drop(spinner);
     let built = built?;
     for path in built.exports.iter().chain(&built.about) {
         output::note(&format!("wrote {}", path.display()));
@@ -247,11 +242,17 @@ fn listed(steps: &[(Step, bool)]) -> String {
 fn writing(estimate: &WrittenEstimate) -> String {
     let WrittenEstimate { known, functions, queries, questions, tokens, dollars, seconds } = *estimate;
     let dollars = dollars.map_or_else(String::new, |dollars| format!(", {dollars:.4} dollars"));
-    let known =
-        if known > 0 { format!(", asking about {known} functions of other packages") } else { String::new() };
+    let known = if known > 0 {
+        format!(", asking about {} of other packages", counted(known, "function"))
+    } else {
+        String::new()
+    };
     format!(
-        "writing {queries} queries and {functions} summaries{known}: {questions} questions, about {tokens} tokens{dollars} and \
-         {seconds:.0} s at 2 s an answer; answers that are kept already cost nothing\n"
+        "writing {} and {}{known}: {}, about {tokens} tokens{dollars} and {seconds:.0} s at 2 s an answer; answers that are \
+         kept already cost nothing\n",
+        counted(queries, "query"),
+        counted(functions, "summary"),
+        counted(questions, "question")
     )
 }
 
@@ -293,12 +294,13 @@ fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
             .to_owned();
     };
     let candidates = queries * plan.candidates_per_query() as u64;
-    let mut text = format!("candidates: at most {candidates}, of {queries} queries\n");
+    let mut text = format!("candidates: at most {candidates}, of {}\n", counted(queries, "query"));
     if count("labels", "pairs").is_none() && plan.has_judge() {
         let pairs = count("candidates", "candidates").unwrap_or(candidates);
         text += &format!(
-            "judging: at most {pairs} pairs; `quarry judge run --dry-run` with pairs of your own estimates tokens and \
-             money for each\n"
+            "judging: at most {}; `quarry judge run --dry-run` with pairs of your own estimates tokens and \
+             money for each\n",
+            counted(pairs, "pair")
         );
     }
     text

@@ -7,6 +7,7 @@ use clap::Args;
 use quarry_eval::report::{Series, curves_alone};
 use quarry_factory::{AHEAD, Depth, DepthRow, FLAT, depth_of_build, depth_of_run};
 use quarry_metrics::table::{Sections, Table};
+use quarry_text::counted;
 use serde_json::json;
 
 use crate::eval::arguments::LayoutArgs;
@@ -82,7 +83,7 @@ fn section(sections: Sections, depth: &Depth) -> Sections {
              of the queries\n"
         ),
     };
-    sections.titled(format!("{}, {} queries", depth.method, depth.queries), table).after(enough)
+    sections.titled(format!("{}, {}", depth.method, counted(depth.queries, "query")), table).after(enough)
 }
 
 fn plot(found: &[Depth]) -> String {

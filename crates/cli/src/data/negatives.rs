@@ -13,7 +13,7 @@ use quarry_text::counted;
 use serde_json::{Map, Value};
 
 use crate::eval::models::ModelArgs;
-use crate::progress::progress_bar;
+use crate::progress::Progress;
 use crate::{model, new_file, output};
 
 /// Arguments of `quarry data negatives`.
@@ -70,7 +70,7 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let options = Options { count: args.count, depth: args.depth, maximum_share: args.maximum_share };
-    let bar = progress_bar("pairs", pairs.len());
+    let bar = Progress::new("pairs", pairs.len());
     let found = mine(&pairs, &args.method, &models, &*judge, options, &mut |n| bar.inc(n as u64));
     bar.finish_and_clear();
     let Negatives { of_pairs, left_out } = found?;

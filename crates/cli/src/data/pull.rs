@@ -10,7 +10,7 @@ use quarry_corpus::dataset::public::{PublicFile, PublicSet, public_sets};
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_download::{DownloadOptions, Expected, download};
 use quarry_text::counted;
-use quarry_text::nearest;
+use quarry_text::did_you_mean;
 use url::Url;
 
 use crate::new_file;
@@ -48,9 +48,8 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let Some(set) = sets.iter().find(|set| set.name == *name) else {
-        let near = nearest(name, sets.iter().map(|set| set.name.as_str()), 1);
-        let hint = near.first().map(|name| format!(" (did you mean {name}?)")).unwrap_or_default();
-        bail!("{name}: expected the name of a data set; `quarry data pull` lists them{hint}");
+        let meant = did_you_mean(name, sets.iter().map(|set| set.name.as_str()));
+        bail!("unknown data set {name:?}; {}", meant.as_deref().unwrap_or("`quarry data pull` lists all"));
     };
     if set.files.is_empty() {
         bail!("{name} has no files to download; get them from {}", set.home);
@@ -84,15 +83,14 @@ fn base(text: &str) -> anyhow::Result<Url> {
 fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::Result<serde_json::Value> {
     let target = directory.join(file.name());
     let expected = Expected { size: file.size, sha256: file.sha256.clone() };
-    let bar = progress::progress_bar("bytes", 0);
+    let bar = progress::Progress::new("bytes", 0);
     let got = download(
         &base.join(&file.url)?,
         &target,
         &expected,
         &DownloadOptions::default(),
         &mut |done, total| {
-            bar.set_length(total.unwrap_or(done));
-            bar.set_position(done);
+            bar.set(done, total.unwrap_or_default());
         },
     );
     bar.finish_and_clear();

@@ -118,12 +118,12 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let shown = args.conventions.measures(Measure::standard);
     let measures = args.files.with_measures(&shown);
     let benchmark = beir::read(directory, split)?;
-    let bar = progress::progress_bar("embedding", benchmark.documents.len() * method.n_embeddings());
+    let bar = progress::Progress::new("embedding", benchmark.documents.len() * method.n_embeddings());
     let prepared = method.prepare((&benchmark).into(), &models, &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
     let mut run_file = args.run_file.as_deref().map(new_file::create).transpose()?;
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
-    let bar = progress::progress_bar("ranking", benchmark.qrels.len());
+    let bar = progress::Progress::new("ranking", benchmark.qrels.len());
     let scorer = prepared.scorer.as_ref();
     let evaluation = evaluate_method(&benchmark, scorer, &measures, &conventions, |query, scores| {
         bar.inc(1);

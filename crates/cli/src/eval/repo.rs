@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use indicatif::ProgressBar;
 use quarry_corpus::formats::repo_search as format;
 use quarry_corpus::pairs::Extent;
 use quarry_eval::method::{LoadModel, ModelName};
+use quarry_eval::plan::write_whole;
 use quarry_eval::repo_search::indexed_directory;
 use quarry_eval::self_benchmark::agreement::{Estimate, RepositoryValues, SourceAgreement, agreement};
 use quarry_eval::self_benchmark::evaluation::{self, Progress, Repository, evaluate};
@@ -71,6 +71,9 @@ pub struct RepoArgs {
     agreement: Option<PathBuf>,
     #[command(flatten)]
     repos: ReposArgs,
+    /// Also write the results as an HTML page with charts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "agreement"])]
+    page: Option<PathBuf>,
     #[command(flatten)]
     layout: LayoutArgs,
     #[command(flatten)]
@@ -108,10 +111,13 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     if let Some(table) = &args.agreement {
         return agree(args, table, &bootstrap);
     }
+    let reading = progress::Progress::new("reading", 0);
+    reading.show();
     let files = tree::read(&args.path)?;
     let options = args.options(&bootstrap);
     let own = args.ask.as_deref().map(|path| own_questions(path, &files)).transpose()?.unwrap_or_default();
     let benchmark = questions(&args.path, &files, own, &options);
+    drop(reading);
     benchmark.notes.iter().for_each(|text| output::note(text));
     if benchmark.sets.is_empty() {
         output::note("nothing to ask; ask queries of your own with --ask FILE");
@@ -135,22 +141,28 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         bootstrap,
         took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
+    let described: Vec<String> = benchmark.sets.iter().map(describe).collect();
     args.layout.print(&printed, || {
-        let described: String = benchmark.sets.iter().map(|set| describe(set) + "\n").collect();
+        let named = |(set, described): (&QuerySet, &String)| format!("{}: {described}\n", set.source);
+        let described: String = benchmark.sets.iter().zip(&described).map(named).collect();
         report.sections().after(format!("{described}\n"))
     })?;
+    if let Some(path) = &args.page {
+        write_whole(path, report.page(&printed.repository, &described, &benchmark.notes).as_bytes())?;
+        output::note(&format!("wrote {}", path.display()));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A set of queries with an example, and what was left out.
 fn describe(set: &QuerySet) -> String {
-    let QuerySet { source, view, questions } = set;
+    let QuerySet { view, questions, .. } = set;
     let hidden: Vec<&str> =
         [(view.hides_docs, "documentation"), (view.hides_names, "names"), (view.hides_tests, "tests")]
             .into_iter()
             .filter_map(|(is_hidden, what)| is_hidden.then_some(what))
             .collect();
-    let mut text = format!("{source}: {}", counted(questions.queries.len(), "question"));
+    let mut text = counted(questions.queries.len(), "question");
     if let Some(query) = questions.queries.get(questions.queries.len() / 2) {
         let _ = write!(text, ", such as {:?}", query.text);
     }
@@ -158,7 +170,7 @@ fn describe(set: &QuerySet) -> String {
         let _ = write!(text, "; {} hidden", hidden.join(" and "));
     }
     let left_out: Vec<String> =
-        questions.left_out.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        questions.left_out.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
     if !left_out.is_empty() {
         let _ = write!(text, "\n    left out: {}", left_out.join("; "));
     }
@@ -193,10 +205,10 @@ fn with_bar<T>(
     work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let queries: usize = sets.iter().map(|set| set.questions.queries.len()).sum();
-    let bar: ProgressBar = progress::progress_bar("indexing and asking", queries * variants.len());
-    bar.tick();
+    let bar = progress::Progress::new("indexing and asking", queries * variants.len());
+    bar.show();
     let result = work(&|progress| match progress {
-        Progress::Indexing => bar.tick(),
+        Progress::Indexing => bar.show(),
         Progress::Asked => bar.inc(1),
     });
     bar.finish_and_clear();
@@ -236,8 +248,8 @@ fn agree(args: &RepoArgs, table: &Path, bootstrap: &Bootstrap) -> anyhow::Result
     let repositories = format::read(table)?;
     let variants = variants(args.model.path.is_some())?;
     let load = |name: ModelName<'_>| model::load(path(name));
-    let bar = progress::progress_bar("repositories", repositories.len());
-    bar.tick();
+    let bar = progress::Progress::new("repositories", repositories.len());
+    bar.show();
     let mut values = Vec::new();
     for labeled in &repositories {
         let root = indexed_directory(&args.repos.directories, labeled);

@@ -42,7 +42,7 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let models = args.method.models()?.without_cache();
     let bootstrap = args.bootstrap.resolve()?;
     let repositories = format::read(&args.table)?;
-    let bar = progress::progress_bar("searching", repositories.len());
+    let bar = progress::Progress::new("searching", repositories.len());
     let method = &args.method.method;
     let scores =
         repo_search::evaluate(&repositories, &args.repos.directories, method, &models, |_| bar.inc(1))?;

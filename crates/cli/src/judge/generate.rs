@@ -32,7 +32,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let bar = progress::progress_bar("generating", usize::try_from(queries).unwrap_or(usize::MAX));
+    let bar = progress::Progress::new("generating", usize::try_from(queries).unwrap_or(usize::MAX));
     let result = judging.generate(&stop, &|| bar.inc(1));
     bar.finish_and_clear();
     let generation = result?;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_annotate::{ChangedLabel, RereadSummary, reread};
+use quarry_text::counted;
 
 use super::PlanArgs;
 use crate::output;
@@ -44,7 +45,8 @@ fn text(found: &RereadSummary, plan: &str) -> String {
     }
     let waiting = changed.iter().filter(|label| label.now.is_none()).count();
     let mut text = format!(
-        "evidence of {read} pairs read again; of the labels before, {same} are the same, {} are others, {waiting} wait\n",
+        "evidence of {} read again; labels: {same} unchanged, {} changed, {waiting} waiting\n",
+        counted(*read, "pair"),
         changed.len() - waiting
     );
     for ChangedLabel { pair, before, now, reason } in changed {

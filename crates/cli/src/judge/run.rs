@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use indicatif::{ProgressBar, ProgressStyle};
 use quarry_annotate::{Estimate, Judging};
 use quarry_llm::{Cost, Money};
 use serde_json::json;
 
 use super::{WorkArgs, status, stop_on_interrupt};
 use crate::output;
+use crate::progress::Progress;
 
 /// Runs `quarry judge run`.
 ///
@@ -27,9 +27,9 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let bar = progress_bar(estimate.pairs);
+    let bar = Progress::new("judging", usize::try_from(estimate.pairs).unwrap_or(usize::MAX));
     let result = judging.run(&stop, &|_| {
-        bar.set_message(judging.spent().to_string());
+        bar.set_detail(&judging.spent().to_string());
         bar.inc(1);
     });
     bar.finish_and_clear();
@@ -43,13 +43,6 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How far the work is, how fast, for how much, and how long it will take.
-fn progress_bar(n_pairs: u64) -> ProgressBar {
-    let template = "judging {bar:30} {human_pos}/{human_len} {per_sec}, {msg}, {eta} left";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(n_pairs).with_style(style).with_message("0 tokens")
 }
 
 fn json_of(estimate: &Estimate, judging: &Judging) -> serde_json::Value {

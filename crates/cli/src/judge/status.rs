@@ -220,7 +220,10 @@ fn overview(status: &Status<'_>) -> Table {
     if report.accuracy.is_some() {
         let (compared, labeled) = (report.compared(), report.labelled);
         let agreement = percent(report.accuracy);
-        line("agreement with the file", format!("{agreement}, on {compared} of {labeled} labeled pairs"));
+        line(
+            "agreement with the file",
+            format!("{agreement}, on {compared} of {}", counted(labeled, "labeled pair")),
+        );
         line("Krippendorff's alpha", format_defined(status.krippendorff_alpha));
     }
     if let Some([accepted, others]) = status.generated {

@@ -240,7 +240,7 @@ fn differences(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Me
 /// The cosine of each text's vectors by two models.
 fn cosines(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Measured> {
     let models = [model::load(Some(before))?, model::load(Some(after))?];
-    let bar = progress::progress_bar("embedding", texts.len());
+    let bar = progress::Progress::new("embedding", texts.len());
     let mut cosines = Vec::with_capacity(texts.len());
     for batch in texts.chunks(BATCH) {
         let [a, b] = [models[0].embed_documents(batch)?, models[1].embed_documents(batch)?];

@@ -11,6 +11,7 @@ use quarry_transformer::TokenVectors;
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
+use super::RECEIPT;
 use crate::{model, output, tuned};
 
 /// Names of files with the weights of a model, the one that is read first.
@@ -57,8 +58,10 @@ enum Place {
     BuiltIn,
     /// Beside the program ([`model::beside_the_program`]).
     Beside,
-    /// In the user's cache.
+    /// In the user's cache, by `quarry model pull`.
     Pulled,
+    /// In the user's cache, by other means.
+    Copied,
     /// Made by `quarry tune`.
     Tuned,
 }
@@ -69,6 +72,7 @@ impl Place {
             Self::BuiltIn => "built in",
             Self::Beside => "beside the program",
             Self::Pulled => "pulled",
+            Self::Copied => "copied",
             Self::Tuned => "tuned",
         }
     }
@@ -95,6 +99,10 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     for (place, directory) in beside.chain(pulled) {
         for path in model_directories(&directory, MAX_DEPTH) {
             let name = path.strip_prefix(&directory).unwrap_or(&path).display().to_string();
+            let place = match place {
+                Place::Pulled if !path.join(RECEIPT).is_file() => Place::Copied,
+                place => place,
+            };
             models.push(view(name, place, &path));
         }
     }

@@ -22,6 +22,7 @@ use ratatui::crossterm::event;
 use self::state::{Choice, PickResults, Preview, PreviewLine, State, Step};
 use crate::index::SourcesArgs;
 use crate::log::{self, Record};
+use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::results::FilterArgs;
 use crate::screen::Screen;
@@ -42,6 +43,8 @@ pub struct PickArgs {
     #[command(flatten)]
     source: SourcesArgs,
     #[command(flatten)]
+    rerank: RerankArgs,
+    #[command(flatten)]
     filter: FilterArgs,
     /// Maximum number of results
     #[arg(short = 'k', long = "limit", value_name = "N", default_value_t = LIMIT, value_parser = settings::at_least_one)]
@@ -58,10 +61,11 @@ pub struct PickArgs {
 ///
 /// # Errors
 /// When there is no terminal, or the tree cannot be indexed.
-pub fn run(args: &PickArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
         bail!("pick draws on the terminal, and stderr is not one; use `quarry search` in scripts");
     }
+    args.source.rerank(args.rerank);
     let paths = args.source.paths();
     let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
     let settings = Settings::shared(&all);

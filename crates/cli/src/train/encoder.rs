@@ -24,9 +24,8 @@ use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{leakage, note_left_out};
-use super::{progress_bar, read_settings, say};
-use crate::{model, new_file};
+use super::{leakage, note_left_out, read_settings, say};
+use crate::{model, new_file, progress};
 
 /// Arguments of `quarry train encoder`.
 #[derive(Debug, Clone, Args)]
@@ -121,7 +120,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         rows.extend(of_file);
         found.extend(named);
     }
-    let bar = progress_bar("{bar:30} {pos}/{len} {elapsed} done, {eta} left, loss {msg}");
+    let bar = progress::Progress::new("training", 0);
     found.extend(leakage::found_in(&EvaluationData::read(&args.exclude)?, &rows));
     let leakage = checked(args, &found)?;
     if !found.is_empty() {
@@ -163,24 +162,22 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     };
     let outcome = train(&run, |progress| match progress {
         Progress::Ready { n_examples, n_held_out, n_steps, n_done } => {
-            bar.set_length(n_steps);
-            bar.set_position(n_done);
-            bar.reset_eta();
+            bar.rename("training");
+            bar.resume(n_done, n_steps);
             let resumed = if n_done > 0 { format!(", resumed after {n_done}") } else { String::new() };
             let examples = counted(n_examples, "example");
             let steps = counted(n_steps, "step");
             say(&bar, &format!("{examples}, {n_held_out} held out, {steps}{resumed}"));
         }
         Progress::Teacher { done, all } => {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-            bar.set_message("of the student not yet; the teacher reads");
+            bar.rename("teacher reads");
+            bar.set(done as u64, all as u64);
         }
         Progress::Step { step, loss } => {
             let mean = mean_loss.get_or_insert(loss);
             *mean += (loss - *mean) * 0.02;
-            bar.set_position(step);
-            bar.set_message(format!("{mean:.3}"));
+            bar.set_done(step);
+            bar.set_detail(&format!("loss {mean:.3}"));
         }
         Progress::Evaluated(so_far) => {
             if let Some(evaluation) = so_far.evaluations.last() {

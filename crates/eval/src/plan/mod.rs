@@ -22,8 +22,10 @@ pub use run::{Event, Locations};
 use crate::EvalError;
 use crate::method::Method;
 use crate::protocol::{PROTOCOLS, Protocol, ProtocolOptions, Role, RoleKind, VERDICT_MEASURES, protocol};
+use quarry_corpus::toml_file::{self, At, Mistake, line_of};
 use quarry_metrics::MetricsError;
 use quarry_metrics::significance::Bootstrap;
+use quarry_text::did_you_mean_or_all;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -129,41 +131,47 @@ impl Plan {
     /// When the file cannot be read or is not a plan, or it contains an unknown protocol, wrong inputs or measures,
     /// or a baseline that is not among the methods.
     pub fn read(path: &Path) -> Result<Plan, EvalError> {
-        let refuse = |problem: String| EvalError::Plan { path: path.to_owned(), problem };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| refuse(format!("the plan cannot be read: {error}")))?;
-        let mut plan: Plan = toml::from_str(&text)
-            .map_err(|error| refuse(format!("expected a benchmark plan, found\n{error}")))?;
-        for dataset in &mut plan.datasets {
-            for method in &dataset.methods {
-                method.parse::<Method>().map_err(|error| refuse(error.to_string()))?;
-            }
-            dataset.check().map_err(refuse)?;
+        let text = std::fs::read_to_string(path).map_err(|error| EvalError::Plan {
+            path: path.to_owned(),
+            problem: format!("the plan cannot be read: {error}"),
+        })?;
+        let refuse = |mistake: Mistake| EvalError::PlanEntry { path: path.to_owned(), mistake };
+        let mut plan: Plan = toml_file::parse(&text).map_err(refuse)?;
+        for (number, dataset) in plan.datasets.iter_mut().enumerate() {
+            dataset.check().map_err(|(key, problem)| {
+                let entry = [At::Key("datasets"), At::Item(number), At::Key(key)];
+                refuse(Mistake { line: line_of(&text, &entry), problem })
+            })?;
         }
         Ok(plan)
     }
 }
 
 impl DatasetPlan {
-    /// Rejects plans that cannot be run, and sets the measures to measure to those that are shown.
-    fn check(&mut self) -> Result<(), String> {
+    /// Rejects plans that cannot be run, with the key of the wrong entry, and sets the measures to measure to those that
+    /// are shown.
+    fn check(&mut self) -> Result<(), (&'static str, String)> {
         let Self { name, methods, baseline, .. } = self;
+        for method in &*methods {
+            method.parse::<Method>().map_err(|error| ("methods", error.to_string()))?;
+        }
         if !methods.contains(baseline) {
-            return Err(format!(
+            let problem = format!(
                 "expected the baseline of {name:?} among its methods {}, found {baseline:?}; add it, or name another",
                 methods.join(", ")
-            ));
+            );
+            return Err(("baseline", problem));
         }
-        let protocol = self.known_protocol()?;
-        self.check_files(protocol)?;
+        let protocol = self.known_protocol().map_err(|problem| ("protocol", problem))?;
+        self.check_files(protocol).map_err(|problem| ("files", problem))?;
         if !protocol.options.contains(&"measures") {
-            return self.check_measures(protocol);
+            return self.check_measures(protocol).map_err(|problem| ("measures", problem));
         }
         if self.options.measures.is_empty() {
             let measures = self.measures.iter().map(|name| name.parse());
             self.options.measures = measures
                 .collect::<Result<_, MetricsError>>()
-                .map_err(|error| format!("{:?}: {error}", self.name))?;
+                .map_err(|error| ("measures", format!("{:?}: {error}", self.name)))?;
         }
         Ok(())
     }
@@ -209,9 +217,9 @@ impl DatasetPlan {
 
     fn known_protocol(&self) -> Result<&'static Protocol, String> {
         protocol(&self.protocol).ok_or_else(|| {
-            let names: Vec<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+            let names = PROTOCOLS.iter().map(|protocol| protocol.name);
             let (name, found) = (&self.name, &self.protocol);
-            format!("expected the protocol of {name:?} to be one of {}, found {found:?}", names.join(", "))
+            format!("{found:?} is not a protocol ({name:?}); {}", did_you_mean_or_all(found, names))
         })
     }
 }

@@ -294,17 +294,20 @@ fn wrong_plans_are_refused() {
         ),
         ("[\"ndcg@10\"]", "[\"mrr\"]", "expected measures = [\"ndcg@10\"] for \"Whole repositories\""),
         ("\"recall@1\"", "\"recall\"", "expected a measure (mrr,"),
-        ("cosqa-search", "cosqa-seek", "expected the protocol of \"Tiny\" to be one of full-corpus, "),
+        ("cosqa-search", "cosqa-seek", "is not a protocol (\"Tiny\"); expected one of full-corpus, "),
+        ("cosqa-search", "cosqa-serach", "(\"Tiny\"); did you mean `cosqa-search`?"),
         (
             "{ table =",
             "{ tables =",
             "expected files = { table = \"FILE\" } for \"Whole repositories\", found tables",
         ),
         ("files = { queries = \"pairs.json\"", "files = { queries = 3", "a path or a list of paths"),
-        ("title", "titel", "unknown field `titel`"),
+        ("title", "titel", "unknown field `titel`; did you mean `title`?"),
     ] {
-        let error = read(&PLAN.replacen(from, to, 1)).unwrap_err();
-        assert!(error.contains(expected), "{error}");
+        let plan = PLAN.replacen(from, to, 1);
+        let error = read(&plan).unwrap_err();
+        let line = plan.lines().position(|line| line.contains(to)).unwrap() + 1;
+        assert!(error.contains(expected) && error.contains(&format!("plan.toml:{line}: ")), "{error}");
     }
 }
 

@@ -12,6 +12,7 @@ pub mod docstrings;
 pub mod evaluation;
 pub mod export;
 pub mod hold_out;
+mod page;
 pub mod report;
 pub mod test_names;
 pub mod tree;

@@ -263,24 +263,23 @@ impl SelfBenchmarkReport {
     /// A table of variants by sources, with explanations.
     #[must_use]
     pub fn sections(&self) -> Sections {
-        let mut words = format!(
-            "\n* the best, + significantly better than {:?}, - significantly worse (paired randomization, p < 0.05, corrected by \
-             Holm over the table)\n\n",
-            self.default
-        );
+        let mut words = format!("\n{}\n\n", self.legend());
         for report in &self.sources {
-            let found = &report.best_and_next;
-            let chance = if found.is_significant() { "more than chance" } else { "no more than chance" };
-            let _ = writeln!(
-                words,
-                "{}: {} is best; it is {:.3} above {}, {chance} (p = {:.4}, corrected {:.4})",
-                report.source, report.best, found.difference, report.next, found.p, found.p_holm
-            );
+            let _ = writeln!(words, "{}: {}", report.source, report.best_and_next());
         }
         Sections::new().table(self.table()).text(format!("{words}\n{}", self.advice.text()))
     }
 
-    fn table(&self) -> Table {
+    /// What the marks in the table mean.
+    pub(super) fn legend(&self) -> String {
+        format!(
+            "* significantly better than all others, + than {0:?}, - significantly worse than {0:?} (paired randomization, \
+             p < 0.05, corrected by Holm over the table)",
+            self.default
+        )
+    }
+
+    pub(super) fn table(&self) -> Table {
         let headings = self.sources.iter().map(|report| format!("{} ({})", report.source, report.questions));
         let header = std::iter::once("NDCG@10".to_owned()).chain(headings).chain(["about".to_owned()]);
         // Significance marks follow the numbers, so cells are aligned left.
@@ -289,7 +288,8 @@ impl SelfBenchmarkReport {
         for (position, VariantReport { name, about, .. }) in variants.iter().enumerate() {
             let cells = self.sources.iter().map(|report| {
                 let variant = &report.variants[position];
-                let best = if variant.name == report.best { "*" } else { "" };
+                let is_best = variant.name == report.best && report.best_and_next.is_significant();
+                let best = if is_best { "*" } else { "" };
                 let mark = match variant.to_default {
                     Some(found) if found.is_significant() && found.difference > 0.0 => "+",
                     Some(found) if found.is_significant() => "-",
@@ -300,6 +300,20 @@ impl SelfBenchmarkReport {
             table.push(std::iter::once(name.clone()).chain(cells).chain([about.clone()]));
         }
         table
+    }
+}
+
+impl SourceReport {
+    /// Which variant comes first, and whether that means anything.
+    pub(super) fn best_and_next(&self) -> String {
+        let Self { best, next, best_and_next: found, .. } = self;
+        let (difference, p) =
+            (found.difference, format!("p = {:.4}, corrected {:.4}", found.p, found.p_holm));
+        if found.is_significant() {
+            format!("{best} is best, {difference:.3} above {next} ({p})")
+        } else {
+            format!("{best} comes first, {difference:.3} above {next}, which may be chance ({p})")
+        }
     }
 }
 
@@ -378,8 +392,22 @@ mod tests {
         assert!(worse.is_significant() && worse.difference < 0.0);
         assert!(report.sources[0].variants[0].to_default.is_none());
         let text = report.sections().render(Layout::Text);
-        assert!(text.contains("0.501*") && text.contains("0.300-"), "{text}");
-        assert!(text.contains("no more than chance") && text.contains("keep it"), "{text}");
+        // What may be chance is not marked as the best.
+        assert!(text.contains("0.501 ") && text.contains("0.300-"), "{text}");
+        assert!(text.contains("no-rules comes first, 0.001 above search, which may be chance"), "{text}");
+        assert!(text.contains("keep it"), "{text}");
+    }
+
+    #[test]
+    fn the_page_has_a_bar_and_a_row_for_each_variant() {
+        let report = of(&[[0.5, 0.7, 0.3]]);
+        let page = report.page("<shop>", &["60 questions".to_owned()], &["a note".to_owned()]);
+        for text in
+            ["Search methods on &lt;shop&gt;", "60 questions", "a note", "0.700+*", "no-rules is best"]
+        {
+            assert!(page.contains(text), "{text}\n{page}");
+        }
+        assert_eq!(page.matches("<rect").count(), 3);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
             continue;
         }
         let Some(number) = most_similar(&test, &candidates, functions) else {
-            questions.leave_out("tests that call several functions, none likest to their name");
+            questions.leave_out("tests that call several functions, none of which has the most similar name");
             continue;
         };
         if repeats_name(&test.words, functions.all[number].own_name()) {

@@ -2,10 +2,10 @@
 
 use quarry_corpus::dataset::split::WEIGHTS;
 use quarry_corpus::pairs::Extent;
+use quarry_corpus::toml_file::At;
 use quarry_eval::method::Method;
-use quarry_text::nearest;
+use quarry_text::did_you_mean_or_all;
 
-use super::locate::At;
 use super::{
     AnnotationPlan, CandidatePlan, CategoryPlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS,
     QueryKind, QueryPlan, SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword,
@@ -21,10 +21,8 @@ fn known(at: Vec<At>, what: &str, name: &str, names: &[&str]) -> Result<(), Wron
     if names.contains(&name) {
         return Ok(());
     }
-    let hint = nearest(name, names.iter().copied(), 1)
-        .first()
-        .map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-    Err(Wrong { at, problem: format!("expected {what}, one of {}, found {name:?}{hint}", names.join(", ")) })
+    let hint = did_you_mean_or_all(name, names.iter().copied());
+    Err(Wrong { at, problem: format!("expected {what}, found {name:?}; {hint}") })
 }
 
 impl PlanFile {

@@ -111,7 +111,7 @@ impl Tally {
     pub(super) fn counts(self) -> Counts {
         [
             ("files", self.files),
-            ("files of tests and the like", self.left_out),
+            ("files of tests, examples, generated or vendored code", self.left_out),
             ("unreadable files", self.unreadable),
             ("files in no known language", self.unknown),
             ("bytes", self.bytes),

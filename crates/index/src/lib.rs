@@ -13,6 +13,7 @@ mod complete;
 pub mod confidence;
 mod error;
 mod explain;
+mod explore;
 mod file_selection;
 mod filter;
 pub mod fusion;

@@ -13,7 +13,6 @@ mod complete;
 pub mod confidence;
 mod error;
 mod explain;
-mod explore;
 mod file_selection;
 mod filter;
 pub mod fusion;

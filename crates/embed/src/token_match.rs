@@ -88,35 +88,6 @@ impl QueryTokens<'_> {
         texts.par_iter().with_min_len(TEXTS_PER_TASK).map(similarity).collect()
     }
 
-    /// Temporary.
-    pub fn explore(&self, texts: &[&[u16]]) -> Vec<[f32; 5]> {
-        let n = self.tokens.len();
-        if n == 0 {
-            return vec![[0.0; 5]; texts.len()];
-        }
-        let ids = IdSet::new(texts, self.parts.n_tokens());
-        let ascending: Vec<usize> = ids.iter().collect();
-        let mut cosines = vec![0.0; ascending.len() * n];
-        cosines.chunks_exact_mut(n).zip(&ascending).for_each(|(cosines, &id)| self.cosines(id, cosines));
-        let maximum = self.tokens.iter().map(|t| t.weight).fold(0.0, f32::max);
-        texts
-            .iter()
-            .map(|text| {
-                let mut best = vec![0.0f32; n];
-                for number in text.iter().filter_map(|&id| ids.number(id)) {
-                    for (best, &cosine) in best.iter_mut().zip(&cosines[number * n..][..n]) {
-                        *best = best.max(cosine);
-                    }
-                }
-                let pairs = || best.iter().zip(&self.tokens);
-                let worst_w = -pairs().map(|(b, t)| t.weight * (1.0 - b)).fold(0.0, f32::max);
-                let worst = -pairs().map(|(b, t)| (t.weight / maximum) * (1.0 - b)).fold(0.0, f32::max);
-                let power = |p: i32| pairs().map(|(b, t)| t.weight * b.powi(p)).sum::<f32>();
-                [worst_w, worst, power(2), power(3), power(4)]
-            })
-            .collect()
-    }
-
     /// Computes the cosines of a token of a text with each token of the query.
     fn cosines(&self, id: usize, cosines: &mut [f32]) {
         let row = self.parts.document_row(id);

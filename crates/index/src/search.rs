@@ -224,7 +224,7 @@ pub struct RankedUnits {
     pub(crate) signals: Signals,
     pub(crate) ranking: RankingWeights,
     /// Like [`SearchResponse::read_as`].
-    pub(crate) read_as: Option<String>,
+    read_as: Option<String>,
 }
 
 impl RankedUnits {

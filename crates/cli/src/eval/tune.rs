@@ -134,12 +134,8 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         }
         return fit_intent(args, &questions, path);
     }
-    if let Some(path) = std::env::var_os("QUARRY_DUMP") {
-        indexes.dump(Path::new(&path))?;
-        return Ok(());
-    }
     let confidence = || -> anyhow::Result<Confidence> {
-        Ok(confidence(&[], repositories.len(), *method != Method::Bm25))
+        Ok(confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25))
     };
     if args.confidence {
         let found = confidence()?;

@@ -6,10 +6,10 @@
 
 pub mod calibration;
 pub mod documentation;
-pub mod drawn;
 pub mod intent;
 pub mod tuning;
 
+use self::calibration::Sample;
 use crate::EvalError;
 use crate::method::cross_encoder::Remembering;
 use crate::method::{LoadModel, Method, ModelName};
@@ -235,37 +235,38 @@ impl<'a> Indexes<'a> {
         Ok(RepoSearchScores { model: self.model.clone(), repositories })
     }
 
-    /// Temporary.
-    pub fn dump(&self, path: &Path) -> Result<(), EvalError> {
-        use std::io::Write as _;
-        let mut out = std::fs::File::create(path).unwrap();
-        for entry in &self.entries {
-            let start = Instant::now();
-            let drawn = drawn::questions(&entry.index)?;
-            let lines: Vec<String> = entry.repository.queries.iter().chain(&drawn).collect::<Vec<_>>().par_iter().map(|query| {
-                let request = SearchRequest { query: &query.text, limit: K, ranking: self.ranking.clone(), filter: &Filter::default() };
-                let ranked = match entry.index.rank(&request) { Ok(ranked) => ranked, Err(_) => return String::new() };
-                let stages = match ranked_stages(&self.model) { 1 => vec![0], 2 => vec![0, 1], _ => vec![0, 1, 2] };
-                let stages: Vec<serde_json::Value> = stages.into_iter().map(|stage| {
-                    let (hits, features) = entry.index.explore(&ranked, K, stage);
-                    let rank = hits.into_iter().position(|hit| {
-                        let span = CodeSpan::from(hit);
-                        query.targets.iter().any(|target| span.answers(target))
-                    });
-                    let features: serde_json::Map<String, serde_json::Value> = features.into_iter().map(|(n, v)| (n.to_owned(), v.into())).collect();
-                    serde_json::json!({"rank": rank.map(|r| r + 1), "features": features})
-                }).collect();
-                serde_json::json!({"repo": entry.repository.name, "category": query.category, "query": query.text, "answerable": !query.targets.is_empty(), "stages": stages}).to_string()
-            }).collect();
-            eprintln!("dumped {} in {:?}", entry.repository.name, start.elapsed());
-            for line in lines { writeln!(out, "{line}").unwrap(); }
-        }
-        Ok(())
+    /// Searches every repository for every query, including those of other repositories.
+    ///
+    /// # Errors
+    /// When a search fails.
+    pub fn samples(&self) -> Result<Vec<Sample>, EvalError> {
+        let of_repository = |(searched, entry): (usize, &Entry)| {
+            let ask = |(about, query): (usize, &RepositoryQuery)| {
+                let response = entry.search(&query.text, &self.ranking)?;
+                let is_answer = |hit: quarry_index::Hit| {
+                    let span = CodeSpan::from(hit);
+                    query.targets.iter().any(|target| span.answers(target))
+                };
+                // Another repository may have a file with the path of an answer.
+                let rank =
+                    if searched == about { response.hits.into_iter().position(is_answer) } else { None };
+                Ok(Sample {
+                    searched,
+                    about,
+                    answerable: !query.targets.is_empty(),
+                    rank: rank.map(|position| position + 1),
+                    evidence: response.evidence,
+                })
+            };
+            let queries = |(about, entry): (usize, &Entry<'a>)| {
+                entry.repository.queries.iter().map(move |query| (about, query))
+            };
+            self.entries.iter().enumerate().flat_map(queries).map(ask).collect()
+        };
+        let samples: Result<Vec<Vec<Sample>>, EvalError> =
+            self.entries.par_iter().enumerate().map(of_repository).collect();
+        Ok(samples?.concat())
     }
-}
-
-fn ranked_stages(_: &Option<String>) -> usize {
-    std::env::var("QUARRY_STAGES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
 impl<'a> Entry<'a> {

@@ -187,6 +187,10 @@ fn data_sets_that_call_themselves_evaluation_data_are_refused() {
     fs::write(directory.path().join("pairs.jsonl"), row).unwrap();
     let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
     assert!(!output.status.success() && errors.contains("cosqa-dev-7 of pairs.jsonl"), "{errors}");
+    let own = "{\"query\":\"sort\",\"code\":\"def sort\",\"id\":\"cosqa-dev-7\"}\n";
+    fs::write(directory.path().join("pairs.jsonl"), own).unwrap();
+    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
+    assert!(!output.status.success() && errors.contains("line 1 of pairs.jsonl"), "{errors}");
     fs::write(directory.path().join("pairs.jsonl"), row.replace("cosqa-dev", "cosqa-train")).unwrap();
     let (output, errors) =
         train(directory.path(), &["--dev", "dev.jsonl", "--out", "out", "--set", "objective = 'siamese'"]);
@@ -229,7 +233,8 @@ fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
     assert!(output.status.success(), "{errors}");
     assert!(errors.contains("left out: 1 pair without a query or a code"), "{errors}");
     assert!(errors.contains("left out: 1 code labeled 0 for a query that the same code answers"), "{errors}");
-    assert!(errors.contains("11 examples"), "{errors}");
+    // The seven positive ones of the others, and this one.
+    assert!(errors.contains("8 examples"), "{errors}");
 }
 
 /// Trains a static model on data that its file or fields call evaluation data, or that is excluded.

@@ -15,7 +15,7 @@ use crate::dataset::near::NearIndex;
 use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
 use crate::formats::source::check_regular;
-use crate::formats::{FormatError, Pair, Record};
+use crate::formats::{FormatError, Record};
 use crate::pairs::{FunctionPair, MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
 
 /// The similarity from which on two codes are near duplicates.
@@ -170,12 +170,12 @@ fn each_text_of(value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Whether a pair says of itself that it is for evaluation: by its split, or by the name of a set that is.
+/// Whether a pair says of itself that it is for evaluation: by its split, or by an id with the name of a set that is.
 #[must_use]
-pub fn says_so(pair: &Pair) -> bool {
+pub fn says_so(id: Option<&str>, partition: Option<&str>) -> bool {
     let is_split = |name: &str| ["test", "val", "dev"].iter().any(|split| name.starts_with(split));
-    let id = pair.id.as_deref().unwrap_or_default();
-    pair.partition.as_deref().is_some_and(is_split)
+    let id = id.unwrap_or_default();
+    partition.is_some_and(is_split)
         || ["cosqa-dev", "cosqa-test", "webquery-test"].iter().any(|set| id.starts_with(set))
 }
 

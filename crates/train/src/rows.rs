@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A row to learn from.
@@ -61,12 +62,13 @@ pub fn key(text: &str) -> u64 {
 
 /// The label of a row: 1 if the code answers the query, 0 if not, none if it is not labeled.
 pub fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
-    match Option::<f64>::deserialize(deserializer)? {
-        None => Ok(None),
+    let value = Value::deserialize(deserializer)?;
+    match value.as_f64() {
+        None if value.is_null() => Ok(None),
         Some(0.0) => Ok(Some(0)),
         Some(1.0) => Ok(Some(1)),
-        Some(other) => Err(serde::de::Error::custom(format!(
-            "expected the label 1 if the code answers the query or 0 if it does not, found {other}"
+        _ => Err(serde::de::Error::custom(format!(
+            "expected the label 1 if the code answers the query or 0 if it does not, found {value}"
         ))),
     }
 }
@@ -101,9 +103,9 @@ mod tests {
             left,
             [
                 ("return a + b", &["return a - b".to_owned()][..]),
-                ("sum([a, b])", &[]),
-                ("return a * b", &[]),
-                ("return a - b", &["return a - b".to_owned()]),
+                ("sum([a, b])", &[][..]),
+                ("return a * b", &[][..]),
+                ("return a - b", &["return a - b".to_owned()][..]),
             ]
         );
     }

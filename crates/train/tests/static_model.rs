@@ -265,7 +265,7 @@ fn codes_labeled_0_are_negatives() {
     let found = quarry_train::read_pairs(&path).unwrap();
     let found: Vec<(&str, &[String])> =
         found.iter().map(|pair| (pair.code.as_str(), &pair.negatives[..])).collect();
-    assert_eq!(found, [("x", &["y".to_owned()][..]), ("z", &[])]);
+    assert_eq!(found, [("x", &["y".to_owned()][..]), ("z", &[][..])]);
     std::fs::write(&path, line("a", "x", ",\"label\":-1")).unwrap();
     let error = quarry_train::read_pairs(&path).unwrap_err().to_string();
     assert!(error.contains("pairs.jsonl:1") && error.contains("found -1"), "{error}");

@@ -276,7 +276,7 @@ mod tests {
             let error = scan(pickle).unwrap_err();
             assert!(error.contains(message), "{error}");
         };
-        check(&[&b"]"[..].repeat(2_000_000), &b"a"[..].repeat(1_999_999), b"."].concat(), "nested over 100");
+        check(&[b"]".repeat(2_000_000), b"a".repeat(1_999_999), b".".to_vec()].concat(), "nested over 100");
         for wrap in [&b"\x85"[..], b"Q", b"N\x86", b"NR", b"Nb", b"N\x81", b"(Nt\x86"] {
             check(&[&b"N"[..], &wrap.repeat(200), b"."].concat(), "nested over 100");
         }

@@ -32,6 +32,7 @@ fn checkpoint(pickle: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_deeply_nested_pickle_is_an_error_in_every_reader() {
+    let out = tempfile::tempdir().unwrap();
     let pickle = [&b"\x80\x02"[..], &b"]".repeat(2_000_000), &b"a".repeat(1_999_999), b"."].concat();
     let copy =
         Copy::of("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(&pickle));
@@ -39,7 +40,7 @@ fn a_deeply_nested_pickle_is_an_error_in_every_reader() {
     check_error(&copy, "", &parts);
     let errors = [
         Trainable::read(copy.root()).err().unwrap(),
-        rewrite(copy.root(), &copy.path("out"), Precision::Int8).unwrap_err(),
+        rewrite(copy.root(), &out.path().join("out"), Precision::Int8).unwrap_err(),
     ];
     for error in errors.map(|error| error.to_string()) {
         assert!(parts[1..].iter().all(|part| error.contains(part)), "{error}");
@@ -48,11 +49,12 @@ fn a_deeply_nested_pickle_is_an_error_in_every_reader() {
 
 #[test]
 fn a_tensor_that_is_there_twice_is_an_error() {
+    let out = tempfile::tempdir().unwrap();
     let tensor = r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
     let twice = safetensors(&format!("{{{tensor},{tensor}}}"), 4);
     let copy = Copy::of("tiny-bert").write("model.safetensors", &twice);
     check_error(&copy, "", &["MODEL/model.safetensors", "\"a\" is there twice"]);
-    assert!(rewrite(copy.root(), &copy.path("out"), Precision::Same).is_err());
+    assert!(rewrite(copy.root(), &out.path().join("out"), Precision::Same).is_err());
     fs::write(copy.path("vectors.safetensors"), &twice).unwrap();
     assert!(quarry_transformer::read_vectors(&copy.path("vectors.safetensors")).is_err());
     for bytes in [vec![], vec![0xff; 8], safetensors("[1]", 0), safetensors("{\"a\":", 0)] {
@@ -67,6 +69,7 @@ fn a_tensor_that_is_there_twice_is_an_error() {
 #[test]
 fn values_that_are_not_numbers_are_not_converted() {
     for value in [f32::NAN, f32::INFINITY] {
+        let out = tempfile::tempdir().unwrap();
         let copy = Copy::of("tiny-bert");
         let path = copy.path("model.safetensors");
         let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
@@ -74,7 +77,7 @@ fn values_that_are_not_numbers_are_not_converted() {
         tensors.insert("extra.bias".to_owned(), values);
         candle_core::safetensors::save(&tensors, &path).unwrap();
         for precision in [Precision::Same, Precision::Int8, Precision::Int4] {
-            let error = rewrite(copy.root(), &copy.path("out"), precision).unwrap_err().to_string();
+            let error = rewrite(copy.root(), &out.path().join("out"), precision).unwrap_err().to_string();
             assert!(error.contains("holds NaN or infinity in extra.bias"), "{error}");
         }
     }
@@ -96,6 +99,7 @@ fn a_tokenizer_that_lengthens_texts_without_limit_is_refused() {
 
 #[test]
 fn a_matcher_is_kept_by_conversion_and_not_ignored() {
+    let out = tempfile::tempdir().unwrap();
     let tensor = Tensor::zeros((1, 2), candle_core::DType::F32, &Device::Cpu).unwrap();
     let copy = Copy::of("tiny-bert");
     candle_core::safetensors::save(
@@ -105,8 +109,8 @@ fn a_matcher_is_kept_by_conversion_and_not_ignored() {
     .unwrap();
     check_error(&copy, "", &["MODEL/matcher.safetensors", "DIR:mean"]);
     assert!(quarry_transformer::load(copy.root()).is_err());
-    rewrite(copy.root(), &copy.path("out"), Precision::Int8).unwrap();
-    assert!(copy.path("out").join(MATCHER_FILE).is_file());
+    rewrite(copy.root(), &out.path().join("out"), Precision::Int8).unwrap();
+    assert!(out.path().join("out").join(MATCHER_FILE).is_file());
     copy::load(copy.root(), ":mean");
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::evaluation_data::EvaluationData;
+use quarry_corpus::evaluation_data::{EvaluationData, says_so};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
@@ -282,7 +282,7 @@ fn with_options(path: &Path, options: &str) -> PathBuf {
 fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
     check_regular(path)?;
     let (mut rows, mut named) = (Vec::new(), leakage::named(path)?);
-    if !read_own_rows(path, &mut rows)? {
+    if !read_own_rows(path, &mut rows, &mut named)? {
         let sources = quarry_corpus::dataset::sources(&[path.to_owned()], "", "train")?;
         named = leakage::named_in(&sources)?;
         let [query_form, code_form] =
@@ -318,8 +318,9 @@ fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<
     Ok((rows, named))
 }
 
-/// Reads a file with one JSON object a line that has `query` and `code`; false if it is another one.
-fn read_own_rows(path: &Path, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
+/// Reads a file with one JSON object a line that has `query` and `code`, and names those that are evaluation data by their
+/// own account; false if it is another one.
+fn read_own_rows(path: &Path, rows: &mut Vec<Row>, named: &mut Vec<String>) -> anyhow::Result<bool> {
     use std::io::{BufRead, BufReader};
     if path.is_dir() {
         return Ok(false);
@@ -334,6 +335,10 @@ fn read_own_rows(path: &Path, rows: &mut Vec<Row>) -> anyhow::Result<bool> {
         if has("query") && has("code") {
             let wrong = || format!("{}:{}: is no pair", path.display(), number + 1);
             rows.push(serde_json::from_str(&line).with_context(wrong)?);
+            let text = |key: &str| value.as_ref().and_then(|value| value[key].as_str());
+            if says_so(text("id"), text("partition")) {
+                named.push(format!("line {} of {}", number + 1, path.display()));
+            }
         } else if number == 0 {
             return Ok(false);
         } else {

@@ -25,7 +25,7 @@ pub fn named_in(sources: &[Source]) -> anyhow::Result<Vec<String>> {
     }
     dataset::for_each(sources, &mut |source, record| {
         if let Record::Pair(pair) = record
-            && says_so(&pair)
+            && says_so(pair.id.as_deref(), pair.partition.as_deref())
         {
             let id = pair.id.as_deref().filter(|id| !id.is_empty()).unwrap_or("a pair");
             found.push(format!("{id} of {}", source.path.display()));

@@ -105,7 +105,8 @@ fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// Parts at the threshold of the method's scale and, with `dev`, at the threshold that is best there, with the model and figures.
+/// Parts at the threshold of the method's scale and, with `dev`, at the threshold that is best there, with the model and
+/// figures.
 fn verdicts(
     request: &Request<'_>,
     pairs: &[Pair],

@@ -394,11 +394,13 @@ fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
             escaped(protocol.source),
             escaped(protocol.about)
         );
-        let _ = writeln!(text, "| Input | What it is | Formats |\n|---|---|---|");
         for role in protocol.roles {
             let optional = if role.optional { " (optional)" } else { "" };
-            let formats = codes(role.formats.iter().copied());
-            let _ = writeln!(text, "| `--{}` | {}{optional} | {formats} |", role.name, cell(role.about));
+            let formats = match codes(role.formats.iter().copied()) {
+                formats if formats.is_empty() => String::new(),
+                formats => format!("; {formats}"),
+            };
+            let _ = writeln!(text, "- `--{}`{optional}: {}{formats}", role.name, escaped(role.about));
         }
         if !protocol.measures.is_empty() {
             let measures: Vec<String> = protocol.measures.iter().map(ToString::to_string).collect();

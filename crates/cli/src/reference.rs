@@ -3,6 +3,7 @@
 //! writes the pages anew.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -53,7 +54,7 @@ fn the_page_of_commands_is_what_the_command_line_says() {
     let mut text = format!(
         "Every command with its arguments and options, which may come in any order. `--help` prints the same in the \
          terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n{}\n\n## Shared options\n\n\
-         Groups of options that several commands share; each command names its groups.\n",
+         Options that several commands share; each command names them.\n",
         links.collect::<Vec<_>>().join(", ")
     );
     shared.write(&mut text);
@@ -86,7 +87,7 @@ fn is_of_protocols(command: &Command) -> bool {
 
 /// The arguments of an entry of the page.
 fn arguments(command: &Command) -> Vec<ShownArgument> {
-    let shown = |argument: &&Arg| {
+    let is_shown = |argument: &&Arg| {
         !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
     };
     let of = |command: &Command| -> Vec<ShownArgument> {
@@ -95,8 +96,9 @@ fn arguments(command: &Command) -> Vec<ShownArgument> {
             let group = groups.iter().find(|group| group.get_args().any(|id| id == argument.get_id()));
             group.map(|group| title(group.get_id().as_str()))
         };
-        let arguments = command.get_arguments().filter(shown);
-        arguments.map(|argument| ShownArgument { group: group(argument), line: line(argument) }).collect()
+        let shown =
+            |argument| ShownArgument { name: name(argument), group: group(argument), line: line(argument) };
+        command.get_arguments().filter(is_shown).map(shown).collect()
     };
     if !is_of_protocols(command) {
         return of(command);
@@ -119,6 +121,7 @@ fn arguments(command: &Command) -> Vec<ShownArgument> {
 
 /// An argument as the page lists it, with the group of options that it is defined in.
 struct ShownArgument {
+    name: String,
     group: Option<String>,
     line: String,
 }
@@ -137,46 +140,82 @@ fn title(type_name: &str) -> String {
     words
 }
 
-/// Groups of options that several commands have, with the lines of their options.
-struct SharedOptions(Vec<(String, Vec<String>)>);
+/// A group of options: its heading, and the lines of its options.
+type Group = (String, Vec<String>);
+
+/// What several commands have.
+struct SharedOptions {
+    groups: Vec<Group>,
+    /// Names and lines of options that belong to no such group.
+    single: BTreeMap<String, String>,
+}
+
+/// An option outside of shared groups is described once if so many commands have it.
+const MANY: usize = 3;
 
 impl SharedOptions {
     fn of(root: &Command) -> Self {
-        let mut groups: Vec<(String, Vec<String>, usize)> = Vec::new();
-        for command in documented(root) {
-            for (title, lines) in groups_of(&arguments(command)) {
-                match groups.iter_mut().find(|(known, of_known, _)| (known, of_known) == (&title, &lines)) {
-                    Some((_, _, n_commands)) => *n_commands += 1,
-                    None => groups.push((title, lines, 1)),
-                }
+        let commands: Vec<Vec<ShownArgument>> = documented(root).into_iter().map(arguments).collect();
+        let mut numbers: Vec<(Group, usize)> = Vec::new();
+        for group in commands.iter().flat_map(|arguments| groups_of(arguments)) {
+            match numbers.iter_mut().find(|(known, _)| *known == group) {
+                Some((_, n_commands)) => *n_commands += 1,
+                None => numbers.push((group, 1)),
             }
         }
-        groups.retain(|(_, _, n_commands)| *n_commands > 1);
-        // Types of one name that differ: the first has the heading, the others stay with their commands.
-        let mut shared: Vec<(String, Vec<String>)> = Vec::new();
-        for (title, lines, _) in groups {
-            if !shared.iter().any(|(known, _)| *known == title) {
-                shared.push((title, lines));
+        let mut shared = Self { groups: Vec::new(), single: BTreeMap::new() };
+        for (group, _) in numbers.into_iter().filter(|(_, n_commands)| *n_commands > 1) {
+            // Of types with one name the first has the heading.
+            if !shared.groups.iter().any(|(title, _)| *title == group.0) {
+                shared.groups.push(group);
             }
         }
-        shared.sort();
-        Self(shared)
+        shared.groups.sort();
+        let mut numbers: BTreeMap<(&String, &String), usize> = BTreeMap::new();
+        for arguments in &commands {
+            for argument in shared.own(arguments) {
+                *numbers.entry((&argument.name, &argument.line)).or_default() += 1;
+            }
+        }
+        // Of options with one name the most frequent is described once.
+        let mut numbers: Vec<_> = numbers.into_iter().filter(|(_, n_commands)| *n_commands >= MANY).collect();
+        numbers.sort_by_key(|(_, n_commands)| *n_commands);
+        let single = numbers.into_iter().map(|((name, line), _)| (name.clone(), line.clone())).collect();
+        shared.single = single;
+        shared
     }
 
     fn write(&self, text: &mut String) {
-        for (title, lines) in &self.0 {
+        for (title, lines) in &self.groups {
             let _ = write!(text, "\n### {title}\n\n{}", lines.concat());
         }
+        let lines: String = self.single.values().map(String::as_str).collect();
+        let _ = write!(text, "\n### Others\n\n{lines}");
     }
 
-    fn has(&self, group: &(String, Vec<String>)) -> bool {
-        self.0.contains(group)
+    /// The shared groups of some arguments.
+    fn groups(&self, arguments: &[ShownArgument]) -> Vec<Group> {
+        groups_of(arguments).into_iter().filter(|group| self.groups.contains(group)).collect()
+    }
+
+    /// The arguments that are not in shared groups.
+    fn own<'a>(&self, arguments: &'a [ShownArgument]) -> Vec<&'a ShownArgument> {
+        let groups = self.groups(arguments);
+        let is_own = |argument: &&ShownArgument| {
+            argument.group.as_ref().is_none_or(|group| !groups.iter().any(|(title, _)| title == group))
+        };
+        arguments.iter().filter(is_own).collect()
+    }
+
+    /// Whether an option is described among those outside of groups.
+    fn is_single(&self, argument: &ShownArgument) -> bool {
+        self.single.get(&argument.name) == Some(&argument.line)
     }
 }
 
 /// The groups of some arguments, in order.
-fn groups_of(arguments: &[ShownArgument]) -> Vec<(String, Vec<String>)> {
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+fn groups_of(arguments: &[ShownArgument]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
     for argument in arguments {
         let Some(title) = &argument.group else { continue };
         match groups.iter_mut().find(|(known, _)| known == title) {
@@ -194,19 +233,19 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
     let _ = write!(text, "\n{} {name}\n\n{}\n\n`{usage}`\n", "#".repeat(level), escaped(&long));
     let arguments = arguments(command);
-    let (links, own): (Vec<_>, Vec<_>) =
-        groups_of(&arguments).into_iter().partition(|group| shared.has(group));
-    let is_own = |argument: &&ShownArgument| {
-        argument.group.as_ref().is_none_or(|group| own.iter().any(|(title, _)| title == group))
-    };
-    let lines: String = arguments.iter().filter(is_own).map(|argument| argument.line.as_str()).collect();
-    if !lines.is_empty() {
+    let (single, own): (Vec<&ShownArgument>, Vec<&ShownArgument>) =
+        shared.own(&arguments).into_iter().partition(|argument| shared.is_single(argument));
+    if !own.is_empty() {
+        let lines: String = own.iter().map(|argument| argument.line.as_str()).collect();
         let _ = write!(text, "\n{lines}");
     }
-    if !links.is_empty() {
-        let links =
-            links.iter().map(|(title, _)| format!("[{title}](#{})", title.to_lowercase().replace(' ', "-")));
-        let _ = write!(text, "\nShared: {}.\n", links.collect::<Vec<_>>().join(", "));
+    let groups = shared.groups(&arguments);
+    let links =
+        groups.iter().map(|(title, _)| format!("[{title}](#{})", title.to_lowercase().replace(' ', "-")));
+    let names = single.iter().map(|argument| format!("`{}`", argument.name));
+    let named: Vec<String> = links.chain(names).collect();
+    if !named.is_empty() {
+        let _ = write!(text, "\nShared: {}.\n", named.join(", "));
     }
     if is_of_protocols(command) {
         text.push_str("\n[Protocols](protocols.md) has the names, with the inputs of each.\n");
@@ -214,6 +253,14 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     }
     for below in visible(command) {
         write_command(text, below, &name, (level + 1).min(4), shared);
+    }
+}
+
+/// How a list names an argument: an option by its long name, another one by that of its value.
+fn name(argument: &Arg) -> String {
+    match argument.get_long() {
+        Some(long) => format!("--{long}"),
+        None => argument.to_string(),
     }
 }
 
@@ -347,11 +394,13 @@ fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
             escaped(protocol.source),
             escaped(protocol.about)
         );
-        let _ = writeln!(text, "| Input | What it is | Formats |\n|---|---|---|");
         for role in protocol.roles {
             let optional = if role.optional { " (optional)" } else { "" };
-            let formats = codes(role.formats.iter().copied());
-            let _ = writeln!(text, "| `--{}` | {}{optional} | {formats} |", role.name, cell(role.about));
+            let formats = match codes(role.formats.iter().copied()) {
+                formats if formats.is_empty() => String::new(),
+                formats => format!("; {formats}"),
+            };
+            let _ = writeln!(text, "- `--{}`{optional}: {}{formats}", role.name, escaped(role.about));
         }
         if !protocol.measures.is_empty() {
             let measures: Vec<String> = protocol.measures.iter().map(ToString::to_string).collect();

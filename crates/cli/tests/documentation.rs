@@ -377,13 +377,9 @@ fn the_page_of_json_output_is_made_of_the_schemas() {
         for (name, schema) in
             definitions.iter().filter(|(_, schema)| schema.get("title").is_some() == is_command)
         {
-            let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+            let about = schema.get("description").and_then(Value::as_str).map(|about| format!("{about} "));
             let fields = if schema.get("properties").is_some() { fields(schema) } else { notation(schema) };
-            let _ = writeln!(
-                text,
-                "- **{name}**: {}`{fields}`",
-                if about.is_empty() { about.to_owned() } else { format!("{about} ") }
-            );
+            let _ = writeln!(text, "- **{name}**: {}`{fields}`", about.unwrap_or_default());
         }
     }
     expect_file![root().join("docs/reference/json.md")].assert_eq(&text);

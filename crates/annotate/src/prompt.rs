@@ -149,9 +149,9 @@ fn variables(template: &str) -> impl Iterator<Item = &str> {
 /// `</output>`, cannot end the section.
 fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
     let mut parts = template.split("{{");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    let mut open = Vec::new();
-    follow_sections(&text, &mut open);
+    let first = parts.next().unwrap_or_default();
+    let (mut text, mut open) = (first.to_owned(), Vec::new());
+    follow_sections(first, &mut open);
     for part in parts {
         match part.split_once("}}") {
             Some((variable, after)) => {

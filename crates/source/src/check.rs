@@ -254,18 +254,18 @@ mod tests {
         }
         check(
             "python",
-            "assert (f(1) == 2, 'x')\nassert 'text'\nassert ((True))\nassert not False\nassert 12\nassert lambda: f(1)\n\
-             assert [f(1)]\nassert f(1) or 'x'\nassert False\nassert None\nassert ''\nassert 0\nassert []\nassert x\n\
+            "assert (f(a) == 2, 'x')\nassert 'text'\nassert ((True))\nassert not False\nassert 12\nassert lambda: f(a)\n\
+             assert [f(a)]\nassert f(a) or 'x'\nassert False\nassert None\nassert ''\nassert 0\nassert []\nassert x\n\
              assert 1 == 1\nassert ()\nself.assertTrue(True, a)\nif not True:\n    pass\n",
             &[
-                ("(f(1) == 2, 'x')", true),
+                ("(f(a) == 2, 'x')", true),
                 ("'text'", true),
                 ("((True))", true),
                 ("not False", true),
                 ("12", true),
-                ("lambda: f(1)", true),
-                ("[f(1)]", true),
-                ("f(1) or 'x'", true),
+                ("lambda: f(a)", true),
+                ("[f(a)]", true),
+                ("f(a) or 'x'", true),
                 ("False", false),
                 ("None", false),
                 ("True", true),
@@ -275,18 +275,18 @@ mod tests {
         for language in ["javascript", "typescript"] {
             check(
                 language,
-                "assert('text');\nassert(`a${b}`, true);\nassert([], x);\nassert({}, x);\nassert(() => f(1));\nassert(!false);\n\
-                 assert(7);\nassert((f(1), 'x'));\nassert('');\nassert(0);\nassert(f(1));\nif (false) a();\nassert(undefined);\n",
+                "assert('text');\nassert(`a${b}`, true);\nassert([], x);\nassert({}, x);\nassert(() => f(a));\nassert(!false);\n\
+                 assert(7);\nassert((f(a), 'x'));\nassert('');\nassert(0);\nassert(f(a));\nif (false) a();\nassert(undefined);\n",
                 &[
                     ("'text'", true),
                     ("`a${b}`", true),
                     ("true", true),
                     ("[]", true),
                     ("{}", true),
-                    ("() => f(1)", true),
+                    ("() => f(a)", true),
                     ("!false", true),
                     ("7", true),
-                    ("(f(1), 'x')", true),
+                    ("(f(a), 'x')", true),
                     ("false", false),
                     ("undefined", false),
                 ],
@@ -304,7 +304,7 @@ mod tests {
         );
         check(
             "php",
-            "<?php\nassert('text');\nassert(TRUE, \"x\");\nassert([$a]);\nassert(12);\nassert(fn() => f(1));\nassert('');\n\
+            "<?php\nassert('text');\nassert(TRUE, \"x\");\nassert([$a]);\nassert(12);\nassert(fn() => f($a));\nassert('');\n\
              assert('0');\nassert(\"$a\");\nassert(0);\nassert([]);\nassert(false);\nassert($a);\n",
             &[
                 ("'text'", true),
@@ -312,7 +312,7 @@ mod tests {
                 ("\"x\"", true),
                 ("[$a]", true),
                 ("12", true),
-                ("fn() => f(1)", true),
+                ("fn() => f($a)", true),
                 ("false", false),
             ],
         );

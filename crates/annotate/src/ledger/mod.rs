@@ -298,7 +298,7 @@ fn check_names(path: &Path) -> Result<(), AnnotateError> {
 /// Acquires the lock of a ledger's writer, in the file of this name. The system releases it when the process ends, however
 /// it ends.
 fn lock_for_writing(path: &Path) -> Result<(File, PathBuf), AnnotateError> {
-    let name = beside(&canonical(path), ".lock");
+    let name = lock_file(path);
     let failed = |source| AnnotateError::Write { path: name.clone(), source };
     create_private(&name).map_err(failed)?;
     let file = OpenOptions::new().write(true).open(&name).map_err(failed)?;
@@ -316,7 +316,12 @@ fn lock_for_writing(path: &Path) -> Result<(File, PathBuf), AnnotateError> {
     ))
 }
 
-/// The path of the file itself, so that whoever names it by a link waits for the same lock.
+/// Beside the file itself, so that whoever names it by a link waits for the same lock.
+fn lock_file(path: &Path) -> PathBuf {
+    beside(&canonical(path), ".lock")
+}
+
+/// The path of a file without links, if it exists.
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

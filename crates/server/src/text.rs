@@ -1,5 +1,5 @@
-//! Text within a budget of tokens, in which what comes from files can be told from the tool's own words: lines of files
-//! follow a gutter, and names and paths are one word, or in quotes.
+//! Text within a budget of tokens. Text from files can be told from the tool's own words: lines follow a gutter (`12| `),
+//! names and paths are one word or in quotes, and control characters are escaped.
 
 use std::borrow::Cow;
 
@@ -43,12 +43,12 @@ impl BudgetedText {
     }
 }
 
-/// A line of a file, after its number and the gutter; an over-long one is cut.
+/// A line of a file after its number and the gutter, cut if it is too long.
 pub(crate) fn numbered(number: u32, line: &str) -> String {
     content(&number.to_string(), line)
 }
 
-/// Text of a file that is no whole line of it, such as a declaration, after the gutter.
+/// Text from a file that is not one of its lines, such as a signature, after the gutter.
 pub(crate) fn unnumbered(text: &str) -> String {
     content("", text)
 }
@@ -57,7 +57,7 @@ fn content(number: &str, text: &str) -> String {
     format!("{number:>6}| {}\n", shortened(text))
 }
 
-/// A name or a path from the tree: as it is if it is one word, else in quotes.
+/// A name or path from the tree, in quotes unless it is one plain word.
 pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_whitespace() || matches!(c, '"' | '|' | '\\');
     match printable(name) {
@@ -66,7 +66,7 @@ pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// At most [`MAX_LINE_CHARS`] characters of a line, without what a reader would obey.
+/// At most [`MAX_LINE_CHARS`] characters of a line, with control characters escaped.
 fn shortened(line: &str) -> String {
     match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}…", printable(&line[..end])),

@@ -1,37 +1,35 @@
-//! Texts of others on their way to a reader that obeys some characters: a terminal, an agent, a page.
+//! Escapes untrusted text for terminals, agents and pages.
 
 use std::borrow::Cow;
 
-/// Whether a character changes the direction of the text around it, so that source looks like other source: what Unicode
-/// calls `Bidi_Control`.
+/// Whether a character changes the direction of text (Unicode's `Bidi_Control`), which can make code look like other code.
 #[must_use]
 pub fn changes_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a reader may obey a character instead of showing it: control characters, with which the sequences begin that
-/// terminals obey (some from U+0080 on too), separators of lines and paragraphs, and those that change the direction.
+/// Whether a character of untrusted text needs an escape: control characters, which begin the sequences that terminals obey
+/// (some from U+0080 on), separators of lines and paragraphs, and characters that change the direction of text.
 #[must_use]
-pub fn is_obeyed(c: char) -> bool {
+pub fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || changes_direction(c)
 }
 
-/// A text that was read somewhere, on one line: what could speak to the reader, begin another line, or make text stand
-/// where it does not is written as an escape, such as `\u{1b}`. Tabs stay.
+/// Untrusted text on one line: what [needs an escape](needs_escape) is written as one, such as `\u{1b}`. Tabs are kept.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, &['\t'], |out, c| out.extend(c.escape_default()))
 }
 
-/// [`printable`] of a text of several lines.
+/// Like [`printable`], for text of several lines.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, &['\n', '\t'], |out, c| out.extend(c.escape_default()))
 }
 
-/// A text in which what readers [obey](is_obeyed) is escaped, except the characters of `kept`.
+/// Untrusted text with what [needs it](needs_escape) escaped, except the characters in `kept`.
 pub fn escaped<'a>(text: &'a str, kept: &[char], escape: fn(&mut String, char)) -> Cow<'a, str> {
-    let is_bad = |c: char| is_obeyed(c) && !kept.contains(&c);
+    let is_bad = |c: char| needs_escape(c) && !kept.contains(&c);
     if !text.contains(is_bad) {
         return Cow::Borrowed(text);
     }
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_readers_obey_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(
             printable("a\x1b[31m\tb\r\n\u{9b}c\u{2028}\u{202e}\u{200f}\x7f"),
             r"a\u{1b}[31m	b\r\n\u{9b}c\u{2028}\u{202e}\u{200f}\u{7f}"

@@ -1,4 +1,4 @@
-//! Tokenizes code and English, for lexical search and for static models, and escapes texts of others.
+//! Tokenizes code and English, for lexical search and for static models, and escapes untrusted text.
 //!
 //! Search and models start with the same two steps: a text is split into [`identifiers`] (runs of letters, digits and
 //! `_`), an identifier into its [`parts`] (`parseHTTPHeader2` → `parse`, `HTTP`, `Header2`).
@@ -17,7 +17,7 @@ mod spelling;
 mod stems;
 mod stop_words;
 
-pub use escape::{changes_direction, escaped, harmless, is_obeyed, printable};
+pub use escape::{changes_direction, escaped, harmless, needs_escape, printable};
 pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};
 pub use nearest::nearest;
 pub use plural::{counted, plural};

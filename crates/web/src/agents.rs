@@ -35,7 +35,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
     if app.workspaces.is_empty() {
         return router;
     }
-    router.route_layer(from_fn(move |request, next| answer(Arc::clone(&free), request, next)))
+    router.route_layer(from_fn(move |request: Request, next: Next| answer(Arc::clone(&free), request, next)))
 }
 
 async fn answer(free: Arc<Semaphore>, request: Request, next: Next) -> Response {

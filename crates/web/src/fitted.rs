@@ -48,9 +48,10 @@ impl<Q> Fitted<Q> {
     ) -> Self {
         let mut without_lines = 0;
         for (result, hit) in answer.results.iter_mut().zip(hits) {
+            let rank = result.rank;
             let view = |explanation, shown: &Shown| {
                 let extras = Extras { explanation, ..Extras::default() };
-                ResultView::new(tree, (hit.clone(), result.rank), terms, extras, shown)
+                ResultView::new(tree, (hit.clone(), rank), terms, extras, shown)
             };
             let mut explanation = result.unit.as_mut().and_then(|unit| unit.explanation.take());
             if without_lines == 0 {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use maud::{Markup, PreEscaped};
 use quarry_source::{Highlight, highlights, language_named};
-use quarry_text::is_obeyed;
+use quarry_text::needs_escape;
 
 /// Longer texts are not colored: parsing them would take longer than finding them.
 const MAX_BYTES: usize = 400_000;
@@ -101,7 +101,8 @@ fn class(highlight: Highlight) -> &'static str {
     }
 }
 
-/// Source as HTML. Characters that would be obeyed, and so make source look like other source, are shown as their codes.
+/// Source as HTML. Characters that need an escape, because they can make source look like other source, are shown as their
+/// codes.
 fn escape(text: &str, html: &mut String) {
     for c in text.chars() {
         match c {
@@ -110,7 +111,7 @@ fn escape(text: &str, html: &mut String) {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\t' => html.push('\t'),
-            c if is_obeyed(c) => html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32)),
+            c if needs_escape(c) => html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32)),
             c => html.push(c),
         }
     }

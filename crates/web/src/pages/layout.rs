@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use quarry_text::is_obeyed;
+use quarry_text::needs_escape;
 use sha2::{Digest, Sha256};
 
 use super::{SCRIPT, STYLE};
@@ -141,7 +141,7 @@ fn with_codes(html: String) -> String {
     shown
 }
 
-/// Whether a character would be obeyed instead of shown, or is one that HTML cannot have.
+/// Whether a character is shown as its code: what needs an escape, which includes all that HTML cannot have.
 fn needs_code(c: char) -> bool {
-    is_obeyed(c) && !matches!(c, '\n' | '\r' | '\t')
+    needs_escape(c) && !matches!(c, '\n' | '\r' | '\t')
 }

@@ -14,7 +14,7 @@ use quarry_text::{counted, query_terms};
 use super::code::{Asked, CodeLine, lines};
 use super::layout::{file_address, page};
 use super::{ProblemPage, is_fragment};
-use crate::api::{CallsAsked, like, unit_at};
+use crate::api::{CallsAsked, MAX_CALLS, like, unit_at};
 use crate::fitted::{Fitted, lineless};
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
@@ -85,7 +85,9 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         let heading = html! {
             h1 .hidden { "Results for " (text) }
             p .summary role="status" {
-                @if hits.is_empty() {
+                @if hits.is_empty() && from > 1 {
+                    "No more results."
+                } @else if hits.is_empty() {
                     "Nothing found. Try other words for what the code does, the name of a symbol, or fewer filters."
                 } @else {
                     @if from == 1 { (counted(hits.len(), "result")) }
@@ -159,6 +161,7 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
         let definitions = asked.definitions(&tree)?;
         let calls = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
         let sites = &calls.found;
+        let all = params.with("k", &MAX_CALLS.to_string()).link("/calls");
         let params = Params::default();
         let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
         let mut called = Vec::new();
@@ -182,6 +185,9 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
                     }
                     h2 { "Called in " (counted(sites.len(), "place")) }
                     ul .sites { @for site in sites.iter().take(asked.limit()) { (page.site(site)) } }
+                    @if sites.len() > asked.limit() && asked.limit() < MAX_CALLS {
+                        p { a .button href=(all) { "Show more" } }
+                    }
                     @for file in &calls.unfinished {
                         p { (file.path) ":" (file.line) ": calls from here on may be missing: " (file.reason) }
                     }
@@ -323,7 +329,7 @@ impl ResultsShown<'_> {
             .map(|(root, n)| (self.name_of(*root).to_owned(), self.name_of(*root).to_owned(), *n))
             .collect();
         html! {
-            @if n_units > 0 { p .quiet { "Numbers are of all " (counted(n_units, "unit")) " that match in part." } }
+            @if n_units > 0 { p .quiet { "Counts include all " (counted(n_units, "candidate")) ", not only the results shown." } }
             @if self.trees.names().len() > 1 { (self.facet("Tree", "tree", &trees)) }
             (self.facet("Language", "lang", &languages))
             (self.facet("Kind", "kind", &kinds))
@@ -391,7 +397,7 @@ impl ResultsShown<'_> {
         html! {
             @if from > 1 || (has_more && next <= MAX_RESULTS) {
                 nav .further aria-label="Further results" {
-                    @if from > 1 { a .button rel="prev" href=(link(from.saturating_sub(n_on_page).max(1))) { "Results before" } }
+                    @if from > 1 { a .button rel="prev" href=(link(from.saturating_sub(n_on_page).max(1))) { "Previous results" } }
                     @if has_more && next <= MAX_RESULTS { a .button rel="next" href=(link(next)) { "More results" } }
                 }
             }
@@ -417,7 +423,7 @@ impl ResultsShown<'_> {
                 p .quiet { (counted(left_out, "longer result")) " left out; ask for fewer lines to see all" }
             }
             @if without_lines > 0 {
-                p .quiet { (counted(without_lines, "result")) " shown without lines; ask for fewer lines to see all" }
+                p .quiet { "Lines of " (counted(without_lines, "result")) " left out; ask for fewer lines to see them" }
             }
         }
     }

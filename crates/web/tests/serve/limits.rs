@@ -29,7 +29,7 @@ fn long_requests_are_refused() {
 
 #[test]
 fn slow_readers_of_long_answers_keep_others_waiting_only_for_long_ones() {
-    let file = "def f(x):\n    return x  # a comment that makes the file long\n".repeat(17_000);
+    let file = "value = 1  # a line that makes the file long\n".repeat(20_000);
     let served = serve_with(&[("long.py", &file), ("src/retry.py", FILES[0].1)], Start::default());
     let request = "GET /raw/shop/long.py HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut slow: Vec<_> = (0..100).map(|_| served.connect()).collect();

@@ -47,10 +47,14 @@ fn filters_and_facets_narrow() {
 
 #[test]
 fn more_results_are_a_link_away() {
-    let code: String = (0..25).map(|n| format!("def close_socket_{n}(socket):\n    socket.close({n})\n\n\n")).collect();
+    let code: String =
+        (0..25).map(|n| format!("def close_socket_{n}(socket):\n    socket.close({n})\n\n\n")).collect();
     let served = serve_with(&[("net.py", &code)], Start::default());
     let names = |page: &str| -> Vec<String> {
-        page.split("<a class=\"open\"").skip(1).map(|rest| rest.split(['>', '<']).nth(1).unwrap().to_owned()).collect()
+        page.split("<a class=\"open\"")
+            .skip(1)
+            .map(|rest| rest.split(['>', '<']).nth(1).unwrap().to_owned())
+            .collect()
     };
     let mut path = "/?q=close+a+socket&lang=python".to_owned();
     let mut seen = Vec::new();
@@ -72,7 +76,7 @@ fn more_results_are_a_link_away() {
     let last = served.get(&path).body;
     assert!(last.contains("Results 21–25") && last.contains("rel=\"prev\""), "{last}");
     assert_eq!(served.get("/?q=socket&from=0").status, 400);
-    assert!(served.get("/?q=socket&from=150").body.contains("Nothing found"));
+    assert!(served.get("/?q=socket&from=150").body.contains("No more results"));
 }
 
 #[test]

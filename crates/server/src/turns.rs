@@ -74,7 +74,7 @@ mod tests {
             tokio::spawn(async move { turns.take(&search, work).await })
         };
         let (release, blocked) = mpsc::channel::<()>();
-        let first = take(Box::new(move || drop(blocked.recv())));
+        let first = take(Box::new(move || blocked.recv().unwrap()));
         while turns.of_index.available_permits() > 0 {
             tokio::task::yield_now().await;
         }

@@ -179,8 +179,8 @@ impl Workspace {
         match call {
             Call::Search(search) => self.search(search, index),
             Call::Similar(similar) => self.similar(similar, index),
-            Call::Callers(calls) => self.callers(calls, &index()?),
-            Call::Callees(calls) => self.callees(calls, &index()?),
+            Call::Callers(calls) => self.callers(calls, &*index()?),
+            Call::Callees(calls) => self.callees(calls, &*index()?),
             Call::ReadUnit(unit) => self.read_unit(unit),
             Call::IndexStatus(_) => self.index_status(),
         }

@@ -225,7 +225,10 @@ mod tests {
             (Some(3_usize), Some(0.5_f64))
         );
         assert!(given.is_on("explain").unwrap());
-        assert_eq!(of(serde_json::json!({ "query": "x", "limit": 3 })), Params::parse("q=x&k=3"));
+        assert_eq!(
+            of(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
+            Params::parse("q=x&k=3").unwrap()
+        );
         for (wrong, words) in [
             (serde_json::json!({ "q": "x".repeat(10_001) }), "q: 10001 bytes, at most 10000"),
             (serde_json::json!({ "dir": "x".repeat(4001) }), "dir: 4001 bytes, at most 4000"),

@@ -43,7 +43,7 @@ REFUSED = [
     ("search", {}, "query", False),
     ("search", {"query": ""}, "no word", False),
     ("search", {"query": "?!"}, "no word", True),
-    ("search", {"query": "x", "limit": 3}, "limit", False),
+    ("search", {"query": "x", "top_k": 3}, "top_k", False),
     ("search", {"query": "x", "k": 0}, "1 to 50", False),
     ("search", {"query": "x", "kinds": ["class"]}, "`type`", False),
     ("search", {"query": "x", "languages": ["rusty"]}, "rust", True),

@@ -8,43 +8,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use quarry_text::escaped;
+pub use quarry_text::{harmless, printable};
 use serde::Serialize;
 
-/// A text that was read somewhere, on one line: what could speak to the terminal, begin another line, or make text
-/// stand where it does not is written as an escape, such as `\u{1b}`. Tabs stay.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, &['\t'], |out, c| out.extend(c.escape_default()))
-}
-
-/// [`printable`] of a text of several lines.
-pub fn harmless(text: &str) -> Cow<'_, str> {
-    escaped(text, &['\n', '\t'], |out, c| out.extend(c.escape_default()))
-}
-
-/// JSON in which those characters are escaped too that serde_json leaves as they are; they occur in strings only.
+/// JSON in which all characters that [need it](quarry_text::needs_escape) are escaped, also those that serde_json keeps;
+/// they occur in strings only.
 fn harmless_json(json: &str) -> Cow<'_, str> {
     escaped(json, &['\n'], |out, c| {
         let _ = write!(out, "\\u{:04x}", u32::from(c));
     })
-}
-
-/// A text in which what speaks to terminals is escaped, except the characters of `kept`.
-fn escaped<'a>(text: &'a str, kept: &[char], escape: fn(&mut String, char)) -> Cow<'a, str> {
-    let is_bad = |c: char| speaks_to_terminals(c) && !kept.contains(&c);
-    if !text.contains(is_bad) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_bad(c) { escape(&mut out, c) } else { out.push(c) }
-    }
-    Cow::Owned(out)
-}
-
-/// Control characters, with which the sequences begin that terminals obey (some from U+0080 on too), separators of
-/// lines and paragraphs, and characters that change the direction of the text after them.
-fn speaks_to_terminals(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it goes as
@@ -194,21 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_speaks_to_terminals_is_escaped() {
-        assert_eq!(
-            printable("a\x1b[31m\tb\r\n\u{9b}c\u{2028}\u{202e}\x7f"),
-            r"a\u{1b}[31m	b\r\n\u{9b}c\u{2028}\u{202e}\u{7f}"
-        );
-        assert_eq!(harmless("a\n\tb\x07"), "a\n\tb\\u{7}");
-        assert!(matches!(printable("größer, 名前, \u{1f600}"), Cow::Borrowed(_)));
-    }
-
-    #[test]
     fn json_stays_json_and_is_harmless() {
         let value = "a\u{9b}31m\u{7f}\u{202e}\x1b\n\"é";
         let json = serde_json::to_string(value).unwrap();
         let escaped = harmless_json(&json);
-        assert!(!escaped.contains(speaks_to_terminals), "{escaped}");
+        assert!(!escaped.contains(quarry_text::needs_escape), "{escaped}");
         assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), value);
     }
 

@@ -3,9 +3,12 @@
 use quarry_index::{CallSite, Callee, Calls, Hit, Index, UnfinishedFile};
 use quarry_text::counted;
 
-use crate::results::what;
-use crate::text::{BudgetedText, shortened};
+use crate::results::{position, what};
+use crate::text::{BudgetedText, numbered, quoted, quoted_start};
 use crate::tools::Size;
+
+/// Definitions of one name that are listed.
+const N_DEFINITIONS: usize = 10;
 
 /// The calls of `definitions`, or where there are none, of anything called `name`.
 pub(crate) fn callers_text(
@@ -26,7 +29,7 @@ pub(crate) fn callers_text(
         let caller = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
         let caller = caller.map(|hit| format!(" in {}", what(hit.kind, &hit.name))).unwrap_or_default();
         let doubt = doubt(index, site.is_certain, &site.definitions);
-        format!("{}:{}{caller}{doubt}\n   {}\n", site.path, site.line, shortened(&site.text))
+        format!("{}:{}{caller}{doubt}\n{}", quoted(&site.path), site.line, numbered(site.line, &site.text))
     };
     let n_shown = sites.iter().take(size.k).take_while(|site| text.push(&line(site))).count();
     text.finish(&ending(sites.len() - n_shown))
@@ -35,7 +38,7 @@ pub(crate) fn callers_text(
 /// What each of some definitions calls.
 pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Callee>)], size: Size) -> String {
     if found.is_empty() {
-        return format!("Nothing in the tree defines {name}.\n");
+        return format!("Nothing in the tree defines {}.\n", quoted_start(name));
     }
     let mut text = BudgetedText::new("", size.max_tokens);
     let (mut n_left, mut n_left_out) = (size.k, 0);
@@ -57,7 +60,7 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
         if !external.is_empty() {
             let names: Vec<String> = external
                 .iter()
-                .map(|callee| format!("{} ({})", shortened(&callee.name), lines(&callee.lines)))
+                .map(|callee| format!("{} ({})", quoted_start(&callee.name), lines(&callee.lines)))
                 .collect();
             if !text.push(&format!("   external: {}\n", names.join(", "))) {
                 n_left_out += external.len();
@@ -73,7 +76,7 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
 /// In which files more calls may be.
 fn unfinished_text(files: &[UnfinishedFile]) -> String {
     const N_SHOWN: usize = 3;
-    let position = |file: &UnfinishedFile| format!("{}:{} ({})", file.path, file.line, file.reason);
+    let position = |file: &UnfinishedFile| format!("{}:{} ({})", quoted(&file.path), file.line, file.reason);
     let positions: Vec<String> = files.iter().take(N_SHOWN).map(position).collect();
     match files.len() {
         0 => String::new(),
@@ -90,17 +93,19 @@ fn unfinished_text(files: &[UnfinishedFile]) -> String {
 
 fn of(name: &str, definitions: &[Hit]) -> String {
     match definitions {
-        [] => format!("{name}, which nothing in the tree defines"),
+        [] => format!("{}, which nothing in the tree defines", quoted_start(name)),
         [hit] => position(hit),
         several => {
-            let positions: Vec<String> = several.iter().map(position).collect();
-            format!("the {} named {name} ({})", counted(several.len(), "definition"), positions.join(", "))
+            let positions: Vec<String> = several.iter().take(N_DEFINITIONS).map(position).collect();
+            let more = if several.len() > N_DEFINITIONS { ", …" } else { "" };
+            format!(
+                "the {} named {} ({}{more})",
+                counted(several.len(), "definition"),
+                quoted_start(name),
+                positions.join(", ")
+            )
         }
     }
-}
-
-fn position(hit: &Hit) -> String {
-    format!("{}:{}-{} {}", hit.path, hit.start_line, hit.end_line, what(hit.kind, &hit.name))
 }
 
 fn doubt(index: &Index, is_certain: bool, definitions: &[usize]) -> String {
@@ -113,7 +118,7 @@ fn doubt(index: &Index, is_certain: bool, definitions: &[usize]) -> String {
                 .iter()
                 .take(3)
                 .map(|unit| index.unit(*unit))
-                .map(|hit| format!("{}:{}", hit.path, hit.start_line))
+                .map(|hit| format!("{}:{}", quoted(&hit.path), hit.start_line))
                 .collect();
             format!(" (could be any of {}: {} ...)", several.len(), positions.join(", "))
         }

@@ -2,6 +2,10 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use quarry_text::printable;
+
+use crate::text::quoted;
+
 /// Why a tool has no answer. The texts are for the agent that called it, and say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -119,7 +123,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// The error and its causes in one line.
+    /// The error and its causes in one line, whatever the names in it hold.
     #[must_use]
     pub fn report(&self) -> String {
         let mut line = self.to_string();
@@ -128,7 +132,7 @@ impl ToolError {
             line = format!("{line}: {error}");
             cause = error.source();
         }
-        line
+        printable(&line).into_owned()
     }
 }
 
@@ -149,11 +153,15 @@ pub enum ServeError {
 fn suggestion(nearest: &[String]) -> String {
     match nearest {
         [] => String::new(),
-        [only] => format!("; did you mean {only}?"),
-        several => format!("; nearest: {}", several.join(", ")),
+        [only] => format!("; did you mean {}?", quoted(only)),
+        several => format!("; nearest: {}", listed(several)),
     }
 }
 
 fn such_as(files: &[String]) -> String {
-    if files.is_empty() { String::new() } else { format!(", such as {}", files.join(", ")) }
+    if files.is_empty() { String::new() } else { format!(", such as {}", listed(files)) }
+}
+
+fn listed(names: &[String]) -> String {
+    names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Workspace`] is a source tree with its index, and answers a [`Call`] of one of the [`TOOLS`] with text that an
 //! agent can use at once, within a budget of tokens; it knows no protocol. [`serve_stdio`] puts the protocol around
-//! it, and with the feature `http`, `http_service` does. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
+//! it, and with the feature `http`, `http_service` does; [`Turns`] limits how many calls are answered at once. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
 
 mod calls;
 mod error;
@@ -14,11 +14,13 @@ mod text;
 mod tools;
 mod transport;
 mod tree_path;
+mod turns;
 mod workspace;
 
 pub use error::{ServeError, ToolError};
-#[cfg(feature = "http")]
-pub use protocol::http_service;
 pub use protocol::serve_stdio;
+#[cfg(feature = "http")]
+pub use protocol::{MAX_MESSAGE_BYTES, http_service, refusal_of};
 pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, Size, TOOLS, Tool};
+pub use turns::Turns;
 pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, ToolAnswer, Workspace};

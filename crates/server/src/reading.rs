@@ -7,7 +7,7 @@ use quarry_text::{counted, nearest};
 
 use crate::ToolError;
 use crate::results::what;
-use crate::text::{BudgetedText, numbered};
+use crate::text::{BudgetedText, numbered, quoted, quoted_start};
 
 /// Names that an error suggests.
 const N_SUGGESTIONS: usize = 5;
@@ -50,14 +50,15 @@ pub(crate) fn read_unit(
         UnitSelector::Name(name) => named(path, units, name)?,
     };
     let Span { unit, end_line, end_byte } = span(units, found);
-    let heading = format!("{path}:{}-{end_line} {}\n", unit.start_line, what(unit.kind, &unit.name));
+    let heading =
+        format!("{}:{}-{end_line} {}\n", quoted(path), unit.start_line, what(unit.kind, &unit.name));
     let content = source.to_str();
     let indexes = source.line_indexes(unit.start_line..=end_line, unit.bytes.start..end_byte);
     let n_lines = indexes.len();
     let lines = content.lines().enumerate().skip(indexes.start).take(n_lines);
-    let lines = lines.map(|(index, line)| (source.line_number(index), line));
+    let lines = lines.map(|(index, line)| numbered(source.line_number(index), line));
     let mut text = BudgetedText::new(&heading, max_tokens);
-    let n_shown = numbered(lines).take_while(|line| text.push(line)).count();
+    let n_shown = lines.take_while(|line| text.push(line)).count();
     let mut ending = String::new();
     if n_shown < n_lines {
         let next = source.line_number(indexes.start + n_shown);
@@ -80,8 +81,8 @@ pub(crate) fn read_unit(
                 && !other.signature.is_empty()
                 && !(unit.bytes.start..end_byte).contains(&other.bytes.start)
         };
-        let beside: Vec<&str> =
-            units.iter().filter(is_beside).map(|unit| unit.name.as_str()).take(N_SUGGESTIONS).collect();
+        let beside: Vec<String> =
+            units.iter().filter(is_beside).map(|unit| quoted_start(&unit.name)).take(N_SUGGESTIONS).collect();
         if !beside.is_empty() {
             ending.push_str(&format!("On the same line, to be read by name: {}.\n", beside.join(", ")));
         }

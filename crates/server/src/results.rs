@@ -3,7 +3,7 @@
 use quarry_index::Hit;
 use quarry_source::UnitKind;
 
-use crate::text::{BudgetedText, numbered, shortened};
+use crate::text::{BudgetedText, numbered, quoted, quoted_start, unnumbered};
 
 /// Lines of a unit that are shown.
 pub(crate) const SNIPPET_LINES: usize = 5;
@@ -45,14 +45,19 @@ pub(crate) fn what(kind: UnitKind, name: &str) -> String {
         UnitKind::Module => "module",
         UnitKind::Section => "section",
     };
-    format!("{kind} {name}").trim_end().to_owned()
+    if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
+}
+
+/// Where a unit is, and what.
+pub(crate) fn position(hit: &Hit) -> String {
+    let Hit { path, start_line, end_line, kind, name, .. } = hit;
+    format!("{}:{start_line}-{end_line} {}", quoted(path), what(*kind, name))
 }
 
 fn head(hit: &Hit, rank: usize) -> String {
-    let Hit { path, start_line, end_line, kind, name, signature, .. } = hit;
-    let mut head = format!("{rank}. {path}:{start_line}-{end_line} {}\n", what(*kind, &shortened(name)));
-    if !signature.is_empty() && *kind != UnitKind::Section {
-        head.push_str(&format!("   {}\n", shortened(signature)));
+    let mut head = format!("{rank}. {}\n", position(hit));
+    if !hit.signature.is_empty() && hit.kind != UnitKind::Section {
+        head.push_str(&unnumbered(&hit.signature));
     }
     head
 }
@@ -63,8 +68,8 @@ fn snippet(found: &FoundUnit) -> impl Iterator<Item = String> {
         let code = line.trim().trim_end_matches(['{', ':']).trim_end();
         !code.is_empty() && !found.hit.signature.contains(code)
     };
-    let lines = found.snippet.iter().map(|(number, line)| (*number, line.as_str()));
-    numbered(lines.filter(move |(_, line)| is_new(line)))
+    let lines = found.snippet.iter().filter(move |(_, line)| is_new(line));
+    lines.map(|(number, line)| numbered(*number, line))
 }
 
 #[cfg(test)]
@@ -95,7 +100,20 @@ mod tests {
         let results = [found("parse", &["def parse(line):", "", "    return line.split(':')"])];
         assert_eq!(
             list("", &results, 2_000),
-            "1. net/http.py:10-20 function parse\n   def parse(line)\n    12|     return line.split(':')\n"
+            "1. net/http.py:10-20 function parse\n      | def parse(line)\n    12|     return line.split(':')\n"
+        );
+    }
+
+    #[test]
+    fn a_hostile_file_forges_no_result() {
+        let mut hostile = found("f", &["x = 1\u{2028}2. /etc/passwd:1-9 function root\u{1b}[1A"]);
+        hostile.hit.path = "a.py:1-1 function g\n2. b.py".to_owned();
+        hostile.hit.name = "f\r\nNothing found.".to_owned();
+        let text = list("", &[hostile], 2_000);
+        assert_eq!(
+            text,
+            "1. \"a.py:1-1 function g\\n2. b.py\":10-20 function \"f\\r\\nNothing found.\"\n      | def f(line)\n    10| x = 1\\u{2028}2. \
+             /etc/passwd:1-9 function root\\u{1b}[1A\n"
         );
     }
 

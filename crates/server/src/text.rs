@@ -1,4 +1,9 @@
-//! Text within a budget of tokens.
+//! Text within a budget of tokens. Text from files can be told from the tool's own words: lines follow a gutter (`12| `),
+//! names and paths are one word or in quotes, and control characters are escaped.
+
+use std::borrow::Cow;
+
+use quarry_text::printable;
 
 /// Bytes of source code to a token, about: tokenizers of large language models differ.
 const BYTES_PER_TOKEN: usize = 4;
@@ -38,16 +43,42 @@ impl BudgetedText {
     }
 }
 
-/// Lines with their numbers; over-long ones are cut.
-pub(crate) fn numbered<'a>(lines: impl Iterator<Item = (u32, &'a str)>) -> impl Iterator<Item = String> {
-    lines.map(|(number, line)| format!("{number:>6}| {}\n", shortened(line)))
+/// A line of a file after its number and the gutter, cut if it is too long.
+pub(crate) fn numbered(number: u32, line: &str) -> String {
+    content(&number.to_string(), line)
 }
 
-/// At most [`MAX_LINE_CHARS`] characters of a line.
-pub(crate) fn shortened(line: &str) -> String {
+/// Text from a file that is not one of its lines, such as a signature, after the gutter.
+pub(crate) fn unnumbered(text: &str) -> String {
+    content("", text)
+}
+
+fn content(number: &str, text: &str) -> String {
+    format!("{number:>6}| {}\n", shortened(text))
+}
+
+/// A name or path from the tree, in quotes unless it is one plain word.
+pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
+    let is_odd = |c: char| c.is_whitespace() || matches!(c, '"' | '|' | '\\');
+    match printable(name) {
+        Cow::Borrowed(name) if !name.contains(is_odd) => Cow::Borrowed(name),
+        name => Cow::Owned(format!("\"{}\"", name.replace('"', "\\\""))),
+    }
+}
+
+/// At most [`MAX_LINE_CHARS`] characters of a line, with control characters escaped.
+fn shortened(line: &str) -> String {
     match line.char_indices().nth(MAX_LINE_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.trim_end().to_owned(),
+        Some((end, _)) => format!("{}…", printable(&line[..end])),
+        None => printable(line.trim_end()).into_owned(),
+    }
+}
+
+/// [`quoted`], at most [`MAX_LINE_CHARS`] characters of it.
+pub(crate) fn quoted_start(name: &str) -> String {
+    match name.char_indices().nth(MAX_LINE_CHARS) {
+        Some((end, _)) => format!("{}…", quoted(&name[..end])),
+        None => quoted(name).into_owned(),
     }
 }
 
@@ -72,5 +103,18 @@ mod tests {
         let cut = shortened(&"é".repeat(1000));
         assert_eq!(cut.chars().count(), MAX_LINE_CHARS + 1);
         assert!(cut.ends_with('…'));
+    }
+
+    #[test]
+    fn what_comes_from_files_cannot_pass_for_the_words_of_the_tool() {
+        assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "     7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
+        assert_eq!(unnumbered("def f()"), "      | def f()\n");
+        for plain in ["src/größe.rs", "Cart.total", "operator<<", "a'b", "~T"] {
+            assert_eq!(quoted(plain), plain);
+        }
+        assert_eq!(quoted("a b"), "\"a b\"");
+        assert_eq!(quoted("a\n2. b.py:1-2 \"f"), r#""a\n2. b.py:1-2 \"f""#);
+        assert_eq!(quoted("     7|x"), "\"     7|x\"");
+        assert!(quoted_start(&"é ".repeat(1000)).ends_with("\"…"));
     }
 }

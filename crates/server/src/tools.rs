@@ -26,23 +26,11 @@ const TOKENS: RangeInclusive<usize> = 200..=20_000;
 const N_SUGGESTIONS: usize = 3;
 /// Bytes of all arguments of a call, names included. Longer ones are not questions about code, and would only be slow.
 const MAX_ARGUMENT_BYTES: usize = 20_000;
+/// Other names that arguments have; the command line and HTTP take both too.
+const ALIASES: [(&str, &str); 1] = [("limit", "k")];
 /// Other names under which agents try the arguments, as other tools have them.
 const OTHER_NAMES: [(&str, &[&str]); 8] = [
-    (
-        "k",
-        &[
-            "limit",
-            "n",
-            "count",
-            "num_results",
-            "n_results",
-            "max_results",
-            "top_k",
-            "top",
-            "results",
-            "size",
-        ],
-    ),
+    ("k", &["n", "count", "num_results", "n_results", "max_results", "top_k", "top", "results", "size"]),
     ("max_tokens", &["tokens", "token_limit", "budget", "max_length", "max_chars"]),
     ("query", &["q", "text", "question", "search", "prompt", "keywords", "description"]),
     ("path", &["file", "file_path", "filepath", "filename", "directory", "dir", "folder", "uri", "root"]),
@@ -310,6 +298,11 @@ impl Call {
             _ => return None,
         })
     }
+
+    /// Whether it is answered from an index, which may have to be built first.
+    pub(crate) fn needs_index(&self) -> bool {
+        !matches!(self, Self::ReadUnit(_) | Self::IndexStatus(_))
+    }
 }
 
 impl Size {
@@ -320,9 +313,17 @@ impl Size {
 }
 
 /// Reads arguments that the schema of `T` knows.
-fn read<T: DeserializeOwned + JsonSchema>(arguments: Object) -> Result<T, ToolError> {
+fn read<T: DeserializeOwned + JsonSchema>(mut arguments: Object) -> Result<T, ToolError> {
     let schema = schema::<T>();
     let known = || schema["properties"].as_object().into_iter().flat_map(Object::keys);
+    for (alias, name) in ALIASES {
+        if known().any(|known| known == name)
+            && !arguments.contains_key(name)
+            && let Some(value) = arguments.remove(alias)
+        {
+            arguments.insert(name.to_owned(), value);
+        }
+    }
     if let Some(unknown) = arguments.keys().find(|name| !known().any(|known| known == *name)) {
         let meant = OTHER_NAMES.iter().find(|(_, others)| others.contains(&unknown.to_lowercase().as_str()));
         let meant = meant.filter(|(meant, _)| known().any(|known| known == meant));
@@ -477,6 +478,17 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_results_has_two_names() {
+        for name in ["k", "limit"] {
+            let Ok(Call::Search(search)) = call("search", json!({"query": "x", name: 3})) else {
+                panic!("{name} is refused")
+            };
+            assert_eq!(search.size.k, 3);
+        }
+        assert!(call("callers", json!({"name": "x", "limit": 3})).is_ok());
+    }
+
+    #[test]
     fn what_is_too_long_is_refused_by_its_length() {
         let long = "word ".repeat(200_000);
         let words = "1000005 bytes of arguments, at most 20000 are accepted";
@@ -517,7 +529,8 @@ mod tests {
         }
         check_refused("callees", json!({"path": "a", "line": 0}), "line: expected 1 to");
         check_refused("index_status", json!({"verbose": true}), "no argument verbose");
-        check_refused("search", json!({"query": "x", "limit": 3}), "no argument limit; did you mean k?");
+        check_refused("search", json!({"query": "x", "limit": 0}), "k: expected 1 to 50, found 0");
+        check_refused("search", json!({"query": "x", "limit": 3, "k": 3}), "there is no argument limit");
         check_refused("search", json!({"query": "x", "Top_K": 3}), "did you mean k?");
         check_refused("search", json!({"q": "x"}), "did you mean query?");
         check_refused("similar", json!({"file": "a", "line": 1}), "did you mean path?");

@@ -17,7 +17,7 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::message::{Line, Message, Refusal, read};
@@ -27,6 +27,9 @@ const MAX_LINE_BYTES: usize = 16 << 20;
 /// Lines that are read ahead.
 const LINES_AHEAD: usize = 64;
 
+/// Requests without an answer, and answers that the client has not taken, until no more is read.
+const MAX_OPEN: usize = 1024;
+
 /// A line without its end, or the length of one that is too long.
 type ReadLine = Result<Vec<u8>, usize>;
 
@@ -34,6 +37,8 @@ type ReadLine = Result<Vec<u8>, usize>;
 pub(crate) struct Lines {
     input: mpsc::Receiver<ReadLine>,
     output: Option<mpsc::UnboundedSender<String>>,
+    /// Lines that are not written yet.
+    n_unwritten: Arc<watch::Sender<usize>>,
     /// Messages that were read and are not handed on yet, with the number of the batch that they came in.
     waiting: VecDeque<(Message, Option<u64>)>,
     /// Requests without an answer, with the number of their batch.
@@ -66,10 +71,12 @@ impl Lines {
         let (input_sender, input_lines) = mpsc::channel(LINES_AHEAD);
         let (output_sender, output_lines) = mpsc::unbounded_channel();
         tokio::spawn(read_lines(input, input_sender));
-        let writer = tokio::spawn(write_lines(output, output_lines));
+        let n_unwritten = Arc::new(watch::Sender::new(0));
+        let writer = tokio::spawn(write_lines(output, output_lines, Arc::clone(&n_unwritten)));
         let lines = Self {
             input: input_lines,
             output: Some(output_sender),
+            n_unwritten,
             waiting: VecDeque::new(),
             open_requests: HashMap::new(),
             batches: HashMap::new(),
@@ -192,7 +199,12 @@ impl Lines {
 
     fn write_text(&self, text: String) -> io::Result<()> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        self.output.as_ref().ok_or_else(gone)?.send(text).map_err(|_| gone())
+        let output = self.output.as_ref().ok_or_else(gone)?;
+        self.n_unwritten.send_modify(|n| *n += 1);
+        output.send(text).map_err(|_| {
+            self.n_unwritten.send_modify(|n| *n = n.saturating_sub(1));
+            gone()
+        })
     }
 
     fn answer(&mut self, message: &ServerJsonRpcMessage) -> io::Result<()> {
@@ -230,6 +242,13 @@ impl Transport<RoleServer> for Lines {
     /// May be dropped while it waits: what is read is in a queue.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
+            let n_unanswered = self.open_requests.len();
+            if n_unanswered >= MAX_OPEN {
+                // It is asked anew whenever something was answered.
+                std::future::pending::<()>().await;
+            }
+            // It fails only without a sender, which is here.
+            let _ = self.n_unwritten.subscribe().wait_for(|n| n_unanswered + n < MAX_OPEN).await;
             while let Some((message, batch)) = self.waiting.pop_front() {
                 if let Some(message) = self.accept(message, batch) {
                     return Some(message);
@@ -280,7 +299,11 @@ async fn read_lines(input: impl AsyncRead + Unpin, lines: mpsc::Sender<ReadLine>
     }
 }
 
-async fn write_lines(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::UnboundedReceiver<String>) {
+async fn write_lines(
+    mut output: impl AsyncWrite + Unpin,
+    mut lines: mpsc::UnboundedReceiver<String>,
+    n_unwritten: Arc<watch::Sender<usize>>,
+) {
     while let Some(mut line) = lines.recv().await {
         line.push('\n');
         let written = async {
@@ -289,7 +312,10 @@ async fn write_lines(mut output: impl AsyncWrite + Unpin, mut lines: mpsc::Unbou
         };
         if let Err(error) = written.await {
             tracing::warn!("cannot write to the client: {error}");
+            // Nothing waits for what nobody takes any longer.
+            n_unwritten.send_replace(0);
             return;
         }
+        n_unwritten.send_modify(|n| *n = n.saturating_sub(1));
     }
 }

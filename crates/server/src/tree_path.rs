@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use quarry_text::nearest;
 
 use crate::ToolError;
+use crate::text::quoted;
 
 /// Paths that an error suggests.
 const N_SUGGESTIONS: usize = 3;
@@ -35,6 +36,10 @@ impl TreePath {
         }
         if files.contains(&relative.as_str()) {
             return Ok(Self::File(relative));
+        }
+        // As answers show it.
+        if let Some(shown) = files.iter().find(|file| quoted(file) == path) {
+            return Ok(Self::File((*shown).to_owned()));
         }
         if files.iter().any(|file| is_below(file, &relative)) {
             return Ok(Self::Directory(relative));
@@ -148,6 +153,16 @@ mod tests {
             assert_eq!(tree_path(path), file, "{path}");
         }
         assert_eq!(tree_path("src/http/"), Ok(TreePath::Directory("src/http".to_owned())));
+    }
+
+    #[test]
+    fn a_path_may_be_given_as_it_is_shown() {
+        let files = ["a b.py", "x\n2. y.py"];
+        for file in files {
+            let shown = quoted(file).into_owned();
+            assert!(shown.starts_with('"') && !shown.contains('\n'));
+            assert_eq!(TreePath::of(&shown, &[], &files).unwrap(), TreePath::File(file.to_owned()));
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use quarry_embed::Embedder;
 use quarry_index::{
@@ -18,14 +19,16 @@ use serde_json::{Value, json};
 use crate::ToolError;
 use crate::calls::{callees_text, callers_text};
 use crate::reading::{UnitSelector, read_unit};
-use crate::results::{FoundUnit, SNIPPET_LINES, list, what};
+use crate::results::{FoundUnit, SNIPPET_LINES, list, position};
+use crate::text::quoted;
 use crate::tools::{Call, Calls, ReadUnit, Search, Similar};
 use crate::tree_path::TreePath;
 
 /// A source tree, its index, and the model that it is searched with.
 ///
-/// It holds nothing open: every call compares the tree with the index and refreshes that where files have changed,
-/// which costs little where none has, and sees what other processes have indexed. Only an index that can be written
+/// It holds nothing open between calls: each compares the tree with the index and refreshes that where files have changed,
+/// which costs little where none has, and sees what other processes have indexed. Calls that wait for their turn share
+/// what one of them has opened meanwhile. Only an index that can be written
 /// nowhere is held in memory, and made again when files have changed.
 pub struct Workspace {
     root: PathBuf,
@@ -36,10 +39,18 @@ pub struct Workspace {
     last_search: Mutex<Option<Searched>>,
     opened: Option<Box<OpenedObserver>>,
     in_memory: Mutex<Option<InMemory>>,
+    shared: Mutex<Option<Shared>>,
 }
 
 /// Is told of each index that was opened.
 type OpenedObserver = dyn Fn(&Opened) + Send + Sync;
+
+/// An index that a call has open.
+struct Shared {
+    index: Weak<Index>,
+    /// When it was begun to compare the tree with it.
+    since: Instant,
+}
 
 /// An index that cannot be written.
 struct InMemory {
@@ -127,6 +138,7 @@ impl Workspace {
             last_search: Mutex::new(None),
             opened: None,
             in_memory: Mutex::new(None),
+            shared: Mutex::new(None),
         }
     }
 
@@ -153,17 +165,32 @@ impl Workspace {
     /// # Errors
     /// When the arguments name something that does not exist, or the tree cannot be read or indexed.
     pub fn answer(&self, call: &Call, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
+        self.answer_of(call, Instant::now(), report)
+    }
+
+    /// Answers a call that may have waited since it was `asked`.
+    pub(crate) fn answer_of(
+        &self,
+        call: &Call,
+        asked: Instant,
+        report: ReportProgress,
+    ) -> Result<ToolAnswer, ToolError> {
+        let index = || self.index(asked, report);
         match call {
-            Call::Search(search) => self.search(search, report),
-            Call::Similar(similar) => self.similar(similar, report),
-            Call::Callers(calls) => self.callers(calls, report),
-            Call::Callees(calls) => self.callees(calls, report),
+            Call::Search(search) => self.search(search, index),
+            Call::Similar(similar) => self.similar(similar, index),
+            Call::Callers(calls) => self.callers(calls, &*index()?),
+            Call::Callees(calls) => self.callees(calls, &*index()?),
             Call::ReadUnit(unit) => self.read_unit(unit),
             Call::IndexStatus(_) => self.index_status(),
         }
     }
 
-    fn search(&self, search: &Search, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
+    fn search(
+        &self,
+        search: &Search,
+        index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
+    ) -> Result<ToolAnswer, ToolError> {
         let part = if search.path.is_empty() {
             TreePath::Root
         } else {
@@ -172,7 +199,7 @@ impl Workspace {
         };
         let kinds: Vec<UnitKind> = search.kinds.iter().map(|&kind| kind.into()).collect();
         let filter = Filter::new(&search.languages, &kinds, &part.globs(&search.globs))?;
-        let index = self.index(report)?;
+        let index = index()?;
         let response = index.search(&SearchRequest {
             query: &search.query,
             limit: search.size.k,
@@ -185,19 +212,17 @@ impl Workspace {
         Ok(list(&heading, &results, search.size.max_tokens).into())
     }
 
-    fn similar(&self, similar: &Similar, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
+    fn similar(
+        &self,
+        similar: &Similar,
+        index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
+    ) -> Result<ToolAnswer, ToolError> {
         let listing = self.listing()?;
         let path = TreePath::file(&similar.path, &self.roots(), &paths(&listing))?;
-        let index = self.index(report)?;
+        let index = index()?;
         let response = index.similar(&path, similar.line, similar.size.k, &Filter::default())?;
         let given = index.unit_at(&path, similar.line);
-        let given = given.map_or_else(
-            || format!("{path}:{}", similar.line),
-            |hit| {
-                let location = format!("{}:{}-{}", hit.path, hit.start_line, hit.end_line);
-                format!("{location} {}", what(hit.kind, &hit.name))
-            },
-        );
+        let given = given.map_or_else(|| format!("{}:{}", quoted(&path), similar.line), |hit| position(&hit));
         let heading = if response.hits.is_empty() {
             format!("Nothing is like {given}.\n")
         } else {
@@ -208,24 +233,22 @@ impl Workspace {
         Ok(list(&heading, &results, similar.size.max_tokens).into())
     }
 
-    fn callers(&self, calls: &Calls, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
-        let index = self.index(report)?;
-        let definitions = self.definitions(&index, calls)?;
+    fn callers(&self, calls: &Calls, index: &Index) -> Result<ToolAnswer, ToolError> {
+        let definitions = self.definitions(index, calls)?;
         let name = calls.name.as_deref().unwrap_or_default();
         let sites = index.callers(name, &definitions, &Filter::default())?;
-        Ok(callers_text(&index, name, &definitions, &sites, calls.size).into())
+        Ok(callers_text(index, name, &definitions, &sites, calls.size).into())
     }
 
-    fn callees(&self, calls: &Calls, report: ReportProgress) -> Result<ToolAnswer, ToolError> {
-        let index = self.index(report)?;
-        let definitions = self.definitions(&index, calls)?;
+    fn callees(&self, calls: &Calls, index: &Index) -> Result<ToolAnswer, ToolError> {
+        let definitions = self.definitions(index, calls)?;
         let name = calls.name.as_deref().unwrap_or_default();
         let mut found = Vec::new();
         for definition in definitions {
             let callees = index.callees(&definition)?;
             found.push((definition, callees));
         }
-        Ok(callees_text(&index, name, &found, calls.size).into())
+        Ok(callees_text(index, name, &found, calls.size).into())
     }
 
     /// The definitions that a call asks about; none where nothing has the name.
@@ -354,7 +377,17 @@ impl Workspace {
         ToolAnswer { text, structured: Some(structured) }
     }
 
-    fn index(&self, report: ReportProgress) -> Result<Arc<Index>, ToolError> {
+    /// The index as the tree is now, for a call that was `asked` then.
+    fn index(&self, asked: Instant, report: ReportProgress) -> Result<Arc<Index>, ToolError> {
+        let since_then = self
+            .shared()
+            .as_ref()
+            .filter(|shared| shared.since >= asked)
+            .map(|shared| shared.index.upgrade());
+        if let Some(index) = since_then.flatten() {
+            return Ok(index);
+        }
+        let since = Instant::now();
         // Not locked while the tree is looked at or indexed, so that other calls can be answered.
         let held = self.in_memory().as_ref().map(|held| Arc::clone(&held.index));
         if let Some(index) = held.filter(|index| index.is_current_in_memory()) {
@@ -368,7 +401,12 @@ impl Workspace {
         let index = Arc::new(index);
         *self.in_memory() =
             unsaved.map(|error| InMemory { index: Arc::clone(&index), reason: error.to_string() });
+        *self.shared() = Some(Shared { index: Arc::downgrade(&index), since });
         Ok(index)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Option<Shared>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn in_memory(&self) -> MutexGuard<'_, Option<InMemory>> {
@@ -474,6 +512,25 @@ mod tests {
         fs::write(directory.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
         assert!(call("search", json!({"query": "listen on a port"})).contains("new.py:1"));
         assert_eq!(*opened.lock().unwrap(), 2);
+    }
+
+    #[test]
+    fn calls_that_waited_share_an_open_index_and_later_ones_see_later_files() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(directory.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
+        let options =
+            OpenOptions { directory: Some(elsewhere.path().join("index")), ..OpenOptions::default() };
+        let workspace =
+            Workspace::new(directory.path().to_owned(), options, Arc::new(StaticModel::builtin()));
+        let asked = Instant::now();
+        let first = workspace.index(asked, &|_| {}).unwrap();
+        assert!(Arc::ptr_eq(&first, &workspace.index(asked, &|_| {}).unwrap()));
+        fs::write(directory.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
+        let later = workspace.index(Instant::now(), &|_| {}).unwrap();
+        assert_eq!((first.n_files(), later.n_files()), (1, 2));
+        assert!(Arc::ptr_eq(&later, &workspace.index(asked, &|_| {}).unwrap()));
+        drop((first, later));
+        assert!(workspace.shared().as_ref().unwrap().index.upgrade().is_none(), "nothing stays open");
     }
 
     #[test]

@@ -1,13 +1,14 @@
-//! Tokenizes code and English, for lexical search and for static models.
+//! Tokenizes code and English, for lexical search and for static models, and escapes untrusted text.
 //!
-//! Both start with the same two steps: a text is split into [`identifiers`] (runs of letters, digits and `_`),
-//! an identifier into its [`parts`] (`parseHTTPHeader2` → `parse`, `HTTP`, `Header2`).
+//! Search and models start with the same two steps: a text is split into [`identifiers`] (runs of letters, digits and
+//! `_`), an identifier into its [`parts`] (`parseHTTPHeader2` → `parse`, `HTTP`, `Header2`).
 //!
 //! ```
 //! let parts: Vec<&str> = quarry_text::parts("parseHTTPHeader_v2").collect();
 //! assert_eq!(parts, ["parse", "HTTP", "Header", "v2"]);
 //! ```
 
+mod escape;
 mod lexical;
 mod nearest;
 mod plural;
@@ -16,6 +17,7 @@ mod spelling;
 mod stems;
 mod stop_words;
 
+pub use escape::{changes_direction, escaped, harmless, needs_escape, printable};
 pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};
 pub use nearest::{did_you_mean, did_you_mean_or_all, misspelled, nearest, with_suggestion};
 pub use plural::{counted, plural};

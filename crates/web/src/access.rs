@@ -21,6 +21,8 @@ const COOKIE: &str = "quarry_session";
 const SESSION: &[u8] = b"quarry serve session 1";
 /// Paths that are answered without the token.
 const OPEN: [&str; 3] = ["/favicon.ico", "/healthz", "/login"];
+/// Where what is answered is for programs.
+const PROGRAMS: [&str; 3] = ["/api/", "/mcp", "/metrics"];
 /// Where the files of the pages are, which hold nothing of a tree.
 pub(crate) const ASSETS: &str = "/assets/";
 
@@ -190,7 +192,11 @@ fn refusal(access: &Access, request: &Request) -> Option<Response> {
                       --host NAME";
         return Some(problem_for(headers, Problem::new(StatusCode::FORBIDDEN, detail)));
     };
-    if !matches!(*request.method(), Method::GET | Method::HEAD) && !is_of_this_site(headers, host) {
+    // Other sites may link to pages, but neither send anything nor have browsers ask for what they do not show.
+    let is_link = matches!(*request.method(), Method::GET | Method::HEAD)
+        && !PROGRAMS.iter().any(|start| request.uri().path().starts_with(start))
+        && headers.get("sec-fetch-mode").is_none_or(|mode| mode.as_bytes() == b"navigate");
+    if !is_link && !is_of_this_site(headers, host) {
         let detail =
             "the request comes from another site; send it from a page of this server, or without an Origin";
         return Some(problem_for(headers, Problem::new(StatusCode::FORBIDDEN, detail)));
@@ -222,7 +228,7 @@ pub(crate) fn problem_for(headers: &HeaderMap, problem: Problem) -> Response {
     if wants_page(headers) { ProblemPage::from(problem).into_response() } else { problem.into_response() }
 }
 
-/// Whether a request that changes something comes from a page of this server, or from no page at all.
+/// Whether a request comes from a page of this server, or from no page at all.
 fn is_of_this_site(headers: &HeaderMap, host: &str) -> bool {
     let is_foreign = headers
         .get("sec-fetch-site")

@@ -10,29 +10,37 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quarry_answer::{
-    Answer, Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView,
-    Tree,
+    Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView, Tree,
+    UnitsRequest,
 };
 use quarry_index::{Filter, Hit};
+use quarry_text::query_terms;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::events::{Closed, Events};
+use crate::fitted::{Fitted, lineless};
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::question::{COMMON, Position, Question, query};
+use crate::question::{COMMON, MAX_TEXT_BYTES, Position, Question, query, text};
 use crate::router::App;
 use crate::trees::{Current, Progress};
+use crate::unsent::Unsent;
 
 /// Calls that are listed where a request does not say how many.
 const DEFAULT_CALLS: usize = 100;
+/// The most calls of one answer.
+pub(crate) const MAX_CALLS: usize = 2000;
 /// Texts that are embedded at once.
 const MAX_TEXTS: usize = 64;
 /// The longest of them, in characters.
 const MAX_TEXT_CHARS: usize = 2000;
 /// The longest body with as many texts as there may be: a character can take two escapes of six bytes.
 pub(crate) const MAX_EMBED_BYTES: usize = MAX_TEXTS * MAX_TEXT_CHARS * 12 + 4096;
+/// The longest body with a query, of which every byte can take an escape, and with filters.
+pub(crate) const MAX_SEARCH_BYTES: usize = MAX_TEXT_BYTES * 6 + (64 << 10);
 /// The least time between two reports of progress, and until a search is tried again that had to wait for others.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -60,7 +68,11 @@ struct SearchAsked {
 }
 
 impl SearchAsked {
-    fn read(params: &Params, app: &App) -> Result<Arc<Self>, Problem> {
+    fn read(
+        params: &Params,
+        app: &App,
+        query: fn(&Params) -> Result<&str, Problem>,
+    ) -> Result<Arc<Self>, Problem> {
         params.only(&[&["q"], &COMMON[..]].concat())?;
         let (text, question) = (query(params)?.to_owned(), Question::read(params, &app.trees)?);
         Ok(Arc::new(Self { text, question }))
@@ -70,28 +82,72 @@ impl SearchAsked {
         self: &Arc<Self>,
         app: &App,
         current: Current,
-    ) -> Result<Answer<SearchQuestion>, Problem> {
+    ) -> Result<Fitted<SearchQuestion>, Problem> {
         let (asked, metrics) = (Arc::clone(self), Arc::clone(&app.metrics));
         let answer = app.gate.run(move || {
             let start = Instant::now();
             let need = Need::Query(&asked.text, &asked.question.filter, asked.question.limit);
             let tree = current.tree.tree_for(&need)?;
             let opened = start.elapsed();
-            let mut found = quarry_answer::search(&tree, &asked.text, &asked.question.request())?;
+            let Question { shown, explain, .. } = &asked.question;
+            let request = UnitsRequest { shown: &lineless(*explain), ..asked.question.request() };
+            let mut found = quarry_answer::search(&tree, &asked.text, &request)?;
             metrics.time(Stage::Search, start.elapsed());
             if tree.is_elsewhere() {
                 found.answer.open_ms = quarry_answer::milliseconds(opened);
             }
-            Ok(found.answer)
+            let terms = query_terms(&asked.text);
+            Ok(Fitted::new(&tree, found.answer, &found.hits, &terms, shown))
         });
         answer.await
     }
 }
 
-pub(crate) async fn search(State(app): State<App>, params: Params) -> Answered<Answer<SearchQuestion>> {
-    let asked = SearchAsked::read(&params, &app)?;
+pub(crate) async fn search(State(app): State<App>, params: Params) -> Answered<Fitted<SearchQuestion>> {
+    let asked = SearchAsked::read(&params, &app, query)?;
     let current = app.trees.ready()?;
     Ok(Json(asked.answer(&app, current).await?))
+}
+
+/// Like [`search`], for texts that are too long for an address.
+pub(crate) async fn search_text(
+    State(app): State<App>,
+    headers: HeaderMap,
+    params: Params,
+    body: Result<Bytes, BytesRejection>,
+) -> Answered<Fitted<SearchQuestion>> {
+    params.only(&[])?;
+    let object = read_json(&headers, body, MAX_SEARCH_BYTES, "{\"q\": \"…\", \"k\": 10}")?;
+    let params = Params::of_object(&object, MAX_TEXT_BYTES)?;
+    let asked = SearchAsked::read(&params, &app, text)?;
+    let is_replaced = |answer: &Result<_, Problem>| answer.as_ref().is_err_and(|problem| problem.is_replaced);
+    let answer = || async { asked.answer(&app, app.trees.ready()?).await };
+    Ok(Json(app.trees.answer_again(is_replaced, answer).await?))
+}
+
+/// A body of JSON; `expected` shows what it looks like.
+fn read_json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+    max_bytes: usize,
+    expected: &str,
+) -> Result<T, Problem> {
+    let body = body.map_err(|rejection| {
+        let detail = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                format!("at most {max_bytes} bytes are accepted; send less at a time")
+            }
+            _ => "the body ended too early; send all of it".to_owned(),
+        };
+        Problem::new(rejection.status(), detail)
+    })?;
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+        let detail = "expected a body of JSON; send the header Content-Type: application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad_request(format!("expected {expected}: {error}")))
 }
 
 /// How far the first index has come.
@@ -108,18 +164,18 @@ pub(crate) struct ProgressView {
 /// The results of a search as events. Ranking is done at once, so that they come together; what takes time is the first
 /// index, whose progress comes before them.
 pub(crate) async fn search_stream(State(app): State<App>, params: Params) -> Result<Response, Problem> {
-    let asked = SearchAsked::read(&params, &app)?;
-    let streams = app.streams.clone();
+    let asked = SearchAsked::read(&params, &app, query)?;
+    let (streams, unsent) = (app.streams.clone(), app.unsent.clone());
     if let Some(current) = app.trees.current() {
         // Before anything is sent, so that a problem has a status of its own.
         let answer = asked.answer(&app, current).await?;
-        return streams.open(|events| send_answer(events, answer));
+        return streams.open(|events| send_answer(events, answer, unsent));
     }
     streams.open(|events| async move {
         let current = index(&app, &events).await?;
         loop {
             match asked.answer(&app, current.clone()).await {
-                Ok(answer) => return send_answer(events, answer).await,
+                Ok(answer) => return send_answer(events, answer, unsent).await,
                 // All who waited for the index ask at the same time.
                 Err(problem) if problem.retry_after.is_some() => tokio::time::sleep(PAUSE).await,
                 Err(problem) => return events.fail(&problem).await,
@@ -143,7 +199,11 @@ async fn index(app: &App, events: &Events) -> Result<Current, Closed> {
     }
 }
 
-async fn send_answer(events: Events, answer: Answer<SearchQuestion>) -> Result<(), Closed> {
+async fn send_answer(events: Events, answer: Fitted<SearchQuestion>, unsent: Unsent) -> Result<(), Closed> {
+    let _room = match unsent.room(answer.n_bytes()) {
+        Ok(room) => room,
+        Err(problem) => return events.fail(&problem).await,
+    };
     let (results, end) = answer.apart();
     for result in &results {
         events.send("result", result).await?;
@@ -187,26 +247,19 @@ pub(crate) struct Embedded {
 }
 
 impl EmbedRequest {
-    fn read(headers: &HeaderMap, body: &[u8]) -> Result<Self, Problem> {
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
-            let detail = "expected a body of JSON; send the header Content-Type: application/json";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
-        }
-        let read: Self = serde_json::from_slice(body).map_err(|error| {
-            Problem::bad_request(format!("expected {{\"texts\": [\"…\"], \"kind\": \"query\"}}: {error}"))
-        })?;
-        if !(1..=MAX_TEXTS).contains(&read.texts.len()) {
-            let n = read.texts.len();
+    /// Refuses more texts than there may be, and longer ones.
+    fn check(&self) -> Result<(), Problem> {
+        if !(1..=MAX_TEXTS).contains(&self.texts.len()) {
+            let n = self.texts.len();
             return Err(Problem::bad_request(format!("texts: expected 1 to {MAX_TEXTS}, found {n}")));
         }
-        let lengths = read.texts.iter().map(|text| text.chars().count());
+        let lengths = self.texts.iter().map(|text| text.chars().count());
         if let Some((at, n)) = lengths.enumerate().find(|(_, n)| *n > MAX_TEXT_CHARS) {
             return Err(Problem::bad_request(format!(
                 "texts[{at}]: {n} characters, at most {MAX_TEXT_CHARS} are accepted"
             )));
         }
-        Ok(read)
+        Ok(())
     }
 }
 
@@ -218,16 +271,10 @@ pub(crate) async fn embed(
     body: Result<Bytes, BytesRejection>,
 ) -> Answered<Embedded> {
     params.only(&[])?;
-    let body = body.map_err(|rejection| {
-        let detail = match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                format!("at most {MAX_EMBED_BYTES} bytes are accepted; send fewer texts at a time")
-            }
-            _ => "the body ended too early; send all of it".to_owned(),
-        };
-        Problem::new(rejection.status(), detail)
-    })?;
-    let EmbedRequest { texts, kind } = EmbedRequest::read(&headers, &body)?;
+    let expected = "{\"texts\": [\"…\"], \"kind\": \"query\"}";
+    let asked: EmbedRequest = read_json(&headers, body, MAX_EMBED_BYTES, expected)?;
+    asked.check()?;
+    let EmbedRequest { texts, kind } = asked;
     let model = Arc::clone(&app.trees.model);
     let answer = app.gate.run(move || {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -242,7 +289,7 @@ pub(crate) async fn embed(
     Ok(Json(answer.await?))
 }
 
-pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<Answer<SimilarQuestion>> {
+pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<Fitted<SimilarQuestion>> {
     params.only(&[&["path", "line"], &COMMON[..]].concat())?;
     let position = Position::read(&params, &app.trees)?;
     // The tree says where the unit is; what is like it may be in any.
@@ -251,8 +298,15 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<
     let answer = app.gate.run(move || {
         let tree = current.tree.tree_for(&like(&position, &question))?;
         let given = unit_at(&tree, &position)?;
-        let select = |hits: Vec<Hit>| hits;
-        Ok(quarry_answer::similar(&tree, &given, &question.request(), Duration::ZERO, select)?)
+        let mut found = Vec::new();
+        let select = |hits: Vec<Hit>| {
+            found.clone_from(&hits);
+            hits
+        };
+        let Question { shown, explain, .. } = &question;
+        let request = UnitsRequest { shown: &lineless(*explain), ..question.request() };
+        let answer = quarry_answer::similar(&tree, &given, &request, Duration::ZERO, select)?;
+        Ok(Fitted::new(&tree, answer, &found, &[], shown))
     });
     Ok(Json(answer.await?))
 }
@@ -276,7 +330,7 @@ fn no_unit(path: &str, line: u32) -> Problem {
 }
 
 /// Parameters of requests for calls.
-const CALLS: [&str; 5] = ["name", "path", "line", "tree", "limit"];
+const CALLS: [&str; 5] = ["name", "path", "line", "tree", "k"];
 
 /// Whose calls are asked for.
 pub(crate) struct CallsAsked {
@@ -291,7 +345,10 @@ pub(crate) struct CallsAsked {
 impl CallsAsked {
     pub fn read(params: &Params, app: &App) -> Result<Self, Problem> {
         params.only(&CALLS)?;
-        let limit = params.number("limit")?.unwrap_or(DEFAULT_CALLS);
+        let limit = params.number("k")?.unwrap_or(DEFAULT_CALLS);
+        if limit > MAX_CALLS {
+            return Err(Problem::bad_request(format!("k: expected 0 to {MAX_CALLS}, found {limit}")));
+        }
         let tree = params.get("tree").map(|name| app.trees.number(name)).transpose()?;
         let filter = Filter::default().in_roots(tree.into_iter().collect());
         let line: Option<u32> = params.number("line")?;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use maud::{Markup, PreEscaped};
 use quarry_source::{Highlight, highlights, language_named};
+use quarry_text::needs_escape;
 
 /// Longer texts are not colored: parsing them would take longer than finding them.
 const MAX_BYTES: usize = 400_000;
@@ -100,8 +101,8 @@ fn class(highlight: Highlight) -> &'static str {
     }
 }
 
-/// Source as HTML. Characters that change the direction of text, which make source look like other source, are shown as
-/// their codes.
+/// Source as HTML. Characters that need an escape, because they can make source look like other source, are shown as their
+/// codes.
 fn escape(text: &str, html: &mut String) {
     for c in text.chars() {
         match c {
@@ -110,10 +111,7 @@ fn escape(text: &str, html: &mut String) {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\t' => html.push('\t'),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
-                html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32));
-            }
-            c if c.is_control() => html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32)),
+            c if needs_escape(c) => html.push_str(&format!("<span class=\"odd\">U+{:04X}</span>", c as u32)),
             c => html.push(c),
         }
     }

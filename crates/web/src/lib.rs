@@ -5,14 +5,16 @@
 //! handlers parse what is asked, have `quarry_answer` answer it away from the threads that serve, and render that.
 //!
 //! Whoever can reach the server may be anybody, and so may the author of a tree: [`Access`] says who is answered,
-//! `listen` limits what a connection may cost, `gate` how much is done at once, and everything that comes from a tree or
+//! `listen` limits what a connection may cost, `gate` how much is done at once, `unsent` how much waits for clients, and everything that comes from a tree or
 //! a request is escaped.
 
 mod access;
+mod agents;
 mod api;
 mod connection;
 mod documents;
 mod events;
+mod fitted;
 mod gate;
 mod highlight;
 #[cfg(feature = "labels")]
@@ -27,6 +29,7 @@ mod problem;
 mod question;
 mod router;
 mod trees;
+mod unsent;
 
 pub use access::{Access, AccessError, MIN_TOKEN_BYTES};
 pub use documents::{Document, MakeDocument};

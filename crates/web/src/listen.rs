@@ -26,6 +26,7 @@ use crate::events::Streams;
 use crate::live::MakeTables;
 use crate::router::{App, router};
 use crate::trees::Trees;
+use crate::unsent::Unsent;
 
 /// Connections at a time, slow and idle ones included; what comes beyond is closed.
 const MAX_CONNECTIONS: usize = 8192;
@@ -113,7 +114,7 @@ impl Server {
         Self::listen(address, |stopped| {
             let streams = Streams::new(stopped);
             let routes = crate::labels::router(Arc::new(labels), Arc::clone(&access), streams);
-            crate::router::guarded(routes, access, Arc::default())
+            crate::router::guarded(routes, access, Arc::default(), Unsent::default())
         })
     }
 
@@ -124,7 +125,8 @@ impl Server {
     pub fn for_documents(address: SocketAddr, make: Arc<MakeDocument>) -> Result<Self, ListenError> {
         let access = Arc::new(Access::new(address, Vec::new(), None, false)?);
         Self::listen(address, |_| {
-            crate::router::guarded(crate::documents::router(make), access, Arc::default())
+            let routes = crate::documents::router(make);
+            crate::router::guarded(routes, access, Arc::default(), Unsent::default())
         })
     }
 
@@ -140,7 +142,7 @@ impl Server {
         let access = Arc::new(Access::new(address, Vec::new(), None, false)?);
         Self::listen(address, |stopped| {
             let routes = crate::live::router(title, make, Streams::new(stopped));
-            crate::router::guarded(routes, access, Arc::default())
+            crate::router::guarded(routes, access, Arc::default(), Unsent::default())
         })
     }
 

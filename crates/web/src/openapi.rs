@@ -1,16 +1,18 @@
 //! The description of the API, from the types of its answers.
 
 use quarry_answer::{
-    Answer, AnswerEnd, Callees, Callers, FileView, ResultView, SearchQuestion, SimilarQuestion, StatusView,
+    AnswerEnd, Callees, Callers, FileView, ResultView, SearchQuestion, SimilarQuestion, StatusView,
 };
 use quarry_index::RANKINGS;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Value, json};
 
-use crate::api::{EmbedRequest, Embedded, ProgressView, TreesView};
+use crate::api::{EmbedRequest, Embedded, MAX_CALLS, ProgressView, TreesView};
 use crate::events::MEDIA_TYPE;
+use crate::fitted::Fitted;
+use crate::params::SWITCHES;
 use crate::problem::ProblemView;
-use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS};
+use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS, MAX_TEXT_BYTES};
 
 /// A parameter: its name, its schema, whether it is required, and what it says.
 type Parameter = (&'static str, Value, bool, &'static str);
@@ -46,7 +48,12 @@ pub fn description() -> Value {
             false,
             "Name of the tree that it is in; all for a name, the first for a path.",
         ),
-        ("limit", json!({ "type": "integer", "minimum": 0 }), false, "Maximum number of calls."),
+        (
+            "k",
+            json!({ "type": "integer", "minimum": 0, "maximum": MAX_CALLS }),
+            false,
+            "Maximum number of calls; `limit` is the same.",
+        ),
     ];
     let in_path: [Parameter; 2] =
         [("tree", text(), true, "Name of the tree."), ("path", text(), true, "File, relative to the tree.")];
@@ -58,11 +65,11 @@ pub fn description() -> Value {
         paths.insert(path.to_owned(), json!({ "get": operation }));
     };
     let schema = |schema: schemars::Schema| Value::from(schema);
-    let search = schema(schemas.subschema_for::<Answer<SearchQuestion>>());
+    let search = schema(schemas.subschema_for::<Fitted<SearchQuestion>>());
     let asked = [vec![query], units()].concat();
     let about = "Finds code by what it does, as `quarry search --json`.";
-    add("/api/v1/search", about, &[], &asked, search);
-    let similar = schema(schemas.subschema_for::<Answer<SimilarQuestion>>());
+    add("/api/v1/search", about, &[], &asked, search.clone());
+    let similar = schema(schemas.subschema_for::<Fitted<SimilarQuestion>>());
     let mut unit_at = [position.to_vec(), units()].concat();
     unit_at.retain(|parameter| parameter.0 != "tree");
     unit_at.push(tree());
@@ -92,12 +99,15 @@ pub fn description() -> Value {
     let about = "Finds code as /api/v1/search, result by result; before the first index is ready, it tells its progress.";
     let stream = operation(about, &[], &asked, events(&mut schemas));
     paths.insert("/api/v1/search/stream".to_owned(), json!({ "get": stream }));
+    let about = "Finds code as with GET, by a text of up to 64 KiB.";
+    let mut by_text = operation(about, &[], &[], json_answer(&search));
+    by_text["requestBody"] = json_body(&object_of(&asked));
+    paths["/api/v1/search"]["post"] = by_text;
     let mut embed = operation("Embeds texts with the model of the trees.", &[], &[], {
         json_answer(&schema(schemas.subschema_for::<Embedded>()))
     });
     let texts = schema(schemas.subschema_for::<EmbedRequest>());
-    embed["requestBody"] =
-        json!({ "required": true, "content": { "application/json": { "schema": texts } } });
+    embed["requestBody"] = json_body(&texts);
     paths.insert("/api/v1/embed".to_owned(), json!({ "post": embed }));
     let problem = schema(schemas.subschema_for::<ProblemView>());
     json!({
@@ -135,6 +145,31 @@ fn operation(about: &str, in_path: &[Parameter], query: &[Parameter], answer: Va
 
 fn json_answer(schema: &Value) -> Value {
     json!({ "description": "The answer.", "content": { "application/json": { "schema": schema } } })
+}
+
+fn json_body(schema: &Value) -> Value {
+    json!({ "required": true, "content": { "application/json": { "schema": schema } } })
+}
+
+/// The schema of an object of parameters. Its query may be longer than in an address, and its switches are such.
+fn object_of(parameters: &[Parameter]) -> Value {
+    let property = |(name, schema, _, about): &Parameter| {
+        let mut schema = match *name {
+            "q" => json!({ "type": "string", "minLength": 1, "maxLength": MAX_TEXT_BYTES }),
+            name if SWITCHES.contains(&name) => json!({ "type": "boolean" }),
+            _ => schema.clone(),
+        };
+        schema["description"] = json!(about);
+        ((*name).to_owned(), schema)
+    };
+    let required: Vec<&str> =
+        parameters.iter().filter(|(_, _, required, _)| *required).map(|(name, ..)| *name).collect();
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": required,
+        "properties": parameters.iter().map(property).collect::<serde_json::Map<_, _>>(),
+    })
 }
 
 /// Events, whose data are objects as text: `progress` until there is an index, `result` for each result, then `end`, or
@@ -218,10 +253,10 @@ fn units() -> Vec<Parameter> {
         ("no-generated", switch(), false, "No code that a program wrote."),
         ("no-vendored", switch(), false, "No copies of others' code."),
         (
-            "limit",
+            "k",
             json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS }),
             false,
-            "Maximum number of results.",
+            "Maximum number of results; `limit` is the same.",
         ),
         ("lines", json!({ "type": "integer", "minimum": 0 }), false, "Lines of each result; 0 for all."),
         ("context", json!({ "type": "integer", "minimum": 0 }), false, "Lines before and after those."),

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use quarry_text::nearest;
+use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use crate::problem::Problem;
@@ -13,6 +14,11 @@ use crate::problem::Problem;
 const MAX_PARAMS: usize = 64;
 /// Parameters that may come more than once.
 const LISTS: [&str; 3] = ["lang", "kind", "glob"];
+/// Parameters that are numbers, and switches; in JSON they are so too.
+const NUMBERS: [&str; 4] = ["k", "lines", "context", "threshold"];
+pub(crate) const SWITCHES: [&str; 3] = ["explain", "no-generated", "no-vendored"];
+/// Other names of parameters, as the command line and agents have them.
+const ALIASES: [(&str, &str); 2] = [("limit", "k"), ("query", "q")];
 /// The longest value of a parameter, in bytes.
 const MAX_VALUE_BYTES: usize = 4000;
 
@@ -22,18 +28,51 @@ pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
     pub fn parse(query: &str) -> Result<Self, Problem> {
-        let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
-            .take(MAX_PARAMS + 1)
-            .map(|(name, value)| (name.into_owned(), value.into_owned()))
-            .collect();
+        let pairs = form_urlencoded::parse(query.as_bytes())
+            .map(|(name, value)| (own_name(&name).to_owned(), value.into_owned()));
+        Self::of(pairs, MAX_VALUE_BYTES)
+    }
+
+    /// Of an object of JSON, whose query may be longer than in an address.
+    pub fn of_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
+        let mut pairs = Vec::new();
+        for (name, value) in object {
+            let name = own_name(name);
+            let texts: Option<Vec<String>> = match value {
+                Value::Number(number) if NUMBERS.contains(&name) => Some(vec![number.to_string()]),
+                Value::Bool(is_on) if SWITCHES.contains(&name) => Some(vec![is_on.to_string()]),
+                Value::Array(all) if is_list(name, true) => {
+                    all.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+                }
+                Value::String(text) if !NUMBERS.contains(&name) && !SWITCHES.contains(&name) => {
+                    (!is_list(name, true)).then(|| vec![text.clone()])
+                }
+                _ => None,
+            };
+            let expected = match name {
+                _ if NUMBERS.contains(&name) => "a number",
+                _ if SWITCHES.contains(&name) => "true or false",
+                _ if is_list(name, true) => "a list of texts",
+                _ => "a text",
+            };
+            let wrong = || Problem::bad_request(format!("{}: expected {expected}", short(name)));
+            pairs.extend(texts.ok_or_else(wrong)?.into_iter().map(|text| (name.to_owned(), text)));
+        }
+        Self::of(pairs.into_iter(), max_query_bytes)
+    }
+
+    fn of(pairs: impl Iterator<Item = (String, String)>, max_query_bytes: usize) -> Result<Self, Problem> {
+        let pairs: Vec<(String, String)> = pairs.take(MAX_PARAMS + 1).collect();
         if pairs.len() > MAX_PARAMS {
             return Err(Problem::bad_request(format!("more than {MAX_PARAMS} parameters; leave some out")));
         }
-        if let Some((name, value)) = pairs.iter().find(|(_, value)| value.len() > MAX_VALUE_BYTES) {
-            let (short, n) = (name.chars().take(40).collect::<String>(), value.len());
-            let advice = if name == "q" { "; say in a few words what the code does" } else { "" };
+        let max_bytes = |name: &str| if name == "q" { max_query_bytes } else { MAX_VALUE_BYTES };
+        if let Some((name, value)) = pairs.iter().find(|(name, value)| value.len() > max_bytes(name)) {
+            let (n, max) = (value.len(), max_bytes(name));
+            let advice = if name == "q" { "; say in fewer words what the code does" } else { "" };
             return Err(Problem::bad_request(format!(
-                "{short}: {n} bytes, at most {MAX_VALUE_BYTES} are accepted{advice}"
+                "{}: {n} bytes, at most {max} are accepted{advice}",
+                short(name)
             )));
         }
         Ok(Self(pairs))
@@ -78,8 +117,7 @@ impl Params {
 
     /// Refuses parameters that nothing reads, and several of which one is read.
     pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
-        // A search has several trees, everything else is in one.
-        let is_list = |name: &str| LISTS.contains(&name) || (name == "tree" && known.contains(&"q"));
+        let is_list = |name: &str| is_list(name, known.contains(&"q"));
         let Some((name, _)) = self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
             let mut names = self.0.iter().enumerate().map(|(at, (name, _))| (at, name.as_str()));
             let twice = names
@@ -88,7 +126,7 @@ impl Params {
                 Err(Problem::bad_request(format!("{name}: given more than once; expected one value")))
             });
         };
-        let name: String = name.chars().take(40).collect();
+        let name = short(name);
         let near = nearest(&name, known.iter().copied(), 1);
         let hint = near.first().map_or_else(|| known.join(", "), |near| (*near).to_owned());
         Err(Problem::bad_request(format!("there is no parameter {name:?}; did you mean {hint}?")))
@@ -131,6 +169,21 @@ impl Params {
     }
 }
 
+/// Whether a parameter may come more than once. A search has several trees, everything else is in one.
+fn is_list(name: &str, is_search: bool) -> bool {
+    LISTS.contains(&name) || (name == "tree" && is_search)
+}
+
+/// The name that a parameter has here.
+fn own_name(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, own)| own)
+}
+
+/// The start of a name, which may have any length.
+fn short(name: &str) -> String {
+    name.chars().take(40).collect()
+}
+
 impl<S: Sync> FromRequestParts<S> for Params {
     type Rejection = Problem;
 
@@ -156,9 +209,54 @@ mod tests {
     }
 
     #[test]
+    fn objects_of_json_are_parameters_too() {
+        let of = |value: Value| Params::of_object(value.as_object().unwrap(), 10_000);
+        let long = "word ".repeat(2000);
+        let given = of(
+            serde_json::json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }),
+        );
+        let given = given.unwrap();
+        assert_eq!(
+            (given.get("q"), given.all("lang")),
+            (Some(long.as_str()), vec!["rust".to_owned(), "go".to_owned()])
+        );
+        assert_eq!(
+            (given.number("k").unwrap(), given.number("threshold").unwrap()),
+            (Some(3_usize), Some(0.5_f64))
+        );
+        assert!(given.is_on("explain").unwrap());
+        assert_eq!(
+            of(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
+            Params::parse("q=x&k=3").unwrap()
+        );
+        for (wrong, words) in [
+            (serde_json::json!({ "q": "x".repeat(10_001) }), "q: 10001 bytes, at most 10000"),
+            (serde_json::json!({ "dir": "x".repeat(4001) }), "dir: 4001 bytes, at most 4000"),
+            (serde_json::json!({ "q": null }), "q: expected a text"),
+            (serde_json::json!({ "k": "3" }), "k: expected a number"),
+            (serde_json::json!({ "lang": "rust" }), "lang: expected a list of texts"),
+            (serde_json::json!({ "lang": [1] }), "lang: expected a list of texts"),
+            (serde_json::json!({ "explain": 1 }), "explain: expected true or false"),
+            (serde_json::json!({ "glob": vec!["x"; 65] }), "more than 64 parameters"),
+        ] {
+            let problem = of(wrong).unwrap_err();
+            assert!(problem.detail.contains(words), "{}", problem.detail);
+        }
+    }
+
+    #[test]
+    fn a_parameter_with_two_names_is_one() {
+        let params = Params::parse("limit=3").unwrap();
+        assert_eq!(params.number("k").unwrap(), Some(3_usize));
+        assert!(params.only(&["k"]).is_ok());
+        let twice = Params::parse("k=3&limit=4").unwrap();
+        assert!(twice.only(&["k"]).unwrap_err().detail.contains("k: given more than once"));
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let params = Params::parse("limt=3&explain=maybe").unwrap();
-        assert!(params.only(&["q", "limit"]).unwrap_err().detail.contains("did you mean limit?"));
+        assert!(params.only(&["q", "line"]).unwrap_err().detail.contains("did you mean line?"));
         assert!(params.is_on("explain").is_err() && params.number::<usize>("explain").is_err());
         for wrong in ["", "+", "+5", "%2B5", "5+", ".5", "1.5", "0x1", "-1", "05", "inf", "1e2"] {
             let params = Params::parse(&format!("n={wrong}")).unwrap();

@@ -11,8 +11,10 @@ use crate::trees::{Defaults, Trees};
 
 /// The most results of one answer.
 pub(crate) const MAX_RESULTS: usize = 200;
-/// The longest query, in characters.
+/// The longest query in an address, in characters.
 pub(crate) const MAX_QUERY_CHARS: usize = 1000;
+/// The longest query in a body, in bytes.
+pub(crate) const MAX_TEXT_BYTES: usize = 64 << 10;
 /// The most lines of one result, and around it.
 const MAX_LINES: usize = 2000;
 
@@ -25,7 +27,7 @@ pub(crate) const COMMON: [&str; 13] = [
     "tree",
     "no-generated",
     "no-vendored",
-    "limit",
+    "k",
     "lines",
     "context",
     "explain",
@@ -49,9 +51,9 @@ impl Question {
     /// When a parameter has no such value.
     pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
         let Defaults { limit, threshold, lines, context, .. } = trees.defaults;
-        let limit = params.number("limit")?.unwrap_or(limit);
+        let limit = params.number("k")?.unwrap_or(limit);
         if !(1..=MAX_RESULTS).contains(&limit) {
-            return Err(Problem::bad_request(format!("limit: expected 1 to {MAX_RESULTS}, found {limit}")));
+            return Err(Problem::bad_request(format!("k: expected 1 to {MAX_RESULTS}, found {limit}")));
         }
         // In 64 bits, so that what is hardly above 1 is not rounded to it.
         let threshold = params.number("threshold")?.unwrap_or(f64::from(threshold));
@@ -106,17 +108,21 @@ fn filter(params: &Params, trees: &Trees, directory: &str) -> Result<Filter, Pro
     Ok(filter.without(without).in_roots(numbers).below(directory))
 }
 
-/// A query that is short enough.
+/// The query, however long.
+pub(crate) fn text(params: &Params) -> Result<&str, Problem> {
+    params.get("q").ok_or_else(|| {
+        Problem::bad_request("q: expected what the code does in plain words, or the name of a symbol")
+    })
+}
+
+/// A query that is short enough for an address.
 pub(crate) fn query(params: &Params) -> Result<&str, Problem> {
-    let Some(query) = params.get("q") else {
-        return Err(Problem::bad_request(
-            "q: expected what the code does in plain words, or the name of a symbol",
-        ));
-    };
+    let query = text(params)?;
     let n = query.chars().count();
     if n > MAX_QUERY_CHARS {
         return Err(Problem::bad_request(format!(
-            "q: {n} characters, at most {MAX_QUERY_CHARS} are accepted; say in a few words what the code does"
+            "q: {n} characters, at most {MAX_QUERY_CHARS} are accepted; say in a few words what the code does, or send \
+             the text to /api/v1/search by POST"
         )));
     }
     Ok(query)

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use quarry_server::Workspace;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 
@@ -21,18 +21,13 @@ use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::problem::{Problem, Replaced};
 use crate::trees::Trees;
-use crate::{api, openapi, pages};
+use crate::unsent::{self, Unsent};
+use crate::{agents, api, openapi, pages};
 
 /// The longest body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// The longest that a request may take, with reading it.
 const MAX_TIME: Duration = Duration::from_secs(30);
-
-/// The longest that a request waits for the next index.
-const MAX_WAIT: Duration = Duration::from_secs(10);
-
-/// Calls of agents at a time.
-const MAX_CALLS: usize = 16;
 
 /// Nothing is loaded from elsewhere, no page may show another one, and no script runs but the server's own.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src \
@@ -45,6 +40,7 @@ pub(crate) struct App {
     pub access: Arc<Access>,
     pub gate: Gate,
     pub streams: Streams,
+    pub unsent: Unsent,
     pub metrics: Arc<Metrics>,
     /// One for each tree, in their order; none where agents are not served.
     pub workspaces: Arc<[Arc<Workspace>]>,
@@ -61,12 +57,12 @@ impl App {
         let workspaces = workspaces.into_iter().map(Arc::new).collect();
         let (access, gate) = (Arc::new(access), Gate::new(at_once));
         let streams = Streams::new(stopped);
-        Self { trees, access, gate, streams, metrics: Arc::default(), workspaces }
+        Self { trees, access, gate, streams, unsent: Unsent::default(), metrics: Arc::default(), workspaces }
     }
 }
 
 pub(crate) fn router(app: App) -> Router {
-    let routes = agents(&app)
+    let routes = agents::routes(&app)
         .route("/", get(pages::search))
         .route("/similar", get(pages::similar))
         .route("/calls", get(pages::calls))
@@ -74,7 +70,10 @@ pub(crate) fn router(app: App) -> Router {
         .route("/raw/{tree}/{*path}", get(pages::raw))
         .route("/login", get(pages::login_page).post(pages::log_in))
         .route("/opensearch.xml", get(pages::opensearch))
-        .route("/api/v1/search", get(api::search))
+        .route(
+            "/api/v1/search",
+            get(api::search).post(api::search_text).layer(DefaultBodyLimit::max(api::MAX_SEARCH_BYTES)),
+        )
         .route("/api/v1/search/stream", get(api::search_stream))
         .route("/api/v1/similar", get(api::similar))
         .route("/api/v1/callers", get(api::callers))
@@ -101,11 +100,11 @@ pub(crate) fn router(app: App) -> Router {
         })
         .layer(from_fn_with_state(Arc::clone(&app.trees), once_more))
         .with_state(app.clone());
-    guarded(routes, app.access, app.metrics)
+    guarded(routes, app.access, app.metrics, app.unsent)
 }
 
 /// Routes that are answered only to whom they may be, within limits, with what browsers must know of them.
-pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>) -> Router {
+pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>, unsent: Unsent) -> Router {
     routes
         .route(&format!("{ASSETS}{{name}}"), get(pages::asset))
         // Browsers ask for it beside what is not a page, such as the text of a file.
@@ -121,32 +120,9 @@ pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>
             )
             .into_response()
         }))
+        .layer(from_fn_with_state(unsent, unsent::hold))
         .layer(from_fn(harden))
         .layer(from_fn_with_state(metrics, count))
-}
-
-/// The Model Context Protocol: of the first tree at /mcp, of each at /mcp/ and its name.
-fn agents(app: &App) -> Router<App> {
-    let free = Arc::new(Semaphore::new(MAX_CALLS));
-    let limit = move |request: Request, next: Next| {
-        let free = Arc::clone(&free);
-        async move {
-            let Ok(_permit) = free.try_acquire() else {
-                let detail = "too many agents ask at once; ask again after the time in Retry-After";
-                return Problem::busy(detail).into_response();
-            };
-            next.run(request).await
-        }
-    };
-    let mut router = Router::new();
-    for (at, (workspace, name)) in app.workspaces.iter().zip(app.trees.names()).enumerate() {
-        let service = quarry_server::http_service(Arc::clone(workspace));
-        if at == 0 {
-            router = router.route_service("/mcp", service.clone());
-        }
-        router = router.route_service(&format!("/mcp/{}", pages::path_text(name)), service);
-    }
-    if app.workspaces.is_empty() { router } else { router.route_layer(from_fn(limit)) }
 }
 
 /// Answers again what met an index that had been replaced, when the next one is open.
@@ -154,19 +130,10 @@ async fn once_more(State(trees): State<Arc<Trees>>, request: Request, next: Next
     if request.method() != Method::GET {
         return next.run(request).await;
     }
-    let (head, body) = request.into_parts();
-    let mut request = Request::from_parts(head.clone(), body);
-    let deadline = tokio::time::Instant::now() + MAX_WAIT;
-    loop {
-        let searched = trees.generation();
-        let response = next.clone().run(request).await;
-        let is_replaced = response.extensions().get::<Replaced>().is_some();
-        let wait = trees.opened_after(searched);
-        if !is_replaced || tokio::time::timeout_at(deadline, wait).await.is_err() {
-            return response;
-        }
-        request = Request::from_parts(head.clone(), Body::empty());
-    }
+    let head = request.into_parts().0;
+    let is_replaced = |response: &Response| response.extensions().get::<Replaced>().is_some();
+    let answer = || next.clone().run(Request::from_parts(head.clone(), Body::empty()));
+    trees.answer_again(is_replaced, answer).await
 }
 
 /// Tells browsers what they must not do with an answer.

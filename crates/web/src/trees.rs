@@ -1,7 +1,7 @@
 //! The indexed trees, and what is known of them while they are indexed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quarry_answer::{SharedTree, Tree};
 use quarry_embed::Embedder;
@@ -11,6 +11,8 @@ use tokio::sync::watch;
 use crate::pages::CodeLink;
 use crate::problem::Problem;
 
+/// The longest that a request waits for the next index.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Trees that are named where there may be hundreds.
 const MAX_NAMES: usize = 5;
 
@@ -128,6 +130,23 @@ impl Trees {
         let mut changes = self.changes();
         // It fails when nobody can open one any longer, which ends the wait as well.
         while self.generation() == generation && changes.changed().await.is_ok() {}
+    }
+
+    /// An answer, which is made again if it came from an index that had been replaced, when the next one is open.
+    pub(crate) async fn answer_again<T, F: Future<Output = T>>(
+        &self,
+        is_replaced: impl Fn(&T) -> bool,
+        answer: impl Fn() -> F,
+    ) -> T {
+        let deadline = tokio::time::Instant::now() + MAX_WAIT;
+        loop {
+            let searched = self.generation();
+            let answered = answer().await;
+            let wait = self.opened_after(searched);
+            if !is_replaced(&answered) || tokio::time::timeout_at(deadline, wait).await.is_err() {
+                return answered;
+            }
+        }
     }
 
     /// The index, or that it is being built.

@@ -13,6 +13,17 @@ pub(super) struct CodeLine<'a> {
     pub text: &'a str,
 }
 
+/// What addresses can ask for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked<'a> {
+    /// Whether addresses can point at lines.
+    pub has_anchors: bool,
+    /// The lines that are asked for.
+    pub current: Option<&'a Range<u32>>,
+    /// The line that browsers go to where the address points at none.
+    pub focus: Option<u32>,
+}
+
 /// Lines below each other under a name that is unique on its page, with their numbers as links to `address` of a line.
 pub(super) fn lines<'a>(
     name: &str,
@@ -20,14 +31,15 @@ pub(super) fn lines<'a>(
     lines: impl Iterator<Item = CodeLine<'a>>,
     marks: impl Fn(&str) -> Vec<Range<usize>>,
     address: impl Fn(u32) -> String,
-    (has_anchors, current): (bool, Option<&Range<u32>>),
+    asked: Asked,
 ) -> Markup {
     html! {
         div .code tabindex="0" role="region" aria-label=(name) {
             @for CodeLine { line, index, text } in lines {
-                @let is_current = current.is_some_and(|current| current.contains(&line));
-                div .line .current[is_current] id=[has_anchors.then(|| format!("L{line}"))] {
-                    a .number href=(address(line)) data-line=(line) aria-label={ "Line " (line) } {}
+                @let is_current = asked.current.is_some_and(|current| current.contains(&line));
+                @let is_focused = asked.focus == Some(line);
+                div .line .current[is_current] id=[asked.has_anchors.then(|| format!("L{line}"))] {
+                    a .number href=(address(line)) data-line=(line) aria-label={ "Line " (line) } autofocus[is_focused] {}
                     span .text { (colored.line(index, text, &marks(text))) }
                 }
             }

@@ -9,7 +9,7 @@ use quarry_index::IndexedFile;
 use quarry_source::SourceText;
 
 use super::ProblemPage;
-use super::code::{CodeLine, lines};
+use super::code::{Asked, CodeLine, lines};
 use super::layout::{file_address, path_text};
 use super::results::whole;
 use crate::api::not_indexed;
@@ -55,13 +55,19 @@ pub(crate) async fn file(
         let raw = format!("/raw/{}/{}", path_text(&name).replace('/', "%2F"), path_text(&path));
         let page_link = |index: usize| file_address(&name, &path, numbers.get(index).copied().unwrap_or(1));
         let line = wanted.unwrap_or(1);
+        let focus = wanted.and_then(|_| numbers.get(at)).copied();
+        let asked = Asked { has_anchors: true, current: unit_lines.as_ref(), focus };
         let body = html! {
             div .columns {
-                nav .facets aria-label="In this file" {
-                    h2 { "In this file" }
-                    ul .names {
-                        @for hit in &names {
-                            li { a href=(file_address(&name, &path, hit.start_line)) { (hit.name) } }
+                @if !names.is_empty() {
+                    nav .facets.outline aria-label="In this file" {
+                        details {
+                            summary { "In this file" }
+                            ul .names {
+                                @for hit in &names {
+                                    li { a href=(file_address(&name, &path, hit.start_line)) { (hit.name) } }
+                                }
+                            }
                         }
                     }
                 }
@@ -80,7 +86,7 @@ pub(crate) async fn file(
                         }
                     }
                     @if first > 0 { p { a href=(page_link(first - 1)) { "Lines before" } } }
-                    (lines("Code", &colored, code, |_| Vec::new(), |line| format!("#L{line}"), (true, unit_lines.as_ref())))
+                    (lines("Code", &colored, code, |_| Vec::new(), |line| format!("#L{line}"), asked))
                     @if end < all.len() { p { a href=(page_link(end)) { "Lines after" } } }
                 }
             }

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use quarry_text::needs_escape;
 use sha2::{Digest, Sha256};
 
 use super::{SCRIPT, STYLE};
@@ -140,8 +141,7 @@ fn with_codes(html: String) -> String {
     shown
 }
 
-/// Whether a character embeds, overrides or isolates a direction of text, or is one that HTML cannot have.
+/// Whether a character is shown as its code: what needs an escape, which includes all that HTML cannot have.
 fn needs_code(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+    needs_escape(c) && !matches!(c, '\n' | '\r' | '\t')
 }

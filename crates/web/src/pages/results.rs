@@ -6,20 +6,21 @@ use std::time::Instant;
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, Tree, UnitView};
+use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, Tree, UnitView, UnitsRequest};
 use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
 use quarry_source::SourceText;
 use quarry_text::{counted, query_terms};
 
-use super::code::{CodeLine, lines};
+use super::code::{Asked, CodeLine, lines};
 use super::layout::{file_address, page};
 use super::{ProblemPage, is_fragment};
-use crate::api::{CallsAsked, like, unit_at};
+use crate::api::{CallsAsked, MAX_CALLS, like, unit_at};
+use crate::fitted::{Fitted, lineless};
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::question::{COMMON, Position, Question, query};
+use crate::question::{COMMON, MAX_RESULTS, Position, Question, query};
 use crate::router::App;
 use crate::trees::{Progress, Trees};
 
@@ -39,9 +40,13 @@ type Page = Result<Html<String>, ProblemPage>;
 
 /// The search page: a form, and the results if something is asked for.
 pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
-    params.only(&[&["q", "fragment"], &COMMON[..]].concat())?;
+    params.only(&[&["q", "fragment", "from"], &COMMON[..]].concat())?;
     let fragment = is_fragment(&params);
-    let params = params.without("fragment");
+    let from: usize = params.number("from")?.unwrap_or(1);
+    if !(1..=MAX_RESULTS).contains(&from) {
+        return Err(Problem::bad_request(format!("from: expected 1 to {MAX_RESULTS}, found {from}")).into());
+    }
+    let params = params.without("fragment").without("from");
     let Some(current) = app.trees.current() else {
         let progress = app.trees.progress().clone();
         return Ok(Html(whole(&app.trees, &params, "Indexing", building(&progress, &params)).into_string()));
@@ -58,34 +63,48 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     if params.get("lines").is_none() {
         question.shown.excerpt = Excerpt::Best(PAGE_LINES);
     }
+    let n_on_page = question.limit;
+    // One more than is shown, to know whether there is more.
+    question.limit = (from + n_on_page).min(MAX_RESULTS);
     let gate = app.gate.clone();
     let html = gate.run(move || {
         let need = Need::Query(&text, &question.filter, question.limit);
         let (start, tree) = (Instant::now(), current.tree.tree_for(&need)?);
-        let found = quarry_answer::search(&tree, &text, &question.request())?;
+        let request = UnitsRequest { shown: &lineless(question.explain), ..question.request() };
+        let mut found = quarry_answer::search(&tree, &text, &request)?;
         let searched = start.elapsed();
         app.metrics.time(Stage::Search, searched);
+        let facets = found.facets(&tree, &question.directory);
+        let has_more = found.hits.len() >= from + n_on_page;
+        let hits: Vec<Hit> = found.hits.drain(..).skip(from - 1).take(n_on_page).collect();
+        found.answer.results = found.answer.results.drain(..).skip(from - 1).take(n_on_page).collect();
         let terms = query_terms(&text);
+        let (answer, without_lines) =
+            Fitted::new(&tree, found.answer, &hits, &terms, &question.shown).into_parts();
+        let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };
         let heading = html! {
             h1 .hidden { "Results for " (text) }
             p .summary role="status" {
-                @if found.answer.results.is_empty() {
+                @if hits.is_empty() && from > 1 {
+                    "No more results."
+                } @else if hits.is_empty() {
                     "Nothing found. Try other words for what the code does, the name of a symbol, or fewer filters."
                 } @else {
-                    (counted(found.answer.results.len(), "result")) " in "
-                    (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
-                    @if !found.answer.confident { " – nothing here clearly answers this; the nearest are:" }
+                    @if from == 1 { (counted(hits.len(), "result")) }
+                    @else { "Results " (from) "–" (from + hits.len() - 1) }
+                    " in " (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
+                    @if !answer.confident { " – nothing here clearly answers this; the nearest are:" }
                 }
                 @if let Some(read_as) = &found.read_as { " Searched for " b { (read_as) } "." }
             }
         };
-        let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };
-        let facets = shown.facets(&found.facets(&tree, &question.directory));
-        let results = shown.results(&found.answer.results, &found.hits);
+        let facets = shown.facets(&facets);
+        let results = shown.results(&answer.results, &hits, without_lines);
+        let further = shown.further(from, n_on_page, has_more);
         let body = html! {
             div .columns {
-                nav .facets aria-label="Narrow the results" { (facets) }
-                main #main tabindex="-1" { (heading) (results) }
+                nav .facets aria-label="Narrow the results" { details { summary { "Filters" } (facets) } }
+                main #main tabindex="-1" { (heading) (results) (further) }
             }
         };
         let html = if fragment { body } else { whole(&app.trees, &params, &text, body) };
@@ -113,7 +132,9 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
             shown.clone_from(&hits);
             hits
         };
-        let answer = quarry_answer::similar(&tree, &given, &question.request(), Default::default(), select)?;
+        let request = UnitsRequest { shown: &lineless(question.explain), ..question.request() };
+        let answer = quarry_answer::similar(&tree, &given, &request, Default::default(), select)?;
+        let (answer, without_lines) = Fitted::new(&tree, answer, &shown, &[], &question.shown).into_parts();
         let params = Params::default();
         let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
         let body = html! {
@@ -121,7 +142,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
                 main #main tabindex="-1" {
                     h1 .summary { "Code like " (page.unit_link(&given)) }
                     @if answer.results.is_empty() { p role="status" { "Nothing is like it." } }
-                    (page.results(&answer.results, &shown))
+                    (page.results(&answer.results, &shown, without_lines))
                 }
             }
         };
@@ -140,6 +161,7 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
         let definitions = asked.definitions(&tree)?;
         let calls = tree.index.callers(&asked.query, &definitions, &Filter::default())?;
         let sites = &calls.found;
+        let all = params.with("k", &MAX_CALLS.to_string()).link("/calls");
         let params = Params::default();
         let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
         let mut called = Vec::new();
@@ -163,6 +185,9 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
                     }
                     h2 { "Called in " (counted(sites.len(), "place")) }
                     ul .sites { @for site in sites.iter().take(asked.limit()) { (page.site(site)) } }
+                    @if sites.len() > asked.limit() && asked.limit() < MAX_CALLS {
+                        p { a .button href=(all) { "Show more" } }
+                    }
                     @for file in &calls.unfinished {
                         p { (file.path) ":" (file.line) ": calls from here on may be missing: " (file.reason) }
                     }
@@ -297,12 +322,14 @@ impl ResultsShown<'_> {
         let plain = |(value, n): &(String, usize)| (value.clone(), value.clone(), *n);
         let languages: Vec<_> = facets.languages.iter().map(plain).collect();
         let directories: Vec<_> = facets.directories.iter().map(plain).collect();
+        let n_units = facets.kinds.iter().map(|(_, n)| n).sum::<usize>();
         let trees: Vec<_> = facets
             .roots
             .iter()
             .map(|(root, n)| (self.name_of(*root).to_owned(), self.name_of(*root).to_owned(), *n))
             .collect();
         html! {
+            @if n_units > 0 { p .quiet { "Counts include all " (counted(n_units, "candidate")) ", not only the results shown." } }
             @if self.trees.names().len() > 1 { (self.facet("Tree", "tree", &trees)) }
             (self.facet("Language", "lang", &languages))
             (self.facet("Kind", "kind", &kinds))
@@ -363,7 +390,22 @@ impl ResultsShown<'_> {
         }
     }
 
-    fn results(&self, results: &[ResultView], hits: &[Hit]) -> Markup {
+    /// Links to the results before and after those from a rank on.
+    fn further(&self, from: usize, n_on_page: usize, has_more: bool) -> Markup {
+        let link = |from: usize| self.params.with("from", &from.to_string()).link("/");
+        let next = from + n_on_page;
+        html! {
+            @if from > 1 || (has_more && next <= MAX_RESULTS) {
+                nav .further aria-label="Further results" {
+                    @if from > 1 { a .button rel="prev" href=(link(from.saturating_sub(n_on_page).max(1))) { "Previous results" } }
+                    @if has_more && next <= MAX_RESULTS { a .button rel="next" href=(link(next)) { "More results" } }
+                }
+            }
+        }
+    }
+
+    /// The results, of which the last ones may be without lines.
+    fn results(&self, results: &[ResultView], hits: &[Hit], without_lines: usize) -> Markup {
         let mut html = String::new();
         let mut left_out = 0;
         for (result, hit) in results.iter().zip(hits) {
@@ -379,6 +421,9 @@ impl ResultsShown<'_> {
             ol .results { (PreEscaped(html)) }
             @if left_out > 0 {
                 p .quiet { (counted(left_out, "longer result")) " left out; ask for fewer lines to see all" }
+            }
+            @if without_lines > 0 {
+                p .quiet { "Lines of " (counted(without_lines, "result")) " left out; ask for fewer lines to see them" }
             }
         }
     }
@@ -447,7 +492,7 @@ impl ResultsShown<'_> {
             let numbers = block.lines.first().zip(block.lines.last());
             let (first_line, last_line) = numbers.map_or((0, 0), |((first, _), (last, _))| (*first, *last));
             let name = format!("{}, lines {first_line} to {last_line}", self.shown_path(hit.root, &hit.path));
-            lines(&name, &colored, code, marks, address, (false, None))
+            lines(&name, &colored, code, marks, address, Asked::default())
         };
         html! { @for shown in &unit.blocks { (block(shown)) } }
     }

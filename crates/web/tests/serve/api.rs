@@ -69,7 +69,9 @@ fn problems_say_what_to_do() {
         ("/api/v1/callers?name=pause&line=", 400, "line: expected a whole number"),
         ("/api/v1/callers?name=pause&tree=none", 404, "there are shop"),
         ("/api/v1/status?tree=shop&tree=shop", 400, "tree: given more than once"),
-        ("/api/v1/search?q=x&limit=", 400, "limit: expected a whole number"),
+        ("/api/v1/search?q=x&k=", 400, "k: expected a whole number"),
+        ("/api/v1/search?q=x&k=3&limit=3", 400, "k: given more than once"),
+        ("/api/v1/callers?name=pause&k=2001", 400, "k: expected 0 to 2000"),
         ("/api/v1/search?q=x&ranking=best", 400, "ranking: expected one of"),
         ("/api/v1/none", 404, "/api/v1/openapi.json"),
     ] {
@@ -121,6 +123,112 @@ fn agents_call_the_same_tools() {
     assert_eq!(call("/mcp/none", "tools/list", serde_json::json!({})).status, 404);
     let foreign = served.request("POST", "/mcp", &["Origin: https://evil.example", head[0], head[1]], "{}");
     assert_eq!(foreign.status, 403);
+    // What is wrong with a message is said as JSON-RPC has it.
+    let long = "x".repeat(100_000);
+    for (method, head, body, status, code, words) in [
+        ("POST", &head[..], "garbage", 400, -32700, "not JSON"),
+        ("POST", &head, r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, 400, -32600, "\"2.0\""),
+        ("POST", &head, r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#, 400, -32602, "name"),
+        ("POST", &head, "[]", 400, -32600, "batch"),
+        ("POST", &head, " ", 400, -32600, "expected a message"),
+        ("POST", &head[..1], r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, 406, -32600, "Not Acceptable"),
+        ("POST", &head, &long, 413, -32600, "more than 65536 bytes"),
+        ("GET", &head, "", 405, -32600, ""),
+    ] {
+        let reply = served.request(method, "/mcp", head, body);
+        assert_eq!(
+            (reply.status, reply.header("content-type")),
+            (status, Some("application/json")),
+            "{reply:?}"
+        );
+        let error = &reply.json()["error"];
+        assert!(error["code"] == code && error["message"].as_str().unwrap().contains(words), "{reply:?}");
+    }
+}
+
+#[test]
+fn agents_that_send_slowly_keep_nobody_out() {
+    let served = serve();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, \
+                text/event-stream\r\nContent-Length: 60\r\n\r\n{";
+    let mut slow: Vec<_> = (0..40).map(|_| served.connect()).collect();
+    slow.iter_mut().for_each(|stream| stream.write_all(head.as_bytes()).unwrap());
+    let head = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    for _ in 0..3 {
+        assert_eq!(served.request("POST", "/mcp", &head, list).status, 200);
+    }
+}
+
+fn search_text(served: &Served, body: &str) -> Reply {
+    served.request("POST", "/api/v1/search", &["Content-Type: application/json"], body)
+}
+
+#[test]
+fn the_number_of_results_is_k_or_limit() {
+    let served = serve();
+    for parameter in ["k=2", "limit=2"] {
+        let answer = served.get(&format!("/api/v1/search?q=retry+pause+connect&{parameter}")).json();
+        assert_eq!(answer["results"].as_array().unwrap().len(), 2, "{parameter}");
+    }
+}
+
+#[test]
+fn a_long_text_is_searched_for_by_its_body() {
+    let served = serve();
+    let without_times = |mut answer: Value| {
+        let object = answer.as_object_mut().unwrap();
+        assert!(object.remove("took_ms").is_some());
+        answer
+    };
+    let by_address =
+        served.get("/api/v1/search?q=retry+with+backoff&k=2&lines=2&explain=1&lang=python").json();
+    let body = r#"{"q": "retry with backoff", "k": 2, "lines": 2, "explain": true, "lang": ["python"]}"#;
+    assert_eq!(without_times(search_text(&served, body).json()), without_times(by_address));
+    let long = "It fails: retry with backoff. ".repeat(2000);
+    let found = search_text(&served, &serde_json::json!({ "q": long, "k": 1 }).to_string());
+    assert_eq!(found.status, 200, "{found:?}");
+    assert_eq!(found.json()["results"][0]["name"], "retry_with_backoff");
+    for (body, status, words) in [
+        (serde_json::json!({ "q": "x".repeat(70_000) }).to_string(), 400, "at most 65536 are accepted"),
+        (serde_json::json!({ "q": "x".repeat(600_000) }).to_string(), 413, "bytes are accepted"),
+        (r#"{"k": 3}"#.to_owned(), 400, "q: expected what the code does"),
+        (r#"{"q": "x", "k": "3"}"#.to_owned(), 400, "k: expected a number"),
+        (r#"{"q": "x", "k": 0}"#.to_owned(), 400, "k: expected 1 to 200"),
+        (r#"{"q": "x", "kk": 3}"#.to_owned(), 400, "there is no parameter"),
+        ("[]".to_owned(), 400, "expected {\"q\""),
+    ] {
+        let problem = search_text(&served, &body);
+        assert_eq!(
+            (problem.status, problem.header("content-type")),
+            (status, Some("application/problem+json"))
+        );
+        assert!(problem.body.contains(words), "{problem:?}");
+    }
+    assert_eq!(served.request("POST", "/api/v1/search", &["Content-Type: text/plain"], "{}").status, 415);
+}
+
+#[test]
+fn the_lines_of_an_answer_fit() {
+    let line = "    total = total + price * count  # a line as they come\n".repeat(40);
+    let function = |n: usize| format!("def price_{n}(price, count):\n{line}    return total\n\n\n");
+    let file: String = (0..200).map(function).collect();
+    let served = serve_with(&[("shop.py", &file)], Start::default());
+    let reply = served.get("/api/v1/search?q=price+of+a+count&k=200&context=2000&lines=0&explain=1");
+    let answer = reply.json();
+    let results = answer["results"].as_array().unwrap();
+    let left_out = answer["without_lines"].as_u64().unwrap() as usize;
+    assert!(results.len() > 100 && reply.body.len() < 4 << 20, "{} in {}", results.len(), reply.body.len());
+    assert!(left_out > 0 && left_out < results.len(), "{left_out}");
+    let (with, without) = results.split_at(results.len() - left_out);
+    assert!(with.iter().all(|result| !result["snippet"].as_str().unwrap().is_empty()));
+    assert!(without.iter().all(|result| result["snippet"] == "" && result["explanation"].is_object()));
+    assert!(with.iter().chain(without).all(|result| result["name"].as_str().unwrap().starts_with("price_")));
+    let few = served.get("/api/v1/search?q=price+of+a+count&k=10&lines=0").json();
+    assert!(few.get("without_lines").is_none());
+    let page = served.get("/?q=price+of+a+count&k=100&context=2000&lines=0");
+    assert!(page.status == 200 && page.body.len() < 200_000);
+    assert!(page.body.contains("left out; ask for fewer lines"), "{}", page.body.len());
 }
 
 /// The events of a stream: their names and data.
@@ -348,6 +456,14 @@ fn answers_are_as_the_description_says() {
     let operation = &description["paths"]["/api/v1/embed"]["post"];
     let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
     assert_eq!(violation(&embedded, schema, &description, "embed"), None);
+    let operation = &description["paths"]["/api/v1/search"]["post"];
+    let body =
+        serde_json::json!({ "q": "retry", "k": 1, "explain": true, "threshold": 0.5, "glob": ["*.py"] });
+    let asked = &operation["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(violation(&body, asked, &description, "asked"), None);
+    let found = search_text(&served, &body.to_string()).json();
+    let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+    assert_eq!(violation(&found, schema, &description, "search by text"), None);
     let paths = description["paths"].as_object().unwrap();
     assert_eq!(paths.len(), 9, "every path is checked above");
     // Every parameter that is described is accepted.

@@ -28,6 +28,27 @@ fn long_requests_are_refused() {
 }
 
 #[test]
+fn slow_readers_of_long_answers_keep_others_waiting_only_for_long_ones() {
+    let file = "value = 1  # a line that makes the file long\n".repeat(20_000);
+    let served = serve_with(&[("long.py", &file), ("src/retry.py", FILES[0].1)], Start::default());
+    let request = "GET /raw/shop/long.py HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut slow: Vec<_> = (0..100).map(|_| served.connect()).collect();
+    let mut heads = [[0; 12]; 100];
+    for (stream, head) in slow.iter_mut().zip(&mut heads) {
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.read_exact(head).unwrap();
+    }
+    assert_eq!(&heads[0], b"HTTP/1.1 200");
+    // The system takes some of each itself, so that it is not known how many there can be.
+    assert!(heads.iter().all(|head| head.ends_with(b"200") || head.ends_with(b"503")));
+    assert_eq!(served.get("/?q=retry").status, 200);
+    drop(slow);
+    while served.get("/raw/shop/long.py").status != 200 {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn slow_clients_block_nobody_and_are_dropped() {
     let served = serve();
     let start = Instant::now();

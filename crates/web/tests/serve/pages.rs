@@ -46,6 +46,40 @@ fn filters_and_facets_narrow() {
 }
 
 #[test]
+fn more_results_are_a_link_away() {
+    let code: String =
+        (0..25).map(|n| format!("def close_socket_{n}(socket):\n    socket.close({n})\n\n\n")).collect();
+    let served = serve_with(&[("net.py", &code)], Start::default());
+    let names = |page: &str| -> Vec<String> {
+        page.split("<a class=\"open\"")
+            .skip(1)
+            .map(|rest| rest.split(['>', '<']).nth(1).unwrap().to_owned())
+            .collect()
+    };
+    let mut path = "/?q=close+a+socket&lang=python".to_owned();
+    let mut seen = Vec::new();
+    for (n, has_next) in [(10, true), (10, true), (5, false)] {
+        let page = served.get(&path).body;
+        assert_eq!(names(&page).len(), n, "{path}");
+        seen.extend(names(&page));
+        let next = page.split(" rel=\"next\" href=\"").nth(1).map(|rest| rest.split('"').next().unwrap());
+        assert_eq!(next.is_some(), has_next, "{page}");
+        // Another query begins at the first result.
+        assert!(!page.contains("name=\"from\""));
+        if let Some(next) = next {
+            path = next.replace("&amp;", "&");
+        }
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 25, "each once: {seen:?}");
+    let last = served.get(&path).body;
+    assert!(last.contains("Results 21–25") && last.contains("rel=\"prev\""), "{last}");
+    assert_eq!(served.get("/?q=socket&from=0").status, 400);
+    assert!(served.get("/?q=socket&from=150").body.contains("No more results"));
+}
+
+#[test]
 fn a_file_has_a_line_to_point_at() {
     let links = vec![CodeLink::parse("forge=https://forge.example/{tree}/{path}#{line}").unwrap()];
     let served = serve_with(&FILES, Start { links, ..Start::default() });
@@ -53,6 +87,8 @@ fn a_file_has_a_line_to_point_at() {
     assert!(
         page.contains("id=\"L1\"") && page.contains("id=\"L5\"") && page.contains("class=\"line current\"")
     );
+    assert_eq!(page.matches(" autofocus").count(), 1, "where browsers go without an anchor: {page}");
+    assert!(page.contains("aria-label=\"Line 3\" autofocus"));
     assert!(page.contains("href=\"/raw/shop/src/retry.py\""));
     assert!(page.contains("href=\"https://forge.example/shop/src/retry.py#3\""));
     let raw = served.get("/raw/shop/src/retry.py");

@@ -112,6 +112,25 @@ fn foreign_names_sites_and_tokens_are_refused() {
 }
 
 #[test]
+fn other_sites_may_link_to_pages_and_no_more() {
+    let served = serve();
+    let get = |path: &str, head: &[&str]| served.request("GET", path, head, "").status;
+    let (cross, navigates) = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate");
+    for path in ["/api/v1/search?q=retry", "/api/v1/status", "/metrics", "/mcp"] {
+        assert_eq!(get(path, &[cross, navigates]), 403, "{path}");
+        assert_eq!(get(path, &["Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors"]), 403, "{path}");
+        assert_eq!(get(path, &["Origin: https://evil.example"]), 403, "{path}");
+        assert_ne!(get(path, &["Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"]), 403, "{path}");
+        assert_ne!(get(path, &["Sec-Fetch-Site: none", navigates]), 403, "{path}");
+        assert_ne!(get(path, &[]), 403, "{path}");
+    }
+    for path in ["/?q=retry", "/file/shop/src/retry.py"] {
+        assert_eq!(get(path, &[cross, navigates]), 200, "a link leads to {path}");
+        assert_eq!(get(path, &[cross, "Sec-Fetch-Mode: no-cors"]), 403, "an image from {path}");
+    }
+}
+
+#[test]
 fn a_token_is_asked_for_and_kept_out_of_addresses() {
     let token = "correct horse battery";
     let served = serve_with(&FILES, Start { token: Some(token), ..Start::default() });

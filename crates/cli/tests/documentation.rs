@@ -346,7 +346,8 @@ fn the_page_of_json_output_is_made_of_the_schemas() {
                     this page. -->\n\n# JSON output\n\n`--json` prints one object on one line. \
                     [output.schema.json](output.schema.json) has the JSON Schemas, which tests compare with what commands \
                     print: `output.schema.json#/$defs/eval-compare` is that of `quarry eval compare`. New versions may add \
-                    fields. Paths are relative to `root`, lines count from 1, and ranges of lines include both ends.\n"
+                    fields. Paths are relative to `root`, lines count from 1, and ranges of lines include both ends. The \
+                    commands run in the directory `examples` of Quarry's repository.\n"
         .to_owned();
     let definitions = fixture::schema::definitions();
     let of_commands = |is_command: bool| {

@@ -48,6 +48,7 @@ impl Progress {
         self.bar.tick();
     }
 
+    /// So much more is done.
     #[cfg(any(feature = "data", feature = "eval"))]
     pub fn inc(&self, n: u64) {
         self.bar.inc(n);

@@ -26,7 +26,7 @@ const EXAMPLES: [(&str, &str); 24] = [
     ("judge run", "quarry judge run examples/judging/plan.toml"),
     ("judge status", "quarry judge status examples/judging/plan.toml"),
     ("judge show", "quarry judge show examples/judging/plan.toml"),
-    ("judge serve", "quarry judge serve examples/judging/plan.toml"),
+    ("judge serve", "quarry judge serve examples/judging/plan.toml --annotator ann"),
     ("data build", "quarry data build plan.toml"),
     ("data status", "quarry data status plan.toml"),
     ("data check", "quarry data check pairs.jsonl"),

@@ -84,7 +84,7 @@ fn a_project_has_entries_that_fit_everybody() {
 #[test]
 fn mistakes_are_answered() {
     let fixture = Fixture::new();
-    check_error(&fixture.run(&["agent", "install", "claude"]), "did you mean claude-code");
+    check_error(&fixture.run(&["agent", "install", "claude"]), "did you mean `claude-code`");
     check_error(&fixture.run(&["agent", "install"]), "AGENT");
     check_error(
         &fixture.run(&["agent", "install", "codex", "--project", "nowhere"]),

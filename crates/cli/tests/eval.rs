@@ -420,7 +420,7 @@ fn a_plan_writes_its_page_beside_itself() {
     check_refused(
         directory.path(),
         "eval report plans",
-        "results.json: expected results that `quarry eval run` wrote",
+        "results.json: no such file or directory; check the path",
     );
     check_refused(
         directory.path(),

@@ -60,7 +60,7 @@ fn what_no_definition_can_be_called_is_refused() {
     }
     refused("net.py:0", "lines are counted from 1");
     refused("net.py:99999999999", "no function, method or type is indexed there");
-    refused("none.py:3", "cannot find none.py");
+    refused("none.py:3", "none.py: no such file or directory");
     refused("net.py", "net.py is a file; name a line of a definition in it, such as net.py:12");
     let output = run(&fixture, &["callers", "a\nb\u{1b}[31m"]);
     assert_eq!(output.status.code(), Some(1));

@@ -353,7 +353,7 @@ fn similar_finds_what_is_like_the_function_at_a_line() {
     assert_eq!(inside["similar_to"]["path"], "cart.rs");
     check_error(&fixture.run(&["similar", "shop/cart.rs:4000"]), "no indexed unit covers this line");
     check_error(&fixture.run(&["similar", "shop/cart.rs"]), "expected FILE:LINE");
-    check_error(&fixture.run(&["similar", "shop/none.rs:1"]), "cannot find");
+    check_error(&fixture.run(&["similar", "shop/none.rs:1"]), "shop/none.rs: no such file or directory");
     check_error(&fixture.run(&["similar", "net.py:1", "shop"]), "is not in");
 }
 
@@ -408,7 +408,7 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
     assert!(stderr(&gone).contains("models/tiny") && stderr(&gone).contains("--model"), "{}", stderr(&gone));
     check_error(
         &fixture.run(&["index", "--model", "../models/tiny"]),
-        "cannot find the model ../models/tiny",
+        "the model ../models/tiny: no such file or directory",
     );
     fixture.run(&["index", "--model", "builtin"]);
     assert_eq!(used(&[]), builtin);

@@ -155,13 +155,11 @@ impl Guideline {
         }
         let path = Path::new(name);
         if path.extension().is_none_or(|extension| extension != "toml") {
-            let known: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            let known = BUILT_IN.iter().map(|(name, _)| *name).chain(["a file that ends in .toml"]);
+            let hint = did_you_mean_or_all(name, known);
             return Err(AnnotateError::Prompt {
                 file: name.to_owned(),
-                problem: format!(
-                    "there is no such guideline; {}, or a file that ends in .toml",
-                    did_you_mean_or_all(name, known.iter().copied())
-                ),
+                problem: format!("there is no such guideline; {hint}"),
             });
         }
         let text = fs::read_to_string(path)
@@ -473,8 +471,9 @@ mod tests {
             let error = Guideline::parse("x", &text.replace(from, to), "dir/x.toml").unwrap_err().to_string();
             assert!(error.starts_with("dir/x.toml") && error.contains(words), "{error}");
         }
-        let error = Guideline::named("cosqua").unwrap_err().to_string();
-        assert!(error.contains("expected one of cosqa, cosqa-plus"), "{error}");
+        let problem = |name| Guideline::named(name).unwrap_err().to_string();
+        assert!(problem("cosqua").contains("did you mean `cosqa`?"), "{}", problem("cosqua"));
+        assert!(problem("none").contains("expected one of cosqa, cosqa-plus"), "{}", problem("none"));
     }
 
     #[test]

@@ -56,8 +56,9 @@ fn file_of(results: &Path) -> PathBuf {
 }
 
 fn read(path: &Path) -> anyhow::Result<Results> {
-    let text = quarry_files::read_regular(path, MAX_BYTES)
-        .with_context(|| format!("{}: expected results that `quarry eval run` wrote", path.display()))?;
+    let text = quarry_files::read_regular(path, MAX_BYTES).with_context(|| {
+        format!("{}: cannot be read: expected results that `quarry eval run` wrote", path.display())
+    })?;
     serde_json::from_slice(&text).with_context(|| {
         format!("{}: expected results of this version of quarry; run the plan again", path.display())
     })

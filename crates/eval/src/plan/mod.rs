@@ -133,7 +133,7 @@ impl Plan {
     pub fn read(path: &Path) -> Result<Plan, EvalError> {
         let text = std::fs::read_to_string(path).map_err(|error| EvalError::Plan {
             path: path.to_owned(),
-            problem: format!("the plan cannot be read: {error}"),
+            problem: format!("cannot be read: {error}"),
         })?;
         let refuse = |mistake: Mistake| EvalError::PlanEntry { path: path.to_owned(), mistake };
         let mut plan: Plan = toml_file::parse(&text).map_err(refuse)?;

@@ -273,7 +273,7 @@ impl SelfBenchmarkReport {
     /// What the marks in the table mean.
     pub(super) fn legend(&self) -> String {
         format!(
-            "* significantly better than all others, + than {0:?}, - significantly worse than {0:?} (paired randomization, \
+            "* significantly better than the second best, + than {0:?}, - significantly worse than {0:?} (paired randomization, \
              p < 0.05, corrected by Holm over the table)",
             self.default
         )

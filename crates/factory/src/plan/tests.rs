@@ -56,11 +56,11 @@ fn check(from: &str, to: &str, line: usize, expected: &[&str]) {
 
 #[test]
 fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
-    check("title =", "titel =", 2, &["unknown field `titel`", "expected one of `title`"]);
+    check("title =", "titel =", 2, &["unknown field `titel`", "did you mean `title`?"]);
     check("kind = \"directory\"", "kind = \"folder\"", 5, &["unknown variant `folder`"]);
     check("name = \"a\"", "name = \"a b\"", 4, &["expected a name of letters", "found \"a b\""]);
     check("[[exports]]\nformat = \"beir\"\n", "", 1, &["expected [[exports]]", "add one"]);
-    check("\"beir\"", "\"bier\"", 13, &["expected a format, one of", "did you mean \"beir\"?"]);
+    check("\"beir\"", "\"bier\"", 13, &["expected a format, found \"bier\"", "did you mean `beir`?"]);
     check(
         "[[exports]]",
         "[[exports]]\nformat = \"beir\"\n[[exports]]",
@@ -71,7 +71,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "[[queries]]",
         "[pool]\nfilters = [\"documented\",\n\"cosqa-pluss\"]\n[[queries]]",
         9,
-        &["a filter", "did you mean \"cosqa-plus\"?"],
+        &["a filter", "did you mean `cosqa-plus`?"],
     );
     check(
         "[[queries]]",
@@ -101,7 +101,12 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("kind = \"docstrings\"", "kind = \"docstrings\"\ncontaining = [\"\"]", 10, &["every query holds"]);
     check("\"beir\"", "\"statcodesearch\"", 13, &["needs [categories]; add it"]);
     check("[[queries]]", "[categories]\n[[queries]]", 7, &["needs [author]"]);
-    check("kind = \"docstrings\"", "kind = \"commits\"\nsources = [\"b\"]", 10, &["did you mean \"a\"?"]);
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"commits\"\nsources = [\"b\"]",
+        10,
+        &["found \"b\"; expected one of a"],
+    );
     check(
         "kind = \"docstrings\"",
         "kind = \"commits\"\nsources = [\"a\",\n\"a\"]",
@@ -131,7 +136,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "kind = \"docstrings\"",
         "kind = \"docstrings\"\nstyles = [\"keywords\"]",
         10,
-        &["did you mean \"keyword\"?"],
+        &["did you mean `keyword`?"],
     );
     check("\"beir\"", "\"query4code-triples\"", 13, &["needs [[queries]] of `kind = \"written\"`"]);
     check(
@@ -186,7 +191,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "kind = \"docstrings\"",
         "kind = \"docstrings\"\nfilters = [\"intents\"]",
         10,
-        &["did you mean \"intent\"?"],
+        &["did you mean `intent`?"],
     );
     check("[[labels]]", "[candidates]\nk = 0\n[[labels]]", 11, &["expected 1 to 1000 as `k`, found 0"]);
     check("[[labels]]", "[candidates]\nencoders = [\"bm25\"]\n[[labels]]", 11, &["put others into `union`"]);
@@ -212,12 +217,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("title = \"Small\"", "title = \"a\\u001b[2Jb\"", 2, &["a title of one line"]);
     check("title = \"Small\"", "title = \"a\\nb\"", 2, &["a title of one line"]);
     check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
-    check(
-        "[[exports]]",
-        "[splits]\npositives_only = [\"tst\"]\n[[exports]]",
-        13,
-        &["did you mean \"test\"?"],
-    );
+    check("[[exports]]", "[splits]\npositives_only = [\"tst\"]\n[[exports]]", 13, &["did you mean `test`?"]);
     check("[[exports]]", "[leaks]\nnear = 0.1\n[[exports]]", 13, &["from 0.5 to 1", "found 0.1"]);
     check("[[exports]]", "[leaks]\naction = \"stop\"\n[[exports]]", 13, &["unknown variant `stop`"]);
     check("[[labels]]", "[candidates]\nmaximum_uses = 0\n[[labels]]", 11, &["expected 1 or more"]);
@@ -230,7 +230,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     );
     check("[[labels]]", "[candidates]\nas_released = true\nk = 50\n[[labels]]", 12, &["30 codes or fewer"]);
     check("[[labels]]", "[candidates]\nencoders = []\nminimum = 0.5\n[[labels]]", 12, &["there are none"]);
-    check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean \"test\"?"]);
+    check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean `test`?"]);
 }
 
 #[test]

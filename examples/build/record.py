@@ -40,6 +40,9 @@ ANSWERS = {
 # Of these functions little is said in the query that is written for them, so that it is removed.
 VAGUE = ["chunks", "Exists"]
 
+# A query must not be the name of its function: what is asked instead for names of one word.
+ASKED = {"fibonacci": "fibonacci numbers", "mean": "mean of numbers", "median": "median of numbers", "unique": "unique items"}
+
 # Plans, the files that name their recordings, and these.
 BUILDS = [("plan.toml", "judge.toml", "recording.jsonl"), ("written.toml", "written.toml", "written.jsonl")]
 
@@ -60,6 +63,7 @@ def written(system, text):
         name, query = words(text)
         if name in VAGUE:
             query = "helper"
+        query = ASKED.get(name, query)
         return json.dumps({"Query": query if "keywords" in system else f"how to {query}"})
     if system.startswith("Say how well"):
         is_vague = words(text)[0] in VAGUE

@@ -9,7 +9,7 @@ use crate::error::FactoryError;
 use crate::jsonl;
 use crate::outputs::{BUILD, PAIRS_FILE, PARTS};
 use crate::record::LabelledPair;
-use crate::step::{OutputFile, Step, directory_of, files_of};
+use crate::step::{OutputFile, Step, directory_of, files_of, last_build};
 
 /// A step that differs between two builds, or exists in only one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -10,7 +10,7 @@ use crate::error::FactoryError;
 use crate::jsonl;
 use crate::outputs::{CANDIDATES, PAIRS_FILE};
 use crate::record::{Candidate, LabelledPair};
-use crate::step::directory_of;
+use crate::step::{self, directory_of};
 
 /// Labels of the candidates at a rank.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -13,7 +13,7 @@ use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::order::{Calls, order};
 use crate::record::CodeRecord;
-use crate::step::{Key, Step, directory_of, sha256};
+use crate::step::{self, Key, Step, directory_of, sha256};
 
 /// Incremented when the same records lead to another graph.
 const VERSION: u32 = 1;

@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(of("python", &text), [""; 0], "{text}");
         }
         // Without a syntax tree, lines that begin with one.
-        assert_eq!(of("plain", &format!("# {id} MIT\nx = \"{id} ISC\"\n")), ["MIT"]);
+        assert_eq!(of("markdown", &format!("# {id} MIT\nx = \"{id} ISC\"\n")), ["MIT"]);
         assert_eq!(of("python", "# SPDX\n"), [""; 0]);
     }
 

@@ -9,7 +9,7 @@ use crate::jsonl;
 use crate::labels::UNLABELLED;
 use crate::outputs::part_file;
 use crate::record::LabelledPair;
-use crate::step::{Step, directory_of};
+use crate::step::{self, Step, directory_of};
 
 /// A pair of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

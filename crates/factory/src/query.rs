@@ -26,7 +26,7 @@ use crate::outputs::QUERIES;
 use crate::plan::{Plan, QueryKind, QueryPlan};
 use crate::pool::POOL;
 use crate::record::{CodeKind, CodeRecord, QueryRecord, id_of, normalized_hash};
-use crate::step::{Key, Step, hash_file, sha256};
+use crate::step::{Key, Step, content_hash, hash_file};
 
 /// Incremented when the same input and parameters lead to other queries.
 const VERSION: u32 = 5;

@@ -401,12 +401,12 @@ fn the_card_says_what_was_excluded_of_each_source() {
         fs::write(path, text).unwrap();
     };
     let function = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n";
-    write("one/a.py", &format!("# SPDX-License-Identifier: MIT\n{function}"));
+    write("one/a.py", &format!("# SPDX-License-Identifier: MIT\n\n{function}"));
     write("one/tests/test_a.py", "def test_clean():\n    assert clean(' a ') == 'a'\n");
     let other = function.replace("strip()", "strip().lower()");
     write(
         "two/b.py",
-        &format!("# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only\n{other}"),
+        &format!("# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only\n\n{other}"),
     );
     write("two/logo.bin", "\0");
     let source =

@@ -110,6 +110,6 @@ mod tests {
         assert_eq!(bare_of("r", flat), flat);
         assert_eq!(bare_of("c", "int f() { /* one */ return 1; }"), "int f() {  return 1; }");
         // Without a grammar nothing is known to be a comment.
-        assert_eq!(bare_of("plain", "// text"), "// text");
+        assert_eq!(bare_of("markdown", "// text"), "// text");
     }
 }

@@ -7,9 +7,9 @@ use quarry_eval::method::Method;
 use quarry_text::did_you_mean_or_all;
 
 use super::{
-    AnnotationPlan, CandidatePlan, CategoryPlan, EXPORT_FORMATS, LabelKind, PlanFile, QUERY_FILTERS,
-    QueryKind, QueryPlan, SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword,
-    wrong,
+    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, LabelKind,
+    ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION, SourceKind, SourcePlan,
+    TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword, wrong,
 };
 use crate::{category, filter, license, styles};
 

@@ -24,7 +24,7 @@ use crate::results::{self, FilterArgs, OutputArgs, Words};
 use crate::settings::Settings;
 
 /// Arguments of `quarry search`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct SearchArgs {
     /// What to find: a description in plain words (in quotes), or a symbol. With -e it may be left out: a first
     /// argument that names a file or directory is a PATH
@@ -137,6 +137,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         took_ms: milliseconds(opened.elapsed()),
         open_ms: milliseconds(opened - start),
     };
+    index.check_intact()?;
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
         None if is_narrowed => "nothing found among what -t, -g, --kind and the settings let through",

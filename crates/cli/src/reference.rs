@@ -153,7 +153,7 @@ fn documentation_of_setting(name: &str) -> String {
 fn the_page_of_languages_lists_all() {
     let mut text = "`-t` takes a name, another name or an extension. In languages with units, functions, types and \
                     sections are found on their own; files in the others are found in windows of lines. Scripts and \
-                    styles in HTML, Svelte and Vue, functions in the fenced code of Markdown and the cells of notebooks \
+                    styles in HTML, Svelte and Vue, functions in the code blocks of documents and the cells of notebooks \
                     are found in their own languages. A new language is a rule file in `crates/source/rules`, a \
                     grammar and a fixture.\n"
         .to_owned();

@@ -5,13 +5,15 @@ use std::time::Duration;
 use quarry_index::{CallSite, Callee, Calls, Hit, UnfinishedFile};
 use serde::Serialize;
 
-use crate::{Tree, kind_name, milliseconds};
+use crate::{Tree, kind_name, milliseconds, roots};
 
 /// A definition.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DefinitionView {
-    /// Its file.
+    /// Absolute path of its tree.
+    pub root: String,
+    /// Its file, relative to `root`.
     pub path: String,
     /// First line, 1-based.
     pub start_line: u32,
@@ -31,8 +33,12 @@ pub struct DefinitionView {
 pub struct Callers {
     /// What was asked for.
     pub query: String,
-    /// Absolute path that all paths are relative to.
-    pub root: String,
+    /// Absolute path that all paths are relative to, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// With several trees, their absolute paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
     /// What has the name or is at the position.
     pub definitions: Vec<DefinitionView>,
     /// Where it is called.
@@ -51,7 +57,9 @@ pub struct Callers {
 #[derive(Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnfinishedView {
-    /// The file.
+    /// Absolute path of its tree.
+    pub root: String,
+    /// The file, relative to `root`.
     pub path: String,
     /// Line from which calls may be missing, 1-based.
     pub line: u32,
@@ -60,8 +68,14 @@ pub struct UnfinishedView {
 }
 
 impl UnfinishedView {
-    fn of(file: &UnfinishedFile) -> Self {
-        Self { path: file.path.clone(), line: file.line, reason: file.reason.clone() }
+    fn all<'a>(tree: &Tree, files: impl IntoIterator<Item = &'a UnfinishedFile>) -> Vec<Self> {
+        let view = |file: &UnfinishedFile| Self {
+            root: tree.root(file.root),
+            path: file.path.clone(),
+            line: file.line,
+            reason: file.reason.clone(),
+        };
+        files.into_iter().map(view).collect()
     }
 }
 
@@ -69,7 +83,9 @@ impl UnfinishedView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SiteView {
-    /// Its file.
+    /// Absolute path of its tree.
+    pub root: String,
+    /// Its file, relative to `root`.
     pub path: String,
     /// 1-based.
     pub line: u32,
@@ -81,10 +97,13 @@ pub struct SiteView {
     pub callee: String,
     /// What it is called on.
     pub receiver: Option<String>,
-    /// Whether scopes or imports say what is called; else it may be any of `definitions`, or something else.
+    /// Whether scopes or imports determine what is called.
     pub certain: bool,
-    /// What it may call.
+    /// What is called; empty unless that is certain.
     pub definitions: Vec<DefinitionView>,
+    /// Definitions with the called name, if it is not certain: any of them may be called, or something outside of the
+    /// tree.
+    pub candidates: Vec<DefinitionView>,
 }
 
 /// What something calls.
@@ -93,8 +112,12 @@ pub struct SiteView {
 pub struct Callees {
     /// What was asked for.
     pub query: String,
-    /// Absolute path that all paths are relative to.
-    pub root: String,
+    /// Absolute path that all paths are relative to, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// With several trees, their absolute paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
     /// Each definition, with what it calls.
     pub definitions: Vec<CalleesOfDefinition>,
     /// Files in which more calls may be, from a line on.
@@ -112,9 +135,11 @@ pub struct CalleesOfDefinition {
     /// The definition.
     #[serde(flatten)]
     pub definition: DefinitionView,
-    /// What the tree defines.
+    /// What scopes or imports determine, in its tree.
     pub callees: Vec<CalleeView>,
-    /// What nothing in the tree defines.
+    /// What is known by its name only.
+    pub unknown: Vec<UnknownView>,
+    /// What nothing in its tree defines.
     pub external: Vec<ExternalView>,
 }
 
@@ -126,10 +151,20 @@ pub struct CalleeView {
     pub name: String,
     /// Where it is called, 1-based.
     pub lines: Vec<u32>,
-    /// Whether scopes or imports say what is called.
-    pub certain: bool,
-    /// What it may be.
+    /// What is called: several definitions of one name in a file, such as overloads, are one callee.
     pub definitions: Vec<DefinitionView>,
+}
+
+/// Something that is called and known by its name only, such as a method of a value of unknown type.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnknownView {
+    /// As it is written there.
+    pub name: String,
+    /// Where it is called, 1-based.
+    pub lines: Vec<u32>,
+    /// Definitions with that name: any of them may be called, or something outside of the tree.
+    pub candidates: Vec<DefinitionView>,
 }
 
 /// Something that is called and that nothing in the tree defines.
@@ -160,8 +195,9 @@ pub struct CallsQuestion<'a> {
 impl DefinitionView {
     /// Of a unit.
     #[must_use]
-    pub fn of(hit: &Hit) -> Self {
+    pub fn of(tree: &Tree, hit: &Hit) -> Self {
         Self {
+            root: tree.root_of(hit),
             path: hit.path.clone(),
             start_line: hit.start_line,
             end_line: hit.end_line,
@@ -172,7 +208,7 @@ impl DefinitionView {
     }
 
     fn of_units(tree: &Tree, units: &[usize]) -> Vec<Self> {
-        units.iter().map(|unit| Self::of(&tree.index.unit(*unit))).collect()
+        units.iter().map(|unit| Self::of(tree, &tree.index.unit(*unit))).collect()
     }
 }
 
@@ -180,23 +216,32 @@ impl DefinitionView {
 #[must_use]
 pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -> Callers {
     let sites = &calls.found;
-    let view = |site: &CallSite| SiteView {
-        path: site.path.clone(),
-        line: site.line,
-        text: site.text.clone(),
-        caller: site.caller.as_ref().map(DefinitionView::of),
-        callee: site.callee.clone(),
-        receiver: site.receiver.clone(),
-        certain: site.is_certain,
-        definitions: DefinitionView::of_units(tree, &site.definitions),
+    let view = |site: &CallSite| {
+        let definitions = DefinitionView::of_units(tree, &site.definitions);
+        let (definitions, candidates) =
+            if site.is_certain { (definitions, Vec::new()) } else { (Vec::new(), definitions) };
+        SiteView {
+            root: tree.root(site.root),
+            path: site.path.clone(),
+            line: site.line,
+            text: site.text.clone(),
+            caller: site.caller.as_ref().map(|hit| DefinitionView::of(tree, hit)),
+            callee: site.callee.clone(),
+            receiver: site.receiver.clone(),
+            certain: site.is_certain,
+            definitions,
+            candidates,
+        }
     };
+    let (root, roots) = roots(tree, tree.n_paths());
     Callers {
         query: question.query.to_owned(),
-        root: tree.roots().pop().unwrap_or_default(),
-        definitions: question.definitions.iter().map(DefinitionView::of).collect(),
+        root,
+        roots,
+        definitions: question.definitions.iter().map(|hit| DefinitionView::of(tree, hit)).collect(),
         callers: sites.iter().take(question.limit).map(view).collect(),
         total: sites.len(),
-        unfinished: calls.unfinished.iter().map(UnfinishedView::of).collect(),
+        unfinished: UnfinishedView::all(tree, &calls.unfinished),
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }
@@ -207,29 +252,30 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
 pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -> Callees {
     let of = |(hit, callees): (&Hit, &Calls<Callee>)| {
         let callees = &callees.found;
-        let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
-            callees.iter().take(question.limit).partition(|callee| callee.definitions.is_empty());
-        let inside = inside.into_iter().map(|callee| CalleeView {
-            name: callee.name.clone(),
-            lines: callee.lines.clone(),
-            certain: callee.is_certain,
-            definitions: DefinitionView::of_units(tree, &callee.definitions),
-        });
-        let external = external
-            .into_iter()
-            .map(|callee| ExternalView { name: callee.name.clone(), lines: callee.lines.clone() });
-        CalleesOfDefinition {
-            definition: DefinitionView::of(hit),
-            callees: inside.collect(),
-            external: external.collect(),
+        let mut view = CalleesOfDefinition {
+            definition: DefinitionView::of(tree, hit),
+            callees: Vec::new(),
+            unknown: Vec::new(),
+            external: Vec::new(),
+        };
+        for callee in callees.iter().take(question.limit) {
+            let (name, lines) = (callee.name.clone(), callee.lines.clone());
+            let definitions = DefinitionView::of_units(tree, &callee.definitions);
+            match (callee.is_certain, definitions.is_empty()) {
+                (_, true) => view.external.push(ExternalView { name, lines }),
+                (true, false) => view.callees.push(CalleeView { name, lines, definitions }),
+                (false, false) => view.unknown.push(UnknownView { name, lines, candidates: definitions }),
+            }
         }
+        view
     };
-    let mut unfinished: Vec<UnfinishedView> =
-        found.iter().flat_map(|callees| &callees.unfinished).map(UnfinishedView::of).collect();
+    let mut unfinished = UnfinishedView::all(tree, found.iter().flat_map(|callees| &callees.unfinished));
     unfinished.dedup();
+    let (root, roots) = roots(tree, tree.n_paths());
     Callees {
         query: question.query.to_owned(),
-        root: tree.roots().pop().unwrap_or_default(),
+        root,
+        roots,
         definitions: question.definitions.iter().zip(found).map(of).collect(),
         unfinished,
         took_ms: milliseconds(question.took),

@@ -13,7 +13,7 @@ mod tree;
 
 pub use calls::{
     CalleeView, Callees, CalleesOfDefinition, Callers, CallsQuestion, DefinitionView, ExternalView, SiteView,
-    UnfinishedView, callees, callers,
+    UnfinishedView, UnknownView, callees, callers,
 };
 pub use facets::{Counts, Facets};
 pub use file::{FileView, UnitOfFile, file};

@@ -108,6 +108,7 @@ pub fn search(tree: &Tree, query: &str, request: &UnitsRequest) -> Result<Found,
         took_ms: milliseconds(start.elapsed()),
         open_ms: 0.0,
     };
+    tree.index.check_intact()?;
     Ok(Found { answer, hits, read_as: response.read_as, ranked })
 }
 
@@ -131,6 +132,7 @@ pub fn similar(
     };
     let results: Vec<ResultView> = select(response.hits).into_iter().zip(1..).map(view).collect();
     let (root, roots) = roots(tree, tree.n_paths());
+    tree.index.check_intact()?;
     Ok(Answer {
         question: SimilarQuestion {
             similar_to: SimilarTo {

@@ -288,12 +288,12 @@ fn position_of(tree: &Tree, unit: usize) -> String {
     format!("{}:{}", shown(&tree.shown(&hit)), hit.start_line)
 }
 
-/// What is called, below the files that define it; what none does comes last.
+/// What is called, below the files that define it; then what is known by its name only, and what no file defines.
 fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
     let mut text = String::new();
     let mut inside: Vec<(Hit, &Callee)> = Vec::new();
     for callee in callees {
-        if let Some(first) = callee.definitions.first() {
+        if let Some(first) = callee.definitions.first().filter(|_| callee.is_certain) {
             inside.push((tree.index.unit(*first), callee));
         }
     }
@@ -304,17 +304,9 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
             let _ = writeln!(text, "  {}", shown(&tree.shown(&hit)));
             file = Some(hit.path.clone());
         }
-        let more = match &callee.definitions[..] {
-            [_] if callee.is_certain => String::new(),
-            [_] => "  (by its name alone)".to_owned(),
-            units if callee.is_certain => format!("  ({} of that name there)", units.len()),
-            units => {
-                let positions: Vec<String> = units[1..].iter().map(|unit| position_of(tree, *unit)).collect();
-                match &positions[..] {
-                    [other] => format!("  (or {other})"),
-                    _ => format!("  (or any of {} others: {})", positions.len(), first_of(&positions)),
-                }
-            }
+        let more = match callee.definitions.len() {
+            1 => String::new(),
+            n => format!("  ({n} of that name there)"),
         };
         let _ = writeln!(
             text,
@@ -324,6 +316,20 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
             printable(&hit.name),
             lines(&callee.lines)
         );
+    }
+    let unknown: Vec<&Callee> =
+        callees.iter().filter(|callee| !callee.is_certain && !callee.definitions.is_empty()).collect();
+    if !unknown.is_empty() {
+        text.push_str("  unknown, known by name alone\n");
+    }
+    for callee in unknown {
+        let positions: Vec<String> = callee.definitions.iter().map(|unit| position_of(tree, *unit)).collect();
+        let candidates = match positions.len() {
+            1 => format!("perhaps {}", positions[0]),
+            n => format!("any of {n}: {}", first_of(&positions)),
+        };
+        let _ =
+            writeln!(text, "    {}  on {}  ({candidates})", printable(&callee.name), lines(&callee.lines));
     }
     let external: Vec<String> = callees
         .iter()

@@ -35,7 +35,7 @@ pub struct SourceArgs {
 }
 
 /// Trees that are searched together, where their indexes are and what these are made with.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct SourcesArgs {
     /// Directories of sources, or files, which are ranked together [default: .]
     #[arg(value_name = "PATH")]
@@ -45,7 +45,7 @@ pub struct SourcesArgs {
 }
 
 /// Where the index of a tree is and what it is made with.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct OpenArgs {
     /// Directory of the index of PATH [default: the nearest of PATH or a directory around it, in .quarry there or else
     /// in the user's cache]

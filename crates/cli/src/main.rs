@@ -148,10 +148,10 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(error));
     start_log();
     let outcome = match cli.command {
-        Command::Search(Deferred(args)) => search::run(args),
-        Command::Similar(Deferred(args)) => similar::run(args),
-        Command::Callers(Deferred(args)) => calls::callers(&args),
-        Command::Callees(Deferred(args)) => calls::callees(&args),
+        Command::Search(Deferred(args)) => again(|| search::run(args.clone())),
+        Command::Similar(Deferred(args)) => again(|| similar::run(args.clone())),
+        Command::Callers(Deferred(args)) => again(|| calls::callers(&args)),
+        Command::Callees(Deferred(args)) => again(|| calls::callees(&args)),
         Command::Status(Deferred(args)) => status::run(&args),
         Command::Cache(Deferred(args)) => cache::run(&args),
         Command::Log(Deferred(args)) => log::run(&args),
@@ -192,6 +192,16 @@ fn main() -> ExitCode {
         output::print_error(&error);
         ExitCode::from(2)
     })
+}
+
+/// Runs a command that reads an index, and again if another program wrote into that meanwhile; nothing is printed then.
+fn again(run: impl Fn() -> anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+    const MAX_TIMES: usize = 5;
+    let is_replaced =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(quarry_index::Error::Replaced { .. }));
+    let mut outcomes = (0..MAX_TIMES).map(|_| run());
+    let is_final = |outcome: &anyhow::Result<ExitCode>| !outcome.as_ref().is_err_and(is_replaced);
+    outcomes.find(is_final).unwrap_or_else(run)
 }
 
 /// Prints help, or what is wrong with the command line, which may name files as they are called.

@@ -23,7 +23,7 @@ use crate::terminal::{self, HitView, Terminal};
 const UNITS_PER_FILE: usize = 20;
 
 /// Which units are asked for.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct FilterArgs {
     /// Only files in this language: a name or an extension, such as rust, c++ or py (can be repeated)
     #[arg(short = 't', long = "lang", alias = "type", value_name = "LANGUAGE")]
@@ -78,7 +78,7 @@ fn kind_parser() -> impl TypedValueParser<Value = UnitKind> {
 }
 
 /// How results are shown.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct OutputArgs {
     /// Maximum number of results [default: 10]
     #[arg(short = 'k', long = "limit", value_name = "N", value_parser = settings::at_least_one)]

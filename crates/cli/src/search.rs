@@ -29,7 +29,7 @@ use crate::settings::Settings;
 const MAX_QUERY_BYTES: u64 = 64 << 10;
 
 /// Arguments of `quarry search`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct SearchArgs {
     /// What to find: a description in plain words (in quotes), or a symbol; - reads it from stdin. With -e it may be left
     /// out: a first argument that names a file or directory is a PATH
@@ -147,6 +147,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         took_ms: milliseconds(opened.elapsed()),
         open_ms: milliseconds(opened - start),
     };
+    index.check_intact()?;
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
         None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",

@@ -15,7 +15,7 @@ use crate::results::{self, FilterArgs, OutputArgs, Words};
 use crate::settings::Settings;
 
 /// Arguments of `quarry similar`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct SimilarArgs {
     /// A line of the function, as FILE:LINE
     #[arg(value_name = "FILE:LINE", value_parser = position)]

@@ -171,6 +171,11 @@ fn errors_name_the_thing_and_exit_with_2() {
     check_error(&fixture.run(&["pick", "-k", "0"]), "at least 1");
     fs::create_dir(fixture.path("tree/empty")).unwrap();
     check_error(&fixture.run(&["index", "empty"]), "empty: nothing to index; it holds no files");
+    fixture.write("tree/blank/a.py", "()\n");
+    fixture.write("tree/blank/b.c", "\n");
+    let blank = fixture.run(&["index", "blank"]);
+    check_error(&blank, "blank: nothing to index; 2 files without words (such as a.py)");
+    check_error(&fixture.run(&["index", "blank/a.py"]), "it has no words");
     fixture.write("tree/blobs/a.unknown-kind", "x");
     check_error(&fixture.run(&["index", "blobs"]), "1 in an unknown language (such as a.unknown-kind)");
     fixture.write("occupied/file", "x");

@@ -34,6 +34,11 @@ pub(crate) trait Handle: Sized {
     fn open(path: &Path) -> io::Result<Self>;
     /// Opens the directory of a name.
     fn directory(&self, name: &OsStr) -> io::Result<Self>;
+    /// Opens the directory at a path of names at once, if the system can do that without following links; `None` if it
+    /// cannot or fails. Opening each directory on the way would take quadratic time to walk down a deep tree.
+    fn below(&self, _relative: &Path) -> Option<Self> {
+        None
+    }
     /// Opens the regular file of a name.
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File>;
     /// The entry of a name.
@@ -172,12 +177,21 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When it is missing, of another kind, or reached through a link.
     pub fn directory(&self, relative: &Path) -> io::Result<Self> {
-        let mut found = self.clone();
-        for name in names(relative)? {
-            let handle = found.handle.directory(name)?;
-            found = Self { handle: Arc::new(handle), path: found.path.join(name) };
+        let names = names(relative)?;
+        if names.is_empty() {
+            return Ok(self.clone());
         }
-        Ok(found)
+        let path = self.path.join(relative);
+        if names.len() > 1
+            && let Some(handle) = self.handle.below(relative)
+        {
+            return Ok(Self { handle: Arc::new(handle), path });
+        }
+        let mut handle = Arc::clone(&self.handle);
+        for name in names {
+            handle = Arc::new(handle.directory(name)?);
+        }
+        Ok(Self { handle, path })
     }
 
     /// Opens a regular file below this directory for reading.
@@ -481,6 +495,26 @@ mod tests {
         assert_eq!(fs::read_to_string(at("mine")).unwrap(), "mine");
         assert!(at("other").is_dir() && !at("nowhere").exists() && !at("tree/nowhere").exists());
         assert_eq!(read(&tree, "link").unwrap(), "new");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_path_without_links_is_opened_at_once() {
+        let directory = tree();
+        let at = |path: &str| directory.path().join(path);
+        std::os::unix::fs::symlink("a", at("tree/link")).unwrap();
+        let tree = open::<System>(&directory);
+        if tree.handle.below(Path::new("a")).is_none() {
+            // Before Linux 5.6.
+            return;
+        }
+        assert!(tree.handle.below(Path::new("a/b")).is_some());
+        for path in ["link/b", "../tree/a", "a/b/file", "a/none"] {
+            assert!(tree.handle.below(Path::new(path)).is_none(), "{path}");
+        }
+        let deep: PathBuf = (0..500).map(|_| "d").collect();
+        fs::create_dir_all(at("tree").join(&deep)).unwrap();
+        assert_eq!(tree.directory(&deep).unwrap().path(), at("tree").join(&deep));
     }
 
     #[cfg(unix)]

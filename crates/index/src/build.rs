@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use quarry_embed::StaticModel;
 use quarry_files::Directory;
 use quarry_source::{Language, Unit};
+use quarry_text::counted;
 use quarry_walk::{self as walk, FileFlags, ListedFile, Skipped, WalkOptions};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
@@ -274,13 +275,22 @@ fn position(byte: usize) -> Result<u32, Error> {
     u32::try_from(byte).map_err(|_| Error::TooLarge)
 }
 
-/// The error for a tree without source files, which says what it contains instead.
-pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipped]) -> Error {
+/// The error for a tree without units, which says what it contains instead: `skipped` files, ascending by path, and
+/// others of `listed` without words.
+pub(crate) fn nothing_to_index(
+    root: &Path,
+    walk: &WalkOptions,
+    listed: &[ListedFile],
+    skipped: &[Skipped],
+) -> Error {
     let error = |reason| Error::NothingToIndex { root: root.to_owned(), reason };
     if root.is_file() {
-        return error(
-            skipped.first().map_or("it is empty".to_owned(), |file| format!("it is {}", file.reason)),
-        );
+        let is_empty = listed.first().is_none_or(|file| file.stamp.bytes == 0);
+        return error(match skipped.first() {
+            Some(file) => format!("it is {}", file.reason),
+            None if is_empty => "it is empty".to_owned(),
+            None => "it has no words".to_owned(),
+        });
     }
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for Skipped { path, reason } in skipped {
@@ -290,6 +300,11 @@ pub(crate) fn nothing_to_index(root: &Path, walk: &WalkOptions, skipped: &[Skipp
         .into_iter()
         .map(|(reason, paths)| format!("skipped {} {reason} (such as {})", paths.len(), paths[0]))
         .collect();
+    let is_read = |file: &&ListedFile| skipped.binary_search_by(|other| other.path.cmp(&file.path)).is_err();
+    let wordless: Vec<&ListedFile> = listed.iter().filter(is_read).collect();
+    if let [first, ..] = wordless[..] {
+        reasons.push(format!("{} without words (such as {})", counted(wordless.len(), "file"), first.path));
+    }
     match walk::count_excluded(root, walk) {
         0 => {}
         n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore let them in)")),

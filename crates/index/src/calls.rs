@@ -6,6 +6,7 @@
 //! several definitions remain, all of them are listed.
 
 mod file;
+mod module;
 mod resolve;
 mod stored;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use quarry_text::lexical_terms;
 use rayon::prelude::*;
 
 use self::file::Asked;
+use self::module::Packages;
 use self::resolve::{Candidate, Candidates};
 use crate::rules::{is_definition, last_part};
 use crate::{Error, Filter, Hit, Index};
@@ -142,6 +144,10 @@ impl Index {
     /// # Errors
     /// When the index cannot be read. Files that cannot be read are skipped.
     pub fn callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
+        self.reading(|| self.find_callers(name, targets, filter))
+    }
+
+    fn find_callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
         let wanted = Wanted::new(name, targets);
         let allowed = self.allowed(filter);
         let is_allowed = |unit: usize| allowed.as_ref().is_none_or(|allowed| allowed[unit]);
@@ -204,11 +210,15 @@ impl Index {
     }
 
     /// The callees of a definition, in the order of the first call; calls in nested functions are included. Calls
-    /// with the same possible targets are merged, and so are those of the same name without a target in the tree.
+    /// with the same target are merged, and so are those that are written alike, if nothing determines their target.
     ///
     /// # Errors
     /// When its file cannot be read.
     pub fn callees(&self, target: &Hit) -> Result<Calls<Callee>, Error> {
+        self.reading(|| self.find_callees(target))
+    }
+
+    fn find_callees(&self, target: &Hit) -> Result<Calls<Callee>, Error> {
         let row = self.table.units[target.unit].file as usize;
         // An error in reading is reported, because no other file is read.
         self.text(target)?;
@@ -220,11 +230,10 @@ impl Index {
         let callees: &mut Vec<Callee> = &mut calls.found;
         let mut numbers: HashMap<(Arc<[usize]>, String), usize> = HashMap::new();
         for (_, site) in file.sites_in(&units, &definitions) {
-            let name = if site.definitions.is_empty() { site.qualified.clone() } else { String::new() };
+            let name = if site.is_certain { String::new() } else { site.qualified.clone() };
             let number = *numbers.entry((site.definitions.clone(), name)).or_insert(callees.len());
             match callees.get_mut(number) {
                 Some(callee) => {
-                    callee.is_certain |= site.is_certain;
                     if callee.lines.last() != Some(&site.line) {
                         callee.lines.push(site.line);
                     }
@@ -255,6 +264,7 @@ impl Index {
     /// All definitions with one of some names.
     fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Definitions<'a> {
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
+        let mut packages = Packages::of(self);
         for (unit, record) in self.table.units.iter().enumerate() {
             if !is_definition(record.kind()) {
                 continue;
@@ -266,9 +276,10 @@ impl Index {
             }
             let Some(language) = language_named(self.table.text(record.language)) else { continue };
             let row = record.file as usize;
-            let found = self.root_of(row).or_else(|| self.roots_around(row).next());
-            let path = found.map_or_else(|| self.table.text(self.table.files[row].path), |(_, path)| path);
-            let candidate = Candidate { unit, path, name, kind: record.kind(), language };
+            let Some((root, path)) = self.outermost_root_of(row) else { continue };
+            let package_start = packages.start(row, path);
+            let (tree, kind) = (root.number, record.kind());
+            let candidate = Candidate { unit, tree, path, package_start, name, kind, language };
             definitions.entry(own).or_default().push(candidate);
         }
         definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect()

@@ -58,7 +58,7 @@ pub(crate) fn build(
     let left_out = left_out(tree.listing, &skipped);
     let table = Table::in_memory(records)?;
     if table.units.is_empty() {
-        return Err(nothing_to_index(tree.root, tree.walk, &left_out));
+        return Err(nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
     }
     let numbering = Arc::new(table.numbering());
     let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());

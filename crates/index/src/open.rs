@@ -15,6 +15,7 @@ use crate::changes::{Comparison, compare};
 use crate::checkpoint::{self, Checkpoints};
 use crate::file_selection::FileSelection;
 use crate::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
+use crate::intact::Intact;
 use crate::lexical::{LexicalIndex, Part};
 use crate::location::{IndexLocation, IndexLocations};
 use crate::memory::{self, Origin};
@@ -30,8 +31,10 @@ use crate::vectors::UnitVectors;
 use crate::{Error, Filter, RebuildReason, complete};
 
 mod options;
+mod outcome;
 
 pub use options::{Event, OpenOptions, Update, UserDirectories};
+pub use outcome::{BuildReport, Opened, Outdated};
 
 /// An index that is open for search. Its files are mapped; a later generation does not affect it.
 pub struct Index {
@@ -44,6 +47,8 @@ pub struct Index {
     pub(crate) in_memory: Option<Origin>,
     /// Its files, in the order of the table, if they are not read from trees.
     pub(crate) carried: Option<Vec<Arc<PortableFile>>>,
+    /// Whether its files are what they were; none if it has no files.
+    pub(crate) intact: Option<Intact>,
     /// The file of each unit, the units of each file and its size in bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
     pub(crate) units_of_files: Vec<Range<usize>>,
@@ -55,38 +60,6 @@ pub(crate) struct Dense {
     pub matrix: UnitVectors,
     /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Ahead`](crate::Ahead)); empty in memory.
     pub ahead: Vec<Vec<Segment<PieceVectors>>>,
-}
-
-/// An open index, and how it was opened.
-pub struct Opened {
-    /// The index, ready for search.
-    pub index: Index,
-    /// The result of the build; `None` if the index was fresh.
-    pub built: Option<BuildReport>,
-    /// Why it is out of date; `None` if it is up to date or was opened with [`Update::Never`].
-    pub outdated: Option<Outdated>,
-    /// Why it could not be stored and is only in memory, for this process.
-    pub unsaved: Option<Error>,
-}
-
-/// Why an index was opened although files have changed.
-#[derive(Debug)]
-pub struct Outdated {
-    /// Why it should have been updated.
-    pub reason: RebuildReason,
-    /// Why it was not updated: the index directory cannot be written.
-    pub error: Error,
-}
-
-/// The result of building an index.
-#[derive(Debug)]
-pub struct BuildReport {
-    /// Why the index was built.
-    pub reason: RebuildReason,
-    /// Files of the tree that were skipped, ascending by path.
-    pub skipped: Vec<Skipped>,
-    /// Number of units that were embedded; the vectors of all others were known.
-    pub n_embedded: usize,
 }
 
 impl Index {
@@ -535,6 +508,7 @@ impl Opener<'_> {
     }
 
     fn open(&self, directory: &Directory, manifest: &Manifest) -> Result<Index, Error> {
+        let intact = Some(Intact::since_now(directory.path(), self.pool));
         let Manifest { generation, size, parts, .. } = manifest;
         let table = Table::open(directory, generation, *size, parts)?;
         let numbering = Arc::new(table.numbering());
@@ -557,8 +531,9 @@ impl Opener<'_> {
             }
             None => None,
         };
-        let mut index = self.index(table, lexical, dense, None);
+        let mut index = Index { intact, ..self.index(table, lexical, dense, None) };
         index.trees[0].unread = unread(&manifest.skipped);
+        index.check_intact()?;
         Ok(index)
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use quarry_walk::{Skipped, WalkOptions};
 
 use crate::ahead::Stored;
+use crate::intact::Intact;
 use crate::lexical::LexicalIndex;
 use crate::location::Scope;
 use crate::memory::Origin;
@@ -62,6 +63,7 @@ impl Index {
             dense,
             in_memory,
             carried: None,
+            intact: None,
         }
     }
 
@@ -81,12 +83,14 @@ impl Index {
         let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut embedder, mut matrices) = (None, Vec::new());
         let mut ahead: Vec<Vec<_>> = Vec::new();
+        let mut intact = Vec::new();
         let mut start = 0;
         for (index, kept) in indexes.into_iter().zip(kept) {
             let end = start + kept.iter().filter(|kept| **kept).count();
             trees.extend(index.trees.into_iter().map(|tree| Tree { files: start..end, ..tree }));
             start = end;
             tables.push((index.table, kept));
+            intact.extend(index.intact);
             parts.extend(index.lexical.into_parts());
             if let Some(dense) = index.dense {
                 matrices.extend(dense.matrix.parts);
@@ -102,7 +106,7 @@ impl Index {
         ahead.retain(|of_model| of_model.len() == matrices.len());
         let matrix = UnitVectors { parts: matrices, numbering };
         let dense = embedder.map(|embedder| Dense { embedder, matrix, ahead });
-        Ok(Self::of(trees, table, lexical, dense, None))
+        Ok(Self { intact: Intact::of_all(intact), ..Self::of(trees, table, lexical, dense, None) })
     }
 
     /// Sets the filter of the searched path with an index.
@@ -145,6 +149,11 @@ impl Index {
         self.roots_around(row).find(|(root, path)| {
             root.found.lists(file.text_bytes.into(), file.flags()) && root.filter.path(path, file.flags())
         })
+    }
+
+    /// The outermost of the searched paths that contain a file (given by its row), and its path relative to it.
+    pub(crate) fn outermost_root_of(&self, row: usize) -> Option<(&Root, &str)> {
+        self.roots_around(row).max_by_key(|(_, path)| path.len())
     }
 
     /// The searched paths that contain a file (given by its row), found or not, and its paths relative to them.

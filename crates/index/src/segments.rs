@@ -94,7 +94,7 @@ impl SegmentSource<'_> {
             // Files that are being removed one by one fail in many ways. Whoever opens the index again finds out whether
             // it is damaged instead.
             directory.and_then(|directory| open(&directory)).map_err(|source| {
-                (of_pool.replaced)();
+                of_pool.tell_replaced();
                 Error::Replaced { path: location.path(), source: Box::new(source) }
             })
         };
@@ -150,6 +150,11 @@ impl SegmentPool {
     #[must_use]
     pub fn new(max_bytes: u64, replaced: impl Fn() + Send + Sync + 'static) -> Self {
         Self { max_bytes, replaced: Box::new(replaced), state: Mutex::default() }
+    }
+
+    /// Tells that an index must be opened again.
+    pub(crate) fn tell_replaced(&self) {
+        (self.replaced)();
     }
 
     /// What it holds and has done.

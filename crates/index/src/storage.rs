@@ -10,20 +10,20 @@ use std::ops::Deref;
 use std::path::Path;
 
 use bytemuck::{AnyBitPattern, NoUninit};
-use memmap2::{Mmap, MmapOptions};
 use quarry_files::{Directory, EntryKind};
 use quarry_walk as walk;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Error;
+use crate::map::Map;
 
 /// An array of records, in memory or in a mapped file.
 pub(crate) struct Column<T>(Backing<T>);
 
 enum Backing<T> {
     Owned(Vec<T>),
-    Mapped(Mmap, PhantomData<T>),
+    Mapped(Map, PhantomData<T>),
 }
 
 impl<T: AnyBitPattern + NoUninit> Column<T> {
@@ -51,8 +51,8 @@ impl<T: AnyBitPattern + NoUninit> Column<T> {
         if expected == 0 {
             return Ok(Self::from(Vec::new()));
         }
-        let map =
-            map(file, start, expected * size_of::<T>()).map_err(|source| Error::io("map", path, source))?;
+        let map = Map::new(file, path, start as u64, expected * size_of::<T>())
+            .map_err(|source| Error::io("map", path, source))?;
         bytemuck::try_cast_slice::<u8, T>(&map).map_err(|error| Error::corrupt(path, error.to_string()))?;
         Ok(Self(Backing::Mapped(map, PhantomData)))
     }
@@ -230,22 +230,6 @@ pub(crate) fn replace_file(directory: &Directory, name: &str, pieces: &[&[u8]]) 
     write_file(directory, &aside, pieces)?;
     let renamed = directory.rename(&aside, name);
     renamed.map_err(|source| Error::io("replace", &directory.path().join(name), source))
-}
-
-/// Maps a file of an index as a whole.
-///
-/// # Errors
-/// When it cannot be mapped.
-pub(crate) fn map_all(file: &File) -> io::Result<Mmap> {
-    let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    map(file, 0, length)
-}
-
-#[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
-fn map(file: &File, start: usize, length: usize) -> io::Result<Mmap> {
-    // SAFETY: the files of an index are written before the manifest names them and never again, only removed or
-    // replaced as a whole, which leaves a map intact. Truncating one manually causes a bus error, as with any map.
-    unsafe { MmapOptions::new().offset(start as u64).len(length).map(file) }
 }
 
 #[cfg(test)]

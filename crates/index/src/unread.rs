@@ -68,7 +68,7 @@ impl Index {
         if self.table.files.iter().zip(&self.units_of_files).any(has_units) {
             return Ok(());
         }
-        Err(nothing_to_index(path, found, &unread))
+        Err(nothing_to_index(path, found, &[], &unread))
     }
 
     fn check_file(&self, path: &Path, scope: &Scope, found: &WalkOptions) -> Result<(), Error> {
@@ -80,7 +80,7 @@ impl Index {
             return Ok(());
         }
         match why_left_out(path, found)? {
-            Some(problem) => Err(nothing_to_index(path, found, &[problem])),
+            Some(problem) => Err(nothing_to_index(path, found, &[], &[problem])),
             None => Ok(()),
         }
     }

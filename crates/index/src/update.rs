@@ -148,7 +148,8 @@ pub(crate) fn write_generation(
         }
     }
     if builder.is_empty() {
-        return Err(build::nothing_to_index(tree.root, tree.walk, &left_out(tree.listing, &skipped)));
+        let left_out = left_out(tree.listing, &skipped);
+        return Err(build::nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
     }
     let generation = lock.start_generation()?;
     let generation_directory = open_directory(&lock.directory, &generation)?;

@@ -211,6 +211,72 @@ fn java() {
 }
 
 #[test]
+fn calls_stay_in_their_tree() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |path: &str, content: &str| {
+        let path = directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    write(
+        "app/main.py",
+        "from shop import total\nimport shop\n\n\ndef main(data):\n    total(data.items())\n    shop.Map.of(1)\n",
+    );
+    write(
+        "site/shop.py",
+        "def total(x):\n    return x\n\n\nclass Map:\n    def items(self):\n        return []\n\n    def of(x):\n        return main(x)\n",
+    );
+    let user = UserDirectories::below(&directory.path().join("user"));
+    let options = OpenOptions { user, ..OpenOptions::default() };
+    let trees = ["app", "site"].map(|name| directory.path().join(name));
+    let check = |external: &str| {
+        let paths = trees.each_ref().map(|tree| (tree.as_path(), &options));
+        let opened = Index::open_or_build_all(&paths, None, &|_| {}).unwrap();
+        let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
+        for (name, expected) in [("main", external), ("of", "main")] {
+            let definition = &index.definitions_of(name, &Filter::default())[0];
+            let callees = index.callees(definition).unwrap().found;
+            assert!(callees.iter().all(|callee| callee.definitions.is_empty()), "{callees:?}");
+            let names: Vec<&str> = callees.iter().map(|callee| callee.name.as_str()).collect();
+            assert_eq!(names.join(" "), expected);
+        }
+        let callers =
+            index.callers("items", &index.definitions_of("items", &Filter::default()), &Filter::default());
+        assert!(callers.unwrap().found.is_empty());
+    };
+    check("total data.items shop.Map.of");
+    // The trees may also have an index together.
+    let _ = fs::remove_dir_all(directory.path().join("user"));
+    Index::open_or_build(directory.path(), &options, None, &|_| {}).unwrap();
+    check("total data.items shop.Map.of");
+}
+
+#[test]
+fn what_only_has_the_name_is_not_certain() {
+    let tree = Tree::new(&[
+        ("app/__init__.py", "from .model import Path\n"),
+        ("app/json.py", "def dumps(x):\n    return x\n"),
+        ("app/model.py", "class Path:\n    def exists(self):\n        return True\n"),
+        (
+            "app/use.py",
+            "import json\nfrom app import json as own\n\n\ndef use(x):\n    json.dumps(x)\n    own.dumps(x)\n",
+        ),
+        (
+            "app/other.py",
+            "from pathlib import Path\n\n\ndef first():\n    path = Path()\n\n\ndef second(path):\n    path.exists()\n    Path.exists(path)\n",
+        ),
+        ("main.py", "from app import Path\n\n\ndef main():\n    Path.exists(1)\n"),
+    ]);
+    tree.check_callees("use", &["json.dumps -", "own.dumps app/json.py:1"]);
+    tree.check_callees("second", &["path.exists app/model.py:2?", "Path.exists app/model.py:2?"]);
+    tree.check_callees("main", &["Path.exists app/model.py:2"]);
+    let go = "package app\n\nimport (\n\t\"errors\"\n\town \"example.org/app/internal/errors\"\n)\n\nfunc run() {\n\terrors.New()\n\town.New()\n}\n";
+    let tree =
+        Tree::new(&[("app.go", go), ("internal/errors/errors.go", "package errors\n\nfunc New() {}\n")]);
+    tree.check_callees("run", &["errors.New -", "own.New internal/errors/errors.go:3"]);
+}
+
+#[test]
 fn notebooks() {
     let notebook = r##"{
  "cells": [

@@ -46,11 +46,19 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
         text.push(&unfinished_text(unfinished));
         let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
             callees.iter().partition(|callee| callee.definitions.is_empty());
+        let (inside, unknown): (Vec<&Callee>, Vec<&Callee>) =
+            inside.into_iter().partition(|callee| callee.is_certain);
         let is_head_shown = text.push(&format!("{} calls:\n", position(hit)));
-        for callee in inside {
+        let inside = inside.into_iter().map(|callee| {
             let definition = index.unit(callee.definitions[0]);
-            let doubt = doubt(index, callee.is_certain, &callee.definitions);
-            let line = format!("   {}, on {}{doubt}\n", position(&definition), lines(&callee.lines));
+            format!("   {}, on {}\n", position(&definition), lines(&callee.lines))
+        });
+        let unknown = unknown.into_iter().map(|callee| {
+            let candidates = candidates(index, &callee.definitions);
+            let name = shortened(&callee.name);
+            format!("   unknown: {name}, on {}; by its name {candidates}\n", lines(&callee.lines))
+        });
+        for line in inside.chain(unknown) {
             if is_head_shown && n_left > 0 && text.push(&line) {
                 n_left -= 1;
             } else {
@@ -113,15 +121,18 @@ fn doubt(index: &Index, is_certain: bool, definitions: &[usize]) -> String {
         _ if is_certain => String::new(),
         [] => String::new(),
         [_] => " (by its name alone)".to_owned(),
-        several => {
-            let positions: Vec<String> = several
-                .iter()
-                .take(3)
-                .map(|unit| index.unit(*unit))
-                .map(|hit| format!("{}:{}", quoted(&hit.path), hit.start_line))
-                .collect();
-            format!(" (could be any of {}: {} ...)", several.len(), positions.join(", "))
-        }
+        several => format!(" (could be {})", candidates(index, several)),
+    }
+}
+
+/// A definition, or some of several that a call may mean.
+fn candidates(index: &Index, units: &[usize]) -> String {
+    let positions = units.iter().take(3).map(|unit| index.unit(*unit));
+    let positions: Vec<String> =
+        positions.map(|hit| format!("{}:{}", quoted(&hit.path), hit.start_line)).collect();
+    match units.len() {
+        1 => format!("perhaps {}", positions.join(", ")),
+        n => format!("any of {n}: {} ...", positions.join(", ")),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
+use tree_sitter::{Node, Tree};
 
 use crate::function::find_functions;
+use crate::matches::TimeLeft;
 use crate::rules::{Rules, ShapeCapture, ShapeRules};
 
 /// What the name of the function becomes.
@@ -18,21 +19,20 @@ const RECEIVERS: [&str; 5] = ["self", "this", "cls", "Self", "static"];
 
 /// The occurrences of the names of the first function of `tree` and of its variables, with what they become: ascending
 /// and disjoint byte ranges. Variables are the parameters, what the rules of the language call local, and named
-/// functions within the function; they are numbered in the order in which they first occur. `None` without a function.
+/// functions within the function; they are numbered in the order in which they first occur. `None` without a function, or if
+/// time is up.
 pub(crate) fn find_names(
     tree: &Tree,
     rules: &Rules,
     shape_rules: &ShapeRules,
     source: &[u8],
+    time: TimeLeft,
 ) -> Option<Vec<(Range<usize>, String)>> {
-    let functions = find_functions(tree, rules, source);
+    let functions = find_functions(tree, rules, source, time)?;
     let function = functions.first()?;
     let own_name = last_word(&function.name);
     let (mut variables, mut members, mut callees) = (HashSet::new(), HashSet::new(), HashSet::new());
-    let mut cursor = QueryCursor::new();
-    cursor.set_byte_range(function.bytes.clone());
-    let mut matches = cursor.matches(&shape_rules.query, tree.root_node(), source);
-    while let Some(query_match) = matches.next() {
+    time.for_each_match(&shape_rules.query, tree, source, |query_match| {
         for capture in query_match.captures() {
             let node = capture.node;
             let is_within =
@@ -54,7 +54,7 @@ pub(crate) fn find_names(
                 _ => {}
             }
         }
-    }
+    })?;
     let is_nested = |other: &&crate::unit::Function| {
         function.body.start <= other.bytes.start && other.bytes.end <= function.body.end
     };

@@ -3,13 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
+use tree_sitter::{Node, Tree};
 
+use crate::matches::TimeLeft;
 use crate::rules::{CheckCapture, CheckRules};
 use crate::unit::{Check, CheckKind, MAX_NAME_BYTES, truncate};
 
-/// The checks in `tree` in ascending order of their beginnings, each before those within it.
-pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec<Check> {
+/// The checks in `tree` in ascending order of their beginnings, each before those within it; `None` if time is up.
+pub(crate) fn find_checks(
+    tree: &Tree,
+    rules: &CheckRules,
+    source: &[u8],
+    time: TimeLeft,
+) -> Option<Vec<Check>> {
     let text = |bytes: &Range<usize>| String::from_utf8_lossy(&source[bytes.clone()]).into_owned();
     // By beginning and, descending, end.
     let mut found: BTreeMap<(usize, std::cmp::Reverse<usize>), CheckKind> = BTreeMap::new();
@@ -17,9 +23,7 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
     let mut constants: BTreeMap<(usize, usize), bool> = BTreeMap::new();
     // Conditions and arguments in brackets, without these.
     let mut bare: BTreeMap<(usize, usize), (usize, usize)> = BTreeMap::new();
-    let mut cursor = QueryCursor::new();
-    let mut matches = cursor.matches(&rules.query, tree.root_node(), source);
-    while let Some(query_match) = matches.next() {
+    time.for_each_match(&rules.query, tree, source, |query_match| {
         let mut captured: BTreeMap<usize, Range<usize>> = BTreeMap::new();
         let mut is_doubtful = false;
         for capture in query_match.captures() {
@@ -35,7 +39,7 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
             *span = span.start.min(bytes.start)..span.end.max(bytes.end);
         }
         if is_doubtful {
-            continue;
+            return;
         }
         let get = |meaning: CheckCapture| captured.get(&(meaning as usize)).cloned();
         for (meaning, is_true) in [(CheckCapture::True, true), (CheckCapture::False, false)] {
@@ -43,7 +47,7 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
         }
         if let Some(call) = get(CheckCapture::Entered) {
             entered.insert(call.start);
-            continue;
+            return;
         }
         let condition = get(CheckCapture::Condition);
         let (bytes, kind) = match (get(CheckCapture::Call), get(CheckCapture::Branch), condition) {
@@ -60,7 +64,7 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
                 (condition, CheckKind::Branch { then, otherwise, whole })
             }
             (None, None, Some(condition)) => (condition, CheckKind::Assertion),
-            (None, _, None) => continue,
+            (None, _, None) => return,
         };
         let key = (bytes.start, std::cmp::Reverse(bytes.end));
         match (found.get_mut(&key), kind) {
@@ -72,7 +76,7 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
             (Some(known), kind) if parts(known) >= parts(&kind) => {}
             (_, kind) => drop(found.insert(key, kind)),
         }
-    }
+    })?;
     let (mut line, mut counted) = (1, 0);
     let check = |((start, end), kind): ((usize, std::cmp::Reverse<usize>), CheckKind)| {
         line += source[counted..start].iter().filter(|byte| **byte == b'\n').count() as u32;
@@ -96,7 +100,7 @@ pub(crate) fn find_checks(tree: &Tree, rules: &CheckRules, source: &[u8]) -> Vec
         };
         Check { kind, bytes, line, constants }
     };
-    found.into_iter().map(check).collect()
+    Some(found.into_iter().map(check).collect())
 }
 
 /// The bytes of what is in all the brackets around an expression.

@@ -1,4 +1,4 @@
-//! Code in markup: scripts and styles between tags, fenced code in Markdown.
+//! Code in markup and prose: scripts and styles between tags, fenced code.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::language::{Language, Reader, language_called, language_named};
 use crate::line::{Lines, line_number};
 use crate::magic;
-use crate::markdown::{Headings, find_fences};
 use crate::parse::{self, Part};
+use crate::prose::Headings;
 use crate::rules::Embedded;
 use crate::size::{MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind};
@@ -219,13 +219,13 @@ fn blocks(
     }
     match language.reader() {
         Reader::Markup => find_tagged(source, language.embedded()),
-        Reader::Markdown => {
-            let mut fences = find_fences(source, limits.parse_time);
-            for fence in &mut fences {
+        Reader::Prose(prose) => {
+            let mut blocks = prose.find_blocks(source, limits.parse_time);
+            for block in &mut blocks {
                 let parse_time = limits.parse_time.saturating_sub(begun.elapsed());
-                look_into(source, fence, &Limits { parse_time, ..*limits }, with_references);
+                look_into(source, block, &Limits { parse_time, ..*limits }, with_references);
             }
-            fences
+            blocks
         }
         _ => Vec::new(),
     }
@@ -297,7 +297,7 @@ fn block_language(tag: &Tag, rule: &Embedded) -> Option<Language> {
         (None, None) => default(),
     };
     named
-        .filter(|language| !matches!(language.reader(), Reader::Markup | Reader::Markdown | Reader::Notebook))
+        .filter(|language| !matches!(language.reader(), Reader::Markup | Reader::Prose(_) | Reader::Notebook))
 }
 
 fn begins_with_tag(text: &[u8], name: &str) -> bool {

@@ -1,16 +1,24 @@
 //! Finds the functions of a file with their bodies, for callers that change them.
 
-use tree_sitter::{Node, QueryCursor, StreamingIterator, Tree};
+use std::collections::HashSet;
 
+use tree_sitter::{Node, Tree};
+
+use crate::matches::TimeLeft;
 use crate::rules::{Capture, Role, Rules};
 use crate::unit::Function;
 
-/// The functions and methods of `tree` in ascending order of their beginnings, those within others included.
-pub(crate) fn find_functions(tree: &Tree, rules: &Rules, source: &[u8]) -> Vec<Function> {
+/// The functions and methods of `tree` in ascending order of their beginnings, those within others included; `None` if
+/// time is up.
+pub(crate) fn find_functions(
+    tree: &Tree,
+    rules: &Rules,
+    source: &[u8],
+    time: TimeLeft,
+) -> Option<Vec<Function>> {
     let mut functions: Vec<Function> = Vec::new();
-    let mut cursor = QueryCursor::new();
-    let mut matches = cursor.matches(&rules.query, tree.root_node(), source);
-    while let Some(query_match) = matches.next() {
+    let mut bodies: HashSet<(usize, usize)> = HashSet::new();
+    time.for_each_match(&rules.query, tree, source, |query_match| {
         let (mut function, mut name, mut body) = (None, None, None);
         for capture in query_match.captures() {
             match rules.captures[capture.index as usize] {
@@ -20,12 +28,11 @@ pub(crate) fn find_functions(tree: &Tree, rules: &Rules, source: &[u8]) -> Vec<F
                 _ => {}
             }
         }
-        let (Some(function), Some(name)) = (function, name) else { continue };
+        let (Some(function), Some(name)) = (function, name) else { return };
         // Some rules capture the body in a separate pattern.
-        let Some(body) = body.or_else(|| function.child_by_field_name("body")) else { continue };
-        let known = functions.iter().any(|known| known.body == body.byte_range());
-        if known || body.byte_range().is_empty() {
-            continue;
+        let Some(body) = body.or_else(|| function.child_by_field_name("body")) else { return };
+        if body.byte_range().is_empty() || !bodies.insert((body.start_byte(), body.end_byte())) {
+            return;
         }
         functions.push(Function {
             name: String::from_utf8_lossy(&source[name.byte_range()]).into_owned(),
@@ -33,9 +40,9 @@ pub(crate) fn find_functions(tree: &Tree, rules: &Rules, source: &[u8]) -> Vec<F
             body: body.byte_range(),
             symbols: symbols(body),
         });
-    }
+    })?;
     functions.sort_by_key(|function| (function.bytes.start, function.body.start));
-    functions
+    Some(functions)
 }
 
 /// The statement that defines `function` and nothing else.

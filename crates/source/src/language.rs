@@ -9,9 +9,11 @@ use std::sync::{LazyLock, OnceLock};
 
 use tree_sitter_language::LanguageFn;
 
+use crate::allocator;
 use crate::flow::FlowRules;
 #[cfg(test)]
 use crate::pattern::PatternError;
+use crate::prose::Prose;
 use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules};
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
@@ -34,6 +36,7 @@ pub const HAS_MORE_LANGUAGES: bool = cfg!(feature = "more-languages");
 
 /// One line for every language with rules: its name, and its grammar.
 const REGISTRY: &[(&str, Reader)] = &[
+    ("asciidoc", Reader::Prose(Prose::AsciiDoc)),
     ("bash", Reader::Syntax(tree_sitter_bash::LANGUAGE)),
     ("c", Reader::Syntax(tree_sitter_c::LANGUAGE)),
     ("clojure", Reader::Syntax(tree_sitter_clojure_orchard::LANGUAGE)),
@@ -55,7 +58,7 @@ const REGISTRY: &[(&str, Reader)] = &[
     ("jupyter", Reader::Notebook),
     ("kotlin", Reader::Syntax(tree_sitter_kotlin_ng::LANGUAGE)),
     ("lua", Reader::Syntax(tree_sitter_lua::LANGUAGE)),
-    ("markdown", Reader::Markdown),
+    ("markdown", Reader::Prose(Prose::Markdown)),
     ("nix", Reader::Syntax(tree_sitter_nix::LANGUAGE)),
     ("objectivec", more!(tree_sitter_objc::LANGUAGE)),
     ("ocaml", more!(tree_sitter_ocaml::LANGUAGE_OCAML)),
@@ -64,6 +67,7 @@ const REGISTRY: &[(&str, Reader)] = &[
     ("protobuf", Reader::Syntax(tree_sitter_proto::LANGUAGE)),
     ("python", Reader::Syntax(tree_sitter_python::LANGUAGE)),
     ("r", Reader::Syntax(tree_sitter_r::LANGUAGE)),
+    ("restructuredtext", Reader::Prose(Prose::ReStructuredText)),
     ("ruby", Reader::Syntax(tree_sitter_ruby::LANGUAGE)),
     ("rust", Reader::Syntax(tree_sitter_rust::LANGUAGE)),
     ("scala", Reader::Syntax(tree_sitter_scala::LANGUAGE)),
@@ -84,8 +88,8 @@ const RULE_FILES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 pub(crate) enum Reader {
     /// By a grammar and the rule file's query.
     Syntax(LanguageFn),
-    /// At headings.
-    Markdown,
+    /// At headings, but for the blocks of other languages in it.
+    Prose(Prose),
     /// By the languages of its cells.
     Notebook,
     /// At blank lines, but for the blocks of other languages in it.
@@ -165,7 +169,7 @@ impl Language {
         matches!(self.0.reader, Reader::Lacking)
     }
 
-    /// The tree-sitter grammar that parses it; `None` for Markdown and other markup, notebooks and languages split into
+    /// The tree-sitter grammar that parses it; `None` for prose, markup, notebooks and languages split into
     /// line windows.
     pub fn grammar(self) -> Option<tree_sitter::Language> {
         match self.0.reader {
@@ -365,8 +369,10 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
 });
 
 /// In ascending order of names.
-static ENTRIES: LazyLock<Vec<Entry>> =
-    LazyLock::new(|| read_entries().unwrap_or_else(|error| broken_rules(&error)));
+static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    allocator::install();
+    read_entries().unwrap_or_else(|error| broken_rules(&error))
+});
 
 /// Rule files are part of the program, so a broken one is not a state that a caller could handle but a bug, which
 /// the tests of this module find.

@@ -27,7 +27,9 @@
 //! Bad input is never an error: broken syntax, other encodings and files that take too long to parse give
 //! [`Diagnostic`]s and as many units as possible. Nothing here recurses, so nesting depth is bounded by memory only.
 
+mod allocator;
 mod anonymous;
+mod asciidoc;
 mod check;
 mod comment;
 mod definition;
@@ -42,10 +44,13 @@ mod line;
 mod local;
 mod magic;
 mod markdown;
+mod matches;
 mod notebook;
 mod parse;
 mod pattern;
+mod prose;
 mod reference;
+mod restructuredtext;
 mod rules;
 mod shape;
 mod size;

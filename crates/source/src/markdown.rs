@@ -5,74 +5,43 @@ use std::time::{Duration, Instant};
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use crate::definition::{Definition, Structure};
+use crate::definition::Structure;
 use crate::embedded::Block;
-use crate::language::{Language, language_called};
+use crate::language::Language;
 use crate::line::Lines;
-use crate::unit::{MAX_NAME_BYTES, References, UnitKind, truncate};
+use crate::prose::{Headings, Sections, code_language};
+use crate::unit::References;
 
-/// The headings above the current position in a document, outermost first.
-#[derive(Default)]
-pub(crate) struct Headings(Vec<(HeadingLevel, String)>);
-
-impl Headings {
-    /// Name of the section that they begin.
-    pub fn name(&self) -> String {
-        let titles: Vec<&str> = self.0.iter().map(|(_, title)| title.as_str()).collect();
-        titles.join(" > ")
-    }
-}
-
-/// The sections of a Markdown text, each from its heading to the next heading of any level; `None` if finding them
-/// takes longer than `time`. `headings` are those above the text, and become those at its end.
+/// The sections of a Markdown text; see [`Prose::find_sections`](crate::prose::Prose::find_sections).
 pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headings) -> Option<Structure> {
     let begun = Instant::now();
     let source = lines.source();
     let text = as_text(source);
     let text_start = lines.start(0);
-    let mut definitions: Vec<Definition> = Vec::new();
-    let mut in_heading = false;
+    let mut sections = Sections::new(headings, source.len());
+    let mut title: Option<(usize, HeadingLevel, String)> = None;
     for (event, bytes) in Parser::new_ext(&text[text_start..], options()).into_offset_iter() {
         if begun.elapsed() > time {
             return None;
         }
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
-                let start = text_start + bytes.start;
-                in_heading = true;
-                let n_outer = headings.0.iter().take_while(|(outer, _)| *outer < level).count();
-                headings.0.truncate(n_outer);
-                headings.0.push((level, String::new()));
-                if let Some(previous) = definitions.last_mut() {
-                    previous.bytes.end = start;
-                }
-                definitions.push(Definition {
-                    kind: UnitKind::Section,
-                    name: String::new(),
-                    signature: String::new(),
-                    doc: String::new(),
-                    doc_bytes: Vec::new(),
-                    bytes: start..source.len(),
-                    is_open: false,
-                });
+                title = Some((text_start + bytes.start, level, String::new()));
             }
-            Event::Text(words) | Event::Code(words) if in_heading => {
-                if let Some((_, title)) = headings.0.last_mut() {
+            Event::Text(words) | Event::Code(words) => {
+                if let Some((_, _, title)) = &mut title {
                     title.push_str(&words);
                 }
             }
             Event::End(TagEnd::Heading(_)) => {
-                in_heading = false;
-                if let (Some(section), Some((_, title))) = (definitions.last_mut(), headings.0.last_mut()) {
-                    truncate(title, MAX_NAME_BYTES);
-                    section.signature.clone_from(title);
-                    section.name = headings.name();
+                if let Some((start, level, title)) = title.take() {
+                    sections.begin(start, level as usize, title);
                 }
             }
             _ => {}
         }
     }
-    Some(Structure { definitions, ..Structure::default() })
+    Some(sections.finish())
 }
 
 fn options() -> Options {
@@ -105,8 +74,11 @@ pub(crate) fn find_fences(source: &[u8], time: Duration) -> Vec<Block> {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
                 let name = info.split([' ', ',', '{', '\t']).next().unwrap_or_default();
-                let language = language_called(name).filter(|language| language.grammar().is_some());
-                open = language.map(|language| OpenFence { language, code: None, gutters: Vec::new() });
+                open = code_language(name).map(|language| OpenFence {
+                    language,
+                    code: None,
+                    gutters: Vec::new(),
+                });
             }
             Event::Text(_) => {
                 // Code in a quotation or a list comes in pieces, between which stand their marks and indents.
@@ -147,16 +119,11 @@ fn as_text(source: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::prose::Prose;
+    use crate::prose::tests::check_sections;
 
     fn check(source: &[u8], expected: &[(&str, usize)]) {
-        let structure = find_sections(&Lines::new(source), Duration::MAX, &mut Headings::default());
-        let sections: Vec<_> = structure
-            .iter()
-            .flat_map(|structure| &structure.definitions)
-            .map(|d| (d.name.as_str(), d.bytes.start))
-            .collect();
-        assert_eq!(sections, expected);
+        check_sections(Prose::Markdown, source, expected);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use serde::de::IgnoredAny;
 use crate::json;
 use crate::language::{Language, language_called, language_named};
 use crate::magic::CellMagic;
-use crate::markdown::Headings;
 use crate::parse::{self, Part};
+use crate::prose::Headings;
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
 
 /// Why a notebook cannot be read.

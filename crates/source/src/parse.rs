@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::{LanguageError, ParseOptions, ParseState, Parser, QueryCursor, Tree};
 
+use crate::allocator;
 use crate::anonymous::find_names;
 use crate::check::find_checks;
 use crate::definition::{Structure, find_definitions};
@@ -18,7 +19,8 @@ use crate::language::{Language, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
 use crate::magic;
-use crate::markdown::{Headings, find_sections};
+use crate::matches::TimeLeft;
+use crate::prose::{Headings, Prose};
 use crate::reference::{find_references, place_calls};
 use crate::shape::{FunctionShape, find_shapes};
 use crate::unit::{
@@ -44,6 +46,13 @@ impl Workspace {
     }
 }
 
+impl Limits {
+    /// The time to find something in a tree, as long as it may have taken to parse it.
+    fn time_left(&self) -> TimeLeft {
+        TimeLeft::from_now(self.parse_time)
+    }
+}
+
 /// Why a file has no syntax tree.
 #[derive(Debug, thiserror::Error)]
 enum ParseError {
@@ -52,6 +61,8 @@ enum ParseError {
     // What is left of a file's time is no round number.
     #[error("parsing took longer than {} s", (.0.as_secs_f64() * 10.0).ceil() / 10.0)]
     TooSlow(Duration),
+    #[error("parsing took more than {} MiB of memory", .0 >> 20)]
+    TooMuchMemory(usize),
     #[error("the grammar cannot be used")]
     Grammar(#[from] LanguageError),
     #[error("this build has no grammar of {language}, build with the feature {feature}")]
@@ -81,7 +92,7 @@ pub(crate) fn read_file(
     references: Option<&mut References>,
 ) -> Extraction {
     match language.reader() {
-        Reader::Markdown | Reader::Markup => embedded::extract(language, source, limits, references),
+        Reader::Prose(_) | Reader::Markup => embedded::extract(language, source, limits, references),
         _ => read(Part::whole(language, source), limits, references, &mut Headings::default()),
     }
 }
@@ -95,7 +106,8 @@ pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> V
     let rules = language.rules(grammar);
     let tree =
         WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits));
-    tree.map_or_else(|_| Vec::new(), |tree| find_functions(&tree, rules, source))
+    let found = tree.ok().and_then(|tree| find_functions(&tree, rules, source, limits.time_left()));
+    found.unwrap_or_default()
 }
 
 pub(crate) fn highlights(
@@ -123,7 +135,7 @@ pub(crate) fn function_shapes(
     let tree = WORKSPACE
         .with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits))
         .ok()?;
-    Some(find_shapes(&tree, rules, language.shape_rules(grammar), source))
+    find_shapes(&tree, rules, language.shape_rules(grammar), source, limits.time_left())
 }
 
 /// What languages want around a function that stands alone: nothing, a class, an opening tag, both.
@@ -143,7 +155,8 @@ pub(crate) fn hide_names(language: Language, text: &str, limits: &Limits) -> Opt
             parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits)
         });
         let Ok(tree) = parsed else { continue };
-        let Some(names) = find_names(&tree, rules, shape_rules, source.as_bytes()) else { continue };
+        let names = find_names(&tree, rules, shape_rules, source.as_bytes(), limits.time_left());
+        let Some(names) = names else { continue };
         let is_whole = !tree.root_node().has_error();
         if is_whole || best.is_none() {
             let (mut hidden, mut end) = (String::with_capacity(text.len()), before.len());
@@ -187,7 +200,9 @@ pub(crate) fn language_of_function(text: &str, limits: &Limits) -> Option<Langua
                 parse(&mut workspace.parser, &rules.grammar, source.as_bytes(), limits)
             });
             parsed.is_ok_and(|tree| {
-                !tree.root_node().has_error() && !find_functions(&tree, rules, source.as_bytes()).is_empty()
+                !tree.root_node().has_error()
+                    && find_functions(&tree, rules, source.as_bytes(), limits.time_left())
+                        .is_some_and(|functions| !functions.is_empty())
             })
         })
     };
@@ -199,7 +214,9 @@ pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<
     let rules = language.rules(grammar);
     let tree =
         WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, &rules.grammar, source, limits));
-    tree.map_or_else(|_| Vec::new(), |tree| find_checks(&tree, language.check_rules(grammar), source))
+    let rules = language.check_rules(grammar);
+    let found = tree.ok().and_then(|tree| find_checks(&tree, rules, source, limits.time_left()));
+    found.unwrap_or_default()
 }
 
 /// A file, a cell of a notebook, or a part of a file that is in another language.
@@ -233,7 +250,7 @@ pub(crate) fn without_line_magics<'a>(
     if tree.is_ok_and(|tree| tree.root_node().has_error()) { Cow::Owned(masked) } else { code }
 }
 
-/// Splits a part into units, and fills `references`, if any; sections of Markdown are below `headings`.
+/// Splits a part into units, and fills `references`, if any; sections of prose are below `headings`.
 pub(crate) fn read(
     part: Part,
     limits: &Limits,
@@ -258,7 +275,7 @@ pub(crate) fn read(
             });
             (result, UnitKind::Module)
         }
-        Reader::Markdown => (parse_markdown(&lines, limits, headings), UnitKind::Section),
+        Reader::Prose(prose) => (parse_prose(prose, &lines, limits, headings), UnitKind::Section),
         Reader::Lacking => {
             let feature = language.feature().unwrap_or_default();
             (Err(ParseError::Lacking { language: language.name(), feature }), UnitKind::Module)
@@ -281,6 +298,8 @@ pub(crate) fn read(
     Extraction { units, diagnostics }
 }
 
+/// Bytes of memory that each byte of a file may take in any case.
+const MEMORY_PER_BYTE: usize = 64;
 /// Maximum bytes that the parser reads at once.
 const CHUNK_BYTES: usize = 16 << 10;
 /// Maximum bytes of a character in UTF-8.
@@ -293,9 +312,15 @@ fn check_size(source: &[u8], limits: &Limits) -> Result<(), ParseError> {
     }
 }
 
-fn parse_markdown(lines: &Lines, limits: &Limits, headings: &mut Headings) -> Result<Structure, ParseError> {
+fn parse_prose(
+    prose: Prose,
+    lines: &Lines,
+    limits: &Limits,
+    headings: &mut Headings,
+) -> Result<Structure, ParseError> {
     check_size(lines.source(), limits)?;
-    find_sections(lines, limits.parse_time, headings).ok_or(ParseError::TooSlow(limits.parse_time))
+    let structure = prose.find_sections(lines, limits.parse_time, headings);
+    structure.ok_or(ParseError::TooSlow(limits.parse_time))
 }
 
 fn parse(
@@ -307,7 +332,11 @@ fn parse(
     check_size(source, limits)?;
     parser.set_language(grammar)?;
     let start = Instant::now();
-    let mut watch = |_: &ParseState| match start.elapsed() > limits.parse_time {
+    let held_before = allocator::held();
+    let max_held = limits.parse_memory.max(source.len().saturating_mul(MEMORY_PER_BYTE));
+    let has_too_much = || usize::try_from(allocator::held() - held_before).is_ok_and(|held| held > max_held);
+    let is_over = || start.elapsed() > limits.parse_time || has_too_much();
+    let mut watch = |_: &ParseState| match is_over() {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
@@ -326,10 +355,14 @@ fn parse(
     };
     let tree = parser.parse_with_options(&mut read, None, Some(options));
     let tree = tree.filter(|_| start.elapsed() <= limits.parse_time);
+    let has_too_much = has_too_much();
     tree.ok_or_else(|| {
         // Otherwise the next parse would resume where this one stopped.
         parser.reset();
-        ParseError::TooSlow(limits.parse_time)
+        match has_too_much {
+            true => ParseError::TooMuchMemory(max_held),
+            false => ParseError::TooSlow(limits.parse_time),
+        }
     })
 }
 

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use tree_sitter::{QueryCursor, StreamingIterator, Tree};
+use tree_sitter::Tree;
 
 use crate::function::find_functions;
+use crate::matches::TimeLeft;
 use crate::rules::{Rules, ShapeCapture, ShapeRules};
 use crate::unit::{Function, MAX_NAME_BYTES, truncate};
 
@@ -27,19 +28,19 @@ pub struct FunctionShape {
     pub returns_value: bool,
 }
 
-/// The functions and methods of `tree` in ascending order of their beginnings, those within others included.
+/// The functions and methods of `tree` in ascending order of their beginnings, those within others included; `None` if
+/// time is up.
 pub(crate) fn find_shapes(
     tree: &Tree,
     rules: &Rules,
     shape_rules: &ShapeRules,
     source: &[u8],
-) -> Vec<FunctionShape> {
-    let functions = find_functions(tree, rules, source);
+    time: TimeLeft,
+) -> Option<Vec<FunctionShape>> {
+    let functions = find_functions(tree, rules, source, time)?;
     let (mut parameters, mut results, mut closures, mut locals) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut cursor = QueryCursor::new();
-    let mut matches = cursor.matches(&shape_rules.query, tree.root_node(), source);
-    while let Some(query_match) = matches.next() {
+    time.for_each_match(&shape_rules.query, tree, source, |query_match| {
         for capture in query_match.captures() {
             let bytes = capture.node.byte_range();
             match shape_rules.captures[capture.index as usize] {
@@ -50,7 +51,7 @@ pub(crate) fn find_shapes(
                 Some(ShapeCapture::Member | ShapeCapture::Callee) | None => {}
             }
         }
-    }
+    })?;
     // What is given a name is the function of that name: its body is the first within it.
     let mut by_body: Vec<&Function> = functions.iter().collect();
     by_body.sort_by_key(|function| function.body.start);
@@ -89,7 +90,7 @@ pub(crate) fn find_shapes(
             shape.returns_value = true;
         }
     }
-    shapes
+    Some(shapes)
 }
 
 impl FunctionShape {

@@ -221,15 +221,17 @@ pub const MAX_SYNTAX_DIAGNOSTICS: usize = 10;
 pub struct Limits {
     /// Wall-clock time for parsing one file; a file that takes longer is split into line windows.
     pub parse_time: Duration,
-    /// Maximum bytes of a file that is parsed; a larger one is split into line windows. A syntax tree takes about ten
-    /// times the memory of its text.
+    /// Maximum bytes of a file that is parsed; a larger one is split into line windows.
     pub parse_bytes: usize,
+    /// Maximum bytes of memory for parsing one file, unless 64 times its length is more; a file that needs more is split
+    /// into line windows. Most need 20 to 40 times their length, very dense ones 400 times.
+    pub parse_memory: usize,
 }
 
 impl Default for Limits {
-    /// 5 seconds and 32 MiB.
+    /// 5 seconds, 32 MiB and 256 MiB.
     fn default() -> Self {
-        Self { parse_time: Duration::from_secs(5), parse_bytes: 32 << 20 }
+        Self { parse_time: Duration::from_secs(5), parse_bytes: 32 << 20, parse_memory: 256 << 20 }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use quarry_source::{Call, Language, References, SourceText, language_named};
 
-use super::resolve::{Resolution, Site, name_of, resolve};
+use super::resolve::{Resolution, Site, is_inside, name_of, resolve};
 use super::stored::StoredReferences;
 use super::words::Words;
 use super::{CallSite, Definitions, UnfinishedFile};
@@ -21,6 +21,8 @@ pub(super) struct CalledFile<'a> {
     row: usize,
     root: usize,
     path: &'a str,
+    /// The outermost searched path that contains it, and its path relative to that.
+    in_tree: (usize, &'a str),
     /// Invalid UTF-8 is replaced, byte by byte.
     source: String,
     references: References,
@@ -42,6 +44,7 @@ impl Index {
     /// stored in the index or, if the file has changed since, those that are in it now.
     pub(super) fn called_file(&self, row: usize, asked: &Asked) -> Option<CalledFile<'_>> {
         let (root, path) = self.root_of(row)?;
+        let in_tree = self.outermost_root_of(row).map(|(root, path)| (root.number, path))?;
         let record = &self.table.files[row];
         let language = language_named(self.table.text(record.language))?;
         let text = self.text_in(root.number, path).ok()?;
@@ -65,7 +68,7 @@ impl Index {
                 source
             }
         };
-        Some(CalledFile { index: self, row, root: root.number, path, source, references })
+        Some(CalledFile { index: self, row, root: root.number, path, in_tree, source, references })
     }
 
     /// The stored calls of a file with some text; `None` if they are damaged.
@@ -155,14 +158,22 @@ impl CalledFile<'_> {
                 return known.clone();
             }
             let record = caller.map(|unit| &self.index.table.units[unit]);
+            let (tree, path) = self.in_tree;
+            let name = caller.map_or("", |unit| self.index.name_of_unit(unit));
+            let is_around = move |byte: usize| {
+                let unit = self.index.unit_around(self.row, byte);
+                unit.is_none_or(|unit| is_inside(name, self.index.name_of_unit(unit)))
+            };
             let site = Site {
-                path: self.path,
+                tree,
+                path,
                 language: call.language,
-                name: caller.map_or("", |unit| self.index.name_of_unit(unit)),
+                name,
                 imports: &self.references.imports,
                 text: &self.source,
                 words: &words,
                 unit_bytes: record.map_or(0..0, |unit| unit.start_byte as usize..unit.end_byte as usize),
+                is_around: Box::new(is_around),
             };
             let found = definitions
                 .get(called)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
+use super::module::{Module, directory, imported, last_segment};
 use super::words::{Words, is_word_part};
 use crate::rules::last_part;
 
@@ -13,21 +14,34 @@ use crate::rules::last_part;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate<'a> {
     pub unit: usize,
-    /// Path relative to the root, `/` between its parts.
+    /// The tree that contains it: calls do not leave theirs.
+    pub tree: usize,
+    /// Path relative to the tree, `/` between its parts.
     pub path: &'a str,
+    /// Length of the part of the path that is outside of its package, if it is in one that is imported by its whole
+    /// name only.
+    pub package_start: Option<usize>,
     /// Name qualified within the file.
     pub name: &'a str,
     pub kind: UnitKind,
     pub language: Language,
 }
 
+impl Candidate<'_> {
+    /// What contains it, with its location.
+    fn container(&self) -> Self {
+        Self { name: container(self.name), ..*self }
+    }
+}
+
 /// All definitions with one name.
 #[derive(Default)]
 pub(crate) struct Candidates<'a> {
-    families: HashMap<&'static str, Family<'a>>,
+    /// By tree and family of languages.
+    families: HashMap<(usize, &'static str), Family<'a>>,
 }
 
-/// Definitions with one name in languages that can call each other.
+/// Definitions with one name in a tree, in languages that can call each other.
 #[derive(Default)]
 struct Family<'a> {
     all: Vec<Candidate<'a>>,
@@ -43,9 +57,9 @@ struct Family<'a> {
 
 impl<'a> Candidates<'a> {
     pub fn new(definitions: impl IntoIterator<Item = Candidate<'a>>) -> Self {
-        let mut families: HashMap<&'static str, Family> = HashMap::new();
+        let mut families: HashMap<(usize, &'static str), Family> = HashMap::new();
         for candidate in definitions {
-            let family = families.entry(candidate.language.family()).or_default();
+            let family = families.entry((candidate.tree, candidate.language.family())).or_default();
             family.all.push(candidate);
             let container = container(candidate.name);
             if container.is_empty() {
@@ -83,6 +97,9 @@ impl<'a> Family<'a> {
 
 /// The location of a call.
 pub(crate) struct Site<'a> {
+    /// See [`Candidate::tree`].
+    pub tree: usize,
+    /// See [`Candidate::path`].
     pub path: &'a str,
     pub language: Language,
     /// Qualified name of the unit that contains the call; empty outside of definitions.
@@ -94,6 +111,8 @@ pub(crate) struct Site<'a> {
     pub words: &'a Words<'a>,
     /// The unit that contains the call: its declarations take precedence.
     pub unit_bytes: Range<usize>,
+    /// Whether a byte of the text is in what contains that unit, or outside of definitions.
+    pub is_around: Box<dyn Fn(usize) -> bool + 'a>,
 }
 
 /// What a call may mean.
@@ -110,8 +129,6 @@ pub(crate) struct Resolution {
 const SELF_NAMES: &[&str] = &["self", "this", "cls", "Self", "$this", "static", "@self", "me", "Me"];
 /// Receivers that refer to a base of the enclosing type.
 const BASE_NAMES: &[&str] = &["super", "super()", "base", "parent", "MyBase"];
-/// File names that stand for their directory.
-const DIRECTORY_FILES: &[&str] = &["__init__", "index", "init", "lib", "main", "mod"];
 /// Words between a variable and its type.
 const TYPE_WORDS: &[&str] = &[
     "Arc", "Box", "Option", "Rc", "await", "const", "dyn", "final", "impl", "mut", "new", "ref", "val", "var",
@@ -132,7 +149,8 @@ pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
 /// The possible targets of a call among `candidates`, all definitions with the called name. Empty if it calls
 /// something outside of the tree, as far as can be determined.
 pub(crate) fn resolve<'s>(call: &'s Call, site: &Site<'s>, candidates: &Candidates) -> Resolution {
-    let Some(family) = candidates.families.get(site.language.family()) else { return Resolution::default() };
+    let family = candidates.families.get(&(site.tree, site.language.family()));
+    let Some(family) = family else { return Resolution::default() };
     match &call.receiver {
         None => resolve_bare(&call.callee, site, &family.all),
         Some(receiver) => resolve_member(receiver, site, family),
@@ -172,18 +190,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
     }
     let free: Vec<Candidate> =
         known.iter().filter(|candidate| candidate.kind != UnitKind::Method).copied().collect();
-    // Modules that are imported with all their members.
-    let wholesale = site.imports.iter().filter(|import| {
-        import.names.iter().any(|name| name.name == "*" && name.alias.is_none())
-            || import.names.is_empty() && site.language.name_scope() != NameScope::File
-    });
-    let wholesale: Vec<Candidate> = free
-        .iter()
-        .filter(|candidate| {
-            wholesale.clone().any(|import| Module::new(&import.module, site).level(candidate) > 1)
-        })
-        .copied()
-        .collect();
+    let wholesale = imported_wholesale(site, &free);
     if !wholesale.is_empty() {
         return nearest(site, &wholesale, true);
     }
@@ -204,6 +211,38 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
     }
 }
 
+/// The candidates in modules that are imported with all their members.
+fn imported_wholesale<'a>(site: &Site, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let is_wholesale = |import: &&Import| {
+        import.names.iter().any(|name| name.name == "*" && name.alias.is_none())
+            || import.names.is_empty() && site.language.name_scope() != NameScope::File
+    };
+    let modules: Vec<Module> =
+        site.imports.iter().filter(is_wholesale).map(|import| Module::new(&import.module, site)).collect();
+    let is_in = |candidate: &&Candidate| modules.iter().any(|module| module.level(candidate) > 1);
+    candidates.iter().filter(is_in).copied().collect()
+}
+
+/// The members of types that a file may name without importing each of them.
+fn in_reach<'a>(site: &Site, members: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let reaches = |candidate: &Candidate| match site.language.name_scope() {
+        NameScope::File => candidate.path == site.path,
+        NameScope::Directory => directory(candidate.path) == directory(site.path),
+        NameScope::Tree => true,
+    };
+    let is_in_reach =
+        |member: &&Candidate| reaches(member) || !imported_wholesale(site, &[member.container()]).is_empty();
+    members.iter().filter(is_in_reach).copied().collect()
+}
+
+/// The members of a type that is imported from a module which does not contain it: a module may pass on the types of
+/// those below it. Elsewhere, a type is only of the same name.
+fn reexported(module: &Module, site: &Site, members: &[Candidate]) -> Resolution {
+    let is_below = |member: &&Candidate| module.level(&member.container()) > 1;
+    let below: Vec<Candidate> = members.iter().filter(is_below).copied().collect();
+    if below.is_empty() { nearest(site, members, false) } else { nearest(site, &below, true) }
+}
+
 /// A call of a name with a receiver or qualifier.
 fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
     let around = enclosing_type(site, family);
@@ -217,8 +256,8 @@ fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Re
     }
     let words = path_words(receiver);
     let (Some(first), Some(last)) = (words.first(), words.last()) else { return family.possible() };
-    if let Some((module, name)) = imported(first, site.imports) {
-        let mut module = Module::new(module, site);
+    if let Some((imported_from, name)) = imported(first, site.imports) {
+        let mut module = Module::new(imported_from, site);
         module.parts.extend(name.filter(|name| *name != "default").map(str::to_owned));
         module.parts.extend(words[1..].iter().map(|word| (*word).to_owned()));
         let found = in_module(&module, site, &family.all);
@@ -227,31 +266,36 @@ fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Re
         }
         let real_name = name.unwrap_or(first);
         if words.len() == 1 && !family.of_type(real_name).is_empty() {
-            return nearest(site, family.of_type(real_name), true);
+            return reexported(&Module::new(imported_from, site), site, family.of_type(real_name));
         }
         // An object of the module may have any type; a receiver that is written like a path is outside of the tree.
         let is_value = words.len() > 1 || name.is_some_and(|name| name.starts_with(char::is_lowercase));
         return if is_value && !receiver.contains("::") {
-            declared(last, site, family)
+            declared(receiver, site, family)
                 .map_or_else(Resolution::default, |owner| certain(family.of_type(owner).iter().copied()))
         } else {
             Resolution::default()
         };
     }
-    if !family.of_type(last).is_empty() {
-        return nearest(site, family.of_type(last), true);
+    if receiver.contains("::") || matches!(*first, "crate" | "super") {
+        let found = in_module(&Module::new(receiver, site), site, &family.all);
+        return if found.units.is_empty() { nearest(site, family.of_type(last), false) } else { found };
     }
-    let is_path = receiver.contains("::") || matches!(*first, "crate" | "super");
-    if is_path {
-        return in_module(&Module::new(receiver, site), site, &family.all);
+    if !family.of_type(last).is_empty() {
+        let reached = in_reach(site, family.of_type(last));
+        return match reached.is_empty() {
+            true => nearest(site, family.of_type(last), false),
+            false => nearest(site, &reached, true),
+        };
     }
     if !receiver.ends_with([')', ']'])
-        && let Some(owner) = declared(last, site, family)
+        && let Some(owner) = declared(receiver, site, family)
     {
         return nearest(site, family.of_type(owner), true);
     }
     // A module may be used without an import, as in Rust and Erlang, and so may a variable.
-    let named = Module { parts: vec![(*last).to_owned()], is_whole: false, is_own: false };
+    let named =
+        Module { parts: vec![(*last).to_owned()], is_whole: false, is_own: false, is_directory: false };
     let is_named = |candidate: &&Candidate| named.level(candidate) == 3;
     let free: Arc<[usize]> = match words.len() {
         1 => family.free.iter().filter(is_named).map(|candidate| candidate.unit).collect(),
@@ -296,127 +340,9 @@ pub(crate) fn n_definitions(candidates: &[Candidate]) -> usize {
     candidates.iter().map(|candidate| (candidate.path, candidate.name)).collect::<BTreeSet<_>>().len()
 }
 
-/// The module that a name is imported from, and its name there unless it is the module itself.
-fn imported<'a>(word: &str, imports: &'a [Import]) -> Option<(&'a str, Option<&'a str>)> {
-    for import in imports {
-        for name in &import.names {
-            // The module itself, among its names: Rust's `self`, JavaScript's `* as other`.
-            let is_module = name.name == "self" || name.name == "*" && name.alias.is_some();
-            if is_module && name.alias.as_deref().unwrap_or_else(|| last_segment(&import.module)) == word {
-                return Some((&import.module, None));
-            }
-            if name.alias.as_deref().unwrap_or(&name.name) == word && name.name != "*" {
-                let there = if name.name == "default" { word_of(name.alias.as_ref()) } else { &name.name };
-                return Some((&import.module, Some(there)));
-            }
-        }
-        let here = import.alias.as_deref().unwrap_or_else(|| last_segment(&import.module));
-        if here == word && (import.alias.is_some() || import.names.is_empty()) {
-            return Some((&import.module, None));
-        }
-    }
-    None
-}
-
-fn word_of(alias: Option<&String>) -> &str {
-    alias.map_or("default", String::as_str)
-}
-
-/// The module that something is imported from.
-struct Module {
-    parts: Vec<String>,
-    /// Whether the parts are the complete path from the root.
-    is_whole: bool,
-    /// Whether it is part of this tree, whatever the parts are.
-    is_own: bool,
-}
-
-impl Module {
-    fn new(module: &str, site: &Site) -> Self {
-        let is_relative = module.starts_with("./") || module.starts_with("../");
-        let dots = module.len() - module.trim_start_matches('.').len();
-        let mut parts: Vec<String> = Vec::new();
-        let mut rest = module;
-        let is_whole = is_relative || dots > 0;
-        if is_relative {
-            parts = directory_parts(site.path);
-        } else if dots > 0 {
-            // Python's: one dot is the directory of the file, each further one its parent.
-            parts = directory_parts(site.path);
-            parts.truncate(parts.len().saturating_sub(dots - 1));
-            rest = &module[dots..];
-        }
-        let mut rest = rest.strip_prefix("package:").unwrap_or(rest);
-        if let Some((stem, extension)) = rest.rsplit_once('.')
-            && (rest.contains('/') || is_relative || !extension.contains(char::is_uppercase))
-            && site.language.extensions().iter().any(|known| known == extension)
-        {
-            rest = stem;
-        }
-        let mut is_own = false;
-        let separators: &[char] = if is_relative { &['/'] } else { &['/', '.', ':', '\\'] };
-        for part in rest.split(separators) {
-            match part {
-                "" | "." | "@" | "~" => {}
-                ".." => _ = parts.pop(),
-                "crate" | "self" | "super" if module.contains("::") || module == part => is_own = true,
-                part => parts.push(part.to_owned()),
-            }
-        }
-        Self { parts, is_whole, is_own }
-    }
-
-    /// How well a candidate matches: 3 in the module, 2 below it or by most of its path, 1 only by the end of its
-    /// path, 0 not.
-    fn level(&self, candidate: &Candidate) -> u8 {
-        let directories = directory_parts(candidate.path);
-        let mut file = directories.clone();
-        let stem = file_stem(candidate.path);
-        if !DIRECTORY_FILES.contains(&stem) {
-            file.push(stem.to_owned());
-        }
-        let inside: Vec<&str> =
-            container(candidate.name).split('.').filter(|part| !part.is_empty()).collect();
-        let full: Vec<&str> = file.iter().map(String::as_str).chain(inside.iter().copied()).collect();
-        let directories: Vec<&str> = directories.iter().map(String::as_str).collect();
-        let parts: Vec<&str> = self.parts.iter().map(String::as_str).collect();
-        if self.is_whole {
-            return match () {
-                () if full == parts => 3,
-                () if inside.is_empty() && directories.starts_with(&parts) => 2,
-                () => 0,
-            };
-        }
-        let is_free = inside.is_empty();
-        let is_in = |parts: &[&str]| full.ends_with(parts) || is_free && directories.ends_with(parts);
-        let common = parts.iter().rev().zip(directories.iter().rev()).take_while(|(a, b)| a == b).count();
-        match () {
-            () if parts.is_empty() => {
-                if self.is_own {
-                    2
-                } else {
-                    0
-                }
-            }
-            () if is_in(&parts) => 3,
-            () if is_free && !directories.is_empty() && common == directories.len() => 3,
-            () if is_free && common >= 2 => 2,
-            () if is_free && full.windows(parts.len()).any(|window| window == parts) => 2,
-            // The first part may be the name of a package that is not a directory.
-            () if parts.len() >= 2 && is_in(&parts[1..]) => {
-                if parts.len() > 2 || self.is_own {
-                    2
-                } else {
-                    1
-                }
-            }
-            () => 0,
-        }
-    }
-}
-
-/// The type of a variable, among those with one of the methods, if one of them is declared beside its name.
-fn declared<'s, 'a>(variable: &'s str, site: &Site<'s>, family: &Family<'a>) -> Option<&'a str> {
+/// The type of a variable or field, among those with one of the methods, if one of them is declared beside its name.
+fn declared<'s, 'a>(receiver: &'s str, site: &Site<'s>, family: &Family<'a>) -> Option<&'a str> {
+    let variable = *path_words(receiver).last()?;
     let text = site.text;
     let positions = site.words.positions(text, variable);
     let begin = positions.partition_point(|at| *at < site.unit_bytes.start);
@@ -428,7 +354,10 @@ fn declared<'s, 'a>(variable: &'s str, site: &Site<'s>, family: &Family<'a>) -> 
             &text[at + variable.len()..text.floor_char_boundary(at + variable.len() + MAX_DECLARATION_BYTES)];
         type_after(after, family).or_else(|| type_before(before, family))
     };
-    positions[begin..end].iter().chain(&*positions).find_map(owner)
+    // A field may be declared anywhere in the file, a variable only around the call.
+    let is_field = receiver != variable;
+    let in_scope = positions.iter().filter(|at| is_field || (site.is_around)(**at));
+    positions[begin..end].iter().chain(in_scope).find_map(owner)
 }
 
 /// Number of bytes beside a variable in which its type is searched.
@@ -499,7 +428,7 @@ fn path_words(receiver: &str) -> Vec<&str> {
 }
 
 /// The container of a qualified name; empty for top-level names.
-fn container(name: &str) -> &str {
+pub(super) fn container(name: &str) -> &str {
     name.rsplit_once('.').map_or("", |(container, _)| container)
 }
 
@@ -521,7 +450,7 @@ fn same_type(a: &str, b: &str) -> bool {
     !a.is_empty() && last_part(a) == last_part(b)
 }
 
-fn is_inside(name: &str, container: &str) -> bool {
+pub(super) fn is_inside(name: &str, container: &str) -> bool {
     container.is_empty()
         || name == container
         || name.strip_prefix(container).is_some_and(|rest| rest.starts_with('.'))
@@ -533,21 +462,4 @@ fn common_parts(a: &str, b: &str) -> usize {
         return 0;
     }
     a.split('.').zip(b.split('.')).take_while(|(a, b)| a == b).count()
-}
-
-fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-fn directory_parts(path: &str) -> Vec<String> {
-    directory(path).split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
-}
-
-fn file_stem(path: &str) -> &str {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.split_once('.').map_or(name, |(stem, _)| stem)
-}
-
-fn last_segment(module: &str) -> &str {
-    module.rsplit(['/', '.', ':', '\\']).next().unwrap_or(module)
 }

@@ -12,7 +12,8 @@ use tantivy::directory::{
 };
 
 use crate::Error;
-use crate::storage::{map_all, replace_file};
+use crate::map::Map;
+use crate::storage::replace_file;
 
 /// Maximum size in bytes of a file that is read rather than mapped: segment metadata.
 const MAX_READ_BYTES: u64 = 16 << 20;
@@ -23,7 +24,10 @@ pub(super) struct SegmentDirectory(pub Directory);
 
 impl tantivy::Directory for SegmentDirectory {
     fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
-        let map = self.0.file(path).and_then(|file| map_all(&file));
+        let map = self.0.file(path).and_then(|file| {
+            let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+            Map::new(&file, &self.0.path().join(path), 0, length)
+        });
         Ok(Arc::new(OwnedBytes::new(map.map_err(|error| unreadable(error, path))?)))
     }
 

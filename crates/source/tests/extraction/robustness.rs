@@ -135,6 +135,22 @@ fn limits_fall_back_to_line_windows() {
     }
 }
 
+#[test]
+fn ambiguity_is_stopped_before_it_takes_much_memory() {
+    let cpp = language_for("x.cpp".as_ref(), b"").unwrap();
+    // More than 3,000 bytes of memory for each of its own.
+    let source = "A<".repeat(20_000);
+    let patient = Limits { parse_time: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits { parse_memory: 16 << 20, ..patient };
+    let (windows, _) = invariants::check(cpp, source.as_bytes(), &limits);
+    let messages: Vec<&str> = windows.diagnostics.iter().map(|found| found.message.as_str()).collect();
+    assert_eq!(messages, ["parsing took more than 16 MiB of memory; split into line windows"]);
+    // The parser is as good as new, and other files need less.
+    let functions = "int f(int a) { return g<int>(a); }\n".repeat(5_000);
+    let (whole, _) = invariants::check(cpp, functions.as_bytes(), &limits);
+    assert_eq!((whole.units.len(), whole.diagnostics.len()), (5_000, 0));
+}
+
 /// No walk lists files of this size, but a call with one must return soon.
 #[test]
 #[ignore = "takes seconds and a gigabyte: cargo test --release -p quarry-source megabytes -- --ignored --nocapture"]

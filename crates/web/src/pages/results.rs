@@ -167,7 +167,7 @@ pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
         let mut called = Vec::new();
         for definition in &definitions {
             for callee in tree.index.callees(definition)?.found {
-                if let Some(first) = callee.definitions.first() {
+                if let Some(first) = callee.definitions.first().filter(|_| callee.is_certain) {
                     called.push((tree.index.unit(*first), callee.name));
                 }
             }

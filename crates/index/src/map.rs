@@ -1,0 +1,304 @@
+//! Maps of the files of an index, which survive that a file is overwritten below them.
+//!
+//! A published file is only removed or replaced as a whole, which leaves a map of it intact. Another program may write
+//! into it all the same, such as one that copies a backup over a cache. To read what was cut off raises SIGBUS, which
+//! would end the process: a handler puts an empty page in its place. Since what was read meanwhile may be anything,
+//! readers ask for what was [`overwritten_since`], and discard what they read of that.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
+
+use memmap2::{Mmap, MmapOptions};
+use quarry_walk::Stamp;
+use stable_deref_trait::StableDeref;
+
+/// Milliseconds between two comparisons of the mapped files with what was mapped.
+const COMPARE_MS: u64 = 100;
+
+/// A part of a file of an index.
+pub(crate) struct Map {
+    bytes: Mmap,
+    place: &'static Place,
+}
+
+impl Map {
+    /// Maps `length` bytes at byte `start` of the file at `path`.
+    ///
+    /// # Errors
+    /// When they cannot be mapped.
+    #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
+    pub fn new(file: &File, path: &Path, start: u64, length: usize) -> io::Result<Self> {
+        bus_error::handle();
+        let mapped = Some((path.into(), Stamp::of(&file.metadata()?)));
+        // SAFETY: this program writes a file before the manifest names it and never again. If another program does,
+        // the bytes of the map change or become zeros, which all readers of these plain records cope with.
+        let bytes = unsafe { MmapOptions::new().offset(start).len(length).map(file)? };
+        // Not in one expression, which would hold the lock.
+        let free = registry().free.pop();
+        let place = free.unwrap_or_else(Place::append);
+        *place.mapped() = mapped;
+        place.is_cut.store(false, Ordering::Release);
+        let first = bytes.as_ptr() as usize;
+        place.end.store(first + length, Ordering::Release);
+        place.start.store(first, Ordering::Release);
+        Ok(Self { bytes, place })
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[allow(unsafe_code, reason = "a marker that memmap2's type has too")]
+// SAFETY: moving a map does not move its bytes.
+unsafe impl StableDeref for Map {}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        self.place.note();
+        self.place.start.store(usize::MAX, Ordering::Release);
+        self.place.end.store(0, Ordering::Release);
+        *self.place.mapped() = None;
+        registry().free.push(self.place);
+    }
+}
+
+/// A point in time, to ask what was overwritten since.
+pub(crate) fn now() -> usize {
+    compare();
+    overwritten().len()
+}
+
+/// The mapped files that were overwritten since a point in time, as far as that is known.
+pub(crate) fn overwritten_since(since: usize) -> Vec<Box<Path>> {
+    compare();
+    overwritten()[since..].to_vec()
+}
+
+/// Compares the files of all maps with what was mapped, unless that was done just before and nothing was cut off.
+fn compare() {
+    static BEGINNING: OnceLock<Instant> = OnceLock::new();
+    static NEXT_MS: AtomicU64 = AtomicU64::new(0);
+    let now = BEGINNING.get_or_init(Instant::now).elapsed().as_millis() as u64;
+    if now >= NEXT_MS.load(Ordering::Relaxed) || IS_ANY_CUT.swap(false, Ordering::AcqRel) {
+        NEXT_MS.store(now + COMPARE_MS, Ordering::Relaxed);
+        Place::all().for_each(Place::note);
+    }
+}
+
+/// Set by the signal handler.
+static IS_ANY_CUT: AtomicBool = AtomicBool::new(false);
+
+/// The files that were overwritten while they were mapped, in the order in which that was found out.
+fn overwritten() -> MutexGuard<'static, Vec<Box<Path>>> {
+    static OVERWRITTEN: Mutex<Vec<Box<Path>>> = Mutex::new(Vec::new());
+    OVERWRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a map is, in a list that a signal handler can walk: its elements are never removed, but used again.
+struct Place {
+    /// Address of the first byte; the highest one if there is no map here.
+    start: AtomicUsize,
+    end: AtomicUsize,
+    /// Whether a part of the file was cut off.
+    is_cut: AtomicBool,
+    /// The mapped file as it was.
+    mapped: Mutex<Option<(Box<Path>, Stamp)>>,
+    next: OnceLock<&'static Self>,
+}
+
+static FIRST: OnceLock<&'static Place> = OnceLock::new();
+
+struct Registry {
+    /// Places without a map.
+    free: Vec<&'static Place>,
+    last: Option<&'static Place>,
+}
+
+fn registry() -> MutexGuard<'static, Registry> {
+    static REGISTRY: Mutex<Registry> = Mutex::new(Registry { free: Vec::new(), last: None });
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Place {
+    fn append() -> &'static Self {
+        let place = Self {
+            start: AtomicUsize::new(usize::MAX),
+            end: AtomicUsize::new(0),
+            is_cut: AtomicBool::new(false),
+            mapped: Mutex::default(),
+            next: OnceLock::new(),
+        };
+        let place: &'static Self = Box::leak(Box::new(place));
+        let before = registry().last.replace(place);
+        // Each element is the last one once.
+        let _ = before.map_or(&FIRST, |before| &before.next).set(place);
+        place
+    }
+
+    fn all() -> impl Iterator<Item = &'static Self> {
+        std::iter::successors(FIRST.get().copied(), |place| place.next.get().copied())
+    }
+
+    fn mapped(&self) -> MutexGuard<'_, Option<(Box<Path>, Stamp)>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that its file was overwritten, if it was. A file that was removed or replaced stays as it is in a map.
+    fn note(&self) {
+        let mut mapped = self.mapped();
+        let Some((path, before)) = &mut *mapped else { return };
+        let now = fs::symlink_metadata(&*path).map_or(*before, |now| Stamp::of(&now));
+        let is_changed =
+            now.inode == before.inode && (now.bytes, now.modified_ns) != (before.bytes, before.modified_ns);
+        if self.is_cut.swap(false, Ordering::AcqRel) || is_changed {
+            if is_changed {
+                *before = now;
+            }
+            overwritten().push(path.clone());
+        }
+    }
+
+    /// Whether an address is in a map. Async-signal-safe.
+    fn holds(&self, address: usize) -> bool {
+        self.start.load(Ordering::Acquire) <= address && address < self.end.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "a signal handler")]
+mod bus_error {
+    use std::mem;
+    use std::ptr;
+    use std::sync::Once;
+    use std::sync::OnceLock;
+    use std::sync::atomic::Ordering;
+
+    use super::{IS_ANY_CUT, Place};
+
+    /// What was done about the signal before.
+    static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+    static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
+
+    /// Handles bus errors from now on.
+    pub fn handle() {
+        static INSTALLED: Once = Once::new();
+        INSTALLED.call_once(|| {
+            // SAFETY: `sysconf` has no preconditions.
+            let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            let Ok(page_bytes) = usize::try_from(page_bytes) else { return };
+            let _ = PAGE_BYTES.set(page_bytes);
+            // SAFETY: all zeros are a valid value of this plain structure.
+            let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+                unsafe { (mem::zeroed(), mem::zeroed()) };
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // SAFETY: both point to structures that live through the call, and the handler has the type that the flags
+            // ask for.
+            if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) } == 0 {
+                let _ = BEFORE.set(before);
+            }
+        });
+    }
+
+    /// Calls only what is async-signal-safe: atomic loads and system calls.
+    extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // SAFETY: the system passes a valid pointer to a handler with `SA_SIGINFO`, and this signal has an address.
+        let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
+        // Signals that a process sends have codes that are not positive, and no address.
+        let is_fault = code > 0;
+        if let Some(page_bytes) = PAGE_BYTES.get().copied().filter(|_| is_fault)
+            && let Some(place) = Place::all().find(|place| place.holds(address))
+        {
+            place.is_cut.store(true, Ordering::Release);
+            IS_ANY_CUT.store(true, Ordering::Release);
+            let page = (address & !(page_bytes - 1)) as *mut libc::c_void;
+            let (protection, flags) =
+                (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
+            // SAFETY: the page belongs to one of our maps, which nobody unmaps while it is read, and which nobody
+            // writes to. Its content could not be read any longer.
+            let made = unsafe { libc::mmap(page, page_bytes, protection, flags, -1, 0) };
+            if made != libc::MAP_FAILED {
+                return;
+            }
+        }
+        // Not ours: whoever handled it before gets it again, at once if a process sent it, or else when the instruction
+        // is repeated.
+        let before = BEFORE.get().map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: a valid structure, or none, in which case nothing is changed; raising has no preconditions.
+        unsafe {
+            if before.is_null() {
+                libc::signal(signal, libc::SIG_DFL);
+            } else {
+                libc::sigaction(signal, before, ptr::null_mut());
+            }
+            if !is_fault {
+                libc::raise(signal);
+            }
+        }
+    }
+}
+
+/// Elsewhere, a mapped file cannot be cut off.
+#[cfg(not(unix))]
+mod bus_error {
+    pub fn handle() {}
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// Maps a file of some pages, changes it, and returns what the map then holds at its last page, and whether that
+    /// was noticed.
+    fn read_after(change: impl FnOnce(&Path)) -> (u8, bool) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, vec![7; 1 << 16]).unwrap();
+        let map = Map::new(&File::open(&path).unwrap(), &path, 0, 1 << 16).unwrap();
+        let before = now();
+        assert_eq!(map[0], 7);
+        change(&path);
+        let read = map[(1 << 16) - 1];
+        map.place.note();
+        (read, overwritten_since(before).iter().any(|changed| **changed == *path))
+    }
+
+    #[test]
+    fn maps_of_overwritten_files_can_be_read() {
+        assert_eq!(read_after(|_| {}), (7, false));
+        assert_eq!(read_after(|path| fs::remove_file(path).unwrap()), (7, false));
+        let replace = |path: &Path| {
+            fs::write(path.with_extension("new"), "other").unwrap();
+            fs::rename(path.with_extension("new"), path).unwrap();
+        };
+        assert_eq!(read_after(replace), (7, false));
+        let cut = |path: &Path| File::options().write(true).open(path).unwrap().set_len(9).unwrap();
+        assert_eq!(read_after(cut), (0, true));
+        assert_eq!(read_after(|path| fs::write(path, vec![8; 1 << 16]).unwrap()), (8, true));
+        assert_eq!(read_after(|path| fs::write(path, "").unwrap()), (0, true));
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "abc").unwrap();
+        let file = File::open(&path).unwrap();
+        for _ in 0..1000 {
+            assert_eq!(&*Map::new(&file, &path, 0, 3).unwrap(), b"abc");
+        }
+        // Other tests map files at the same time.
+        assert!(Place::all().count() < 500, "{}", Place::all().count());
+    }
+}

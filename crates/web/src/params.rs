@@ -14,7 +14,8 @@ use crate::problem::Problem;
 const MAX_PARAMS: usize = 64;
 /// Parameters that may come more than once.
 const LISTS: [&str; 3] = ["lang", "kind", "glob"];
-/// Parameters that are numbers, and switches; in JSON they are so too.
+/// Parameters of a search that are texts, numbers and switches; in JSON they are so too.
+const TEXTS: [&str; 3] = ["q", "dir", "ranking"];
 const NUMBERS: [&str; 4] = ["k", "lines", "context", "threshold"];
 pub(crate) const SWITCHES: [&str; 3] = ["explain", "no-generated", "no-vendored"];
 /// Other names of parameters, as the command line and agents have them.
@@ -38,24 +39,24 @@ impl Params {
         let mut pairs = Vec::new();
         for (name, value) in object {
             let name = own_name(name);
-            let texts: Option<Vec<String>> = match value {
-                Value::Number(number) if NUMBERS.contains(&name) => Some(vec![number.to_string()]),
-                Value::Bool(is_on) if SWITCHES.contains(&name) => Some(vec![is_on.to_string()]),
-                Value::Array(all) if is_list(name, true) => {
-                    all.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+            let (expected, texts) = match (name, value) {
+                (name, value) if NUMBERS.contains(&name) => {
+                    ("a number", value.as_number().map(|number| vec![number.to_string()]))
                 }
-                Value::String(text) if !NUMBERS.contains(&name) && !SWITCHES.contains(&name) => {
-                    (!is_list(name, true)).then(|| vec![text.clone()])
+                (name, value) if SWITCHES.contains(&name) => {
+                    ("true or false", value.as_bool().map(|is_on| vec![is_on.to_string()]))
                 }
-                _ => None,
+                (name, value) if is_list(name, true) => {
+                    let text = |text: &Value| text.as_str().map(str::to_owned);
+                    ("a list of texts", value.as_array().and_then(|all| all.iter().map(text).collect()))
+                }
+                (name, value) if TEXTS.contains(&name) => {
+                    ("a text", value.as_str().map(|text| vec![text.to_owned()]))
+                }
+                // There is no such parameter, which is said later.
+                _ => ("", Some(vec![String::new()])),
             };
-            let expected = match name {
-                _ if NUMBERS.contains(&name) => "a number",
-                _ if SWITCHES.contains(&name) => "true or false",
-                _ if is_list(name, true) => "a list of texts",
-                _ => "a text",
-            };
-            let wrong = || Problem::bad_request(format!("{}: expected {expected}", short(name)));
+            let wrong = || Problem::bad_request(format!("{name}: expected {expected}"));
             pairs.extend(texts.ok_or_else(wrong)?.into_iter().map(|text| (name.to_owned(), text)));
         }
         Self::of(pairs.into_iter(), max_query_bytes)

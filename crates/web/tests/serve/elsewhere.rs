@@ -67,7 +67,7 @@ fn every_request_gets_what_it_needs() {
     let asked = kept.asked.lock().unwrap().clone();
     let expected = [
         "query retry with backoff 2",
-        "query retry 10",
+        "query retry 11",
         "like 0 src/wait.py 2 1",
         "file 0 src/wait.py",
         "file 0 lib/http.rs",

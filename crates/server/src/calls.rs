@@ -55,7 +55,7 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
         });
         let unknown = unknown.into_iter().map(|callee| {
             let candidates = candidates(index, &callee.definitions);
-            let name = shortened(&callee.name);
+            let name = quoted_start(&callee.name);
             format!("   unknown: {name}, on {}; by its name {candidates}\n", lines(&callee.lines))
         });
         for line in inside.chain(unknown) {

@@ -148,7 +148,9 @@ fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(error));
     start_log();
     let outcome = match cli.command {
-        Command::Search(Deferred(args)) => again(|| search::run(args.clone())),
+        Command::Search(Deferred(args)) => {
+            args.with_query().and_then(|args| again(|| search::run(args.clone())))
+        }
         Command::Similar(Deferred(args)) => again(|| similar::run(args.clone())),
         Command::Callers(Deferred(args)) => again(|| calls::callers(&args)),
         Command::Callees(Deferred(args)) => again(|| calls::callees(&args)),

@@ -13,7 +13,7 @@ use crate::model::{self, Quality};
 use crate::settings::Settings;
 
 /// What orders results again.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct RerankArgs {
     /// How much time a search may take for better results [default: fast]
     #[arg(long, value_name = "NAME")]

@@ -58,6 +58,19 @@ pub struct SearchArgs {
     output: OutputArgs,
 }
 
+impl SearchArgs {
+    /// With the query that stdin has, if that is asked for.
+    ///
+    /// # Errors
+    /// When it is too long, not text, or cannot be read.
+    pub fn with_query(mut self) -> anyhow::Result<Self> {
+        if self.query.as_deref() == Some("-") {
+            self.query = Some(query_of(io::stdin().lock())?);
+        }
+        Ok(self)
+    }
+}
+
 fn named(ranking: NamedRanking) -> PossibleValue {
     PossibleValue::new(ranking.name).help(ranking.about)
 }
@@ -70,9 +83,6 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {
         args.source.prepend(path.into());
-    }
-    if args.query.as_deref() == Some("-") {
-        args.query = Some(query_of(io::stdin().lock())?);
     }
     let paths = args.source.paths();
     check_paths(args.query.as_deref(), &paths)?;

@@ -56,6 +56,9 @@ impl Index {
     pub(crate) fn reading<T>(&self, read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         // Postings are read by another program's code, which may panic on any bytes.
         let result = catch_unwind(AssertUnwindSafe(read));
+        if !matches!(result, Ok(Ok(_))) {
+            map::compare_next();
+        }
         self.check_intact()?;
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }

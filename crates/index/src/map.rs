@@ -18,7 +18,7 @@ use quarry_walk::Stamp;
 use stable_deref_trait::StableDeref;
 
 /// Milliseconds between two comparisons of the mapped files with what was mapped.
-const COMPARE_MS: u64 = 100;
+const COMPARE_MS: u64 = 1000;
 
 /// A part of a file of an index.
 pub(crate) struct Map {
@@ -87,13 +87,20 @@ pub(crate) fn overwritten_since(since: usize) -> Vec<Box<Path>> {
 /// Compares the files of all maps with what was mapped, unless that was done just before and nothing was cut off.
 fn compare() {
     static BEGINNING: OnceLock<Instant> = OnceLock::new();
-    static NEXT_MS: AtomicU64 = AtomicU64::new(0);
     let now = BEGINNING.get_or_init(Instant::now).elapsed().as_millis() as u64;
     if now >= NEXT_MS.load(Ordering::Relaxed) || IS_ANY_CUT.swap(false, Ordering::AcqRel) {
         NEXT_MS.store(now + COMPARE_MS, Ordering::Relaxed);
         Place::all().for_each(Place::note);
     }
 }
+
+/// Has the next question compare all files.
+pub(crate) fn compare_next() {
+    NEXT_MS.store(0, Ordering::Relaxed);
+}
+
+/// When files are compared again.
+static NEXT_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Set by the signal handler.
 static IS_ANY_CUT: AtomicBool = AtomicBool::new(false);

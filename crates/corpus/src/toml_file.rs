@@ -83,19 +83,16 @@ use At::{Item, Key};
 mod tests {
     use super::*;
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, PartialEq, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
-        #[expect(dead_code, reason = "it is only parsed")]
         judge: Option<String>,
-        #[expect(dead_code, reason = "it is only parsed")]
         candidates: Option<Candidates>,
     }
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, PartialEq, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Candidates {
-        #[expect(dead_code, reason = "it is only parsed")]
         k: usize,
     }
 
@@ -108,7 +105,9 @@ mod tests {
         check("[candidates]\n\nkk = 3\n", "3: unknown field `kk`; did you mean `k`?");
         check("[candidates]\nk = 'a'\n", "2: invalid type: string \"a\", expected usize");
         check("other = 1\n", "1: unknown field `other`, expected `judge` or `candidates`");
-        assert_eq!(parse::<File>("\nk = [1,\n").unwrap_err().line, 3);
+        assert_eq!(parse::<File>("\njudge = = 1\n").unwrap_err().line, 2);
+        let file = File { judge: None, candidates: Some(Candidates { k: 3 }) };
+        assert_eq!(parse::<File>("[candidates]\nk = 3\n"), Ok(file));
     }
 
     #[test]

@@ -119,7 +119,10 @@ mod tests {
         check("x", &[]);
         check("", &[]);
         check("unrelated", &[]);
-        assert_eq!(misspelled("batc", ["batch", "batches", "bath", "batch"], 3), ["batch", "bath"]);
+        assert_eq!(
+            misspelled("batc", ["batches", "batch", "bath", "batch"], 3),
+            ["batch", "bath", "batches"]
+        );
         let question = did_you_mean("batc", ["batch", "bath"]);
         assert_eq!(question.as_deref(), Some("did you mean `batch` or `bath`?"));
         assert_eq!(did_you_mean_or_all("batc", ["batch"]), "did you mean `batch`?");

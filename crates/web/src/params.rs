@@ -39,22 +39,18 @@ impl Params {
         let mut pairs = Vec::new();
         for (name, value) in object {
             let name = own_name(name);
-            let (expected, texts) = match (name, value) {
-                (name, value) if NUMBERS.contains(&name) => {
-                    ("a number", value.as_number().map(|number| vec![number.to_string()]))
-                }
-                (name, value) if SWITCHES.contains(&name) => {
-                    ("true or false", value.as_bool().map(|is_on| vec![is_on.to_string()]))
-                }
-                (name, value) if is_list(name, true) => {
-                    let text = |text: &Value| text.as_str().map(str::to_owned);
-                    ("a list of texts", value.as_array().and_then(|all| all.iter().map(text).collect()))
-                }
-                (name, value) if TEXTS.contains(&name) => {
-                    ("a text", value.as_str().map(|text| vec![text.to_owned()]))
-                }
-                // There is no such parameter, which is said later.
-                _ => ("", Some(vec![String::new()])),
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            let (expected, texts) = if NUMBERS.contains(&name) {
+                ("a number", value.as_number().map(|number| vec![number.to_string()]))
+            } else if SWITCHES.contains(&name) {
+                ("true or false", value.as_bool().map(|is_on| vec![is_on.to_string()]))
+            } else if is_list(name, true) {
+                ("a list of texts", value.as_array().and_then(|all| all.iter().map(text).collect()))
+            } else if TEXTS.contains(&name) {
+                ("a text", text(value).map(|text| vec![text]))
+            } else {
+                // There is no such parameter, which is reported by `only`.
+                ("", Some(vec![String::new()]))
             };
             let wrong = || Problem::bad_request(format!("{name}: expected {expected}"));
             pairs.extend(texts.ok_or_else(wrong)?.into_iter().map(|text| (name.to_owned(), text)));

@@ -45,7 +45,7 @@ fn nothing_is_acknowledged_that_is_in_no_ledger() {
         let writer = Writer::open(&path).unwrap();
         assert!(writer.add_form(&form(10 * number)).unwrap());
         let (file, moved) =
-            (directory.path().join(&format!("plan.ledger{suffix}")), directory.path().join("moved"));
+            (directory.path().join(format!("plan.ledger{suffix}")), directory.path().join("moved"));
         fs::rename(&file, &moved).unwrap();
         gone(&writer, 10 * number + 1);
         // Another file in its place is not the same.

@@ -354,7 +354,7 @@ fn serve_one(fixture: &Fixture, options: &[&str]) -> (Running, String, [String; 
     let pair = "{\"query\": \"add\", \"code\": \"def f(x):\\n    return x + 1\", \"language\": \"python\"}\n";
     fixture.write("tree/pairs.jsonl", pair);
     let plan = "pairs = ['pairs.jsonl']\njudge = 'agents'\n[model]\nprovider = 'openai-compatible'\n\
-                base_url = 'http://localhost:9/v1'\nmodel = 'none'\n";
+                base_url = 'http://localhost:9/v1'\nmodel = 'none'\n[packages]\ninstall = false\n";
     fixture.write("tree/plan.toml", plan);
     if !fixture.path("tree/form.csv").exists() {
         let export =
@@ -442,8 +442,9 @@ fn an_answer_to_a_ledger_that_is_gone_is_refused() {
     let fixture = Fixture::new();
     let (_server, address, [ann, _]) = serve_one(&fixture, &[]);
     let page = ask(&address, "GET", "/", &ann, "").unwrap().2;
-    for file in ["plan.ledger", "plan.ledger-wal", "plan.ledger-shm"] {
-        fs::remove_file(fixture.path(&format!("tree/{file}"))).unwrap();
+    fs::remove_file(fixture.path("tree/plan.ledger")).unwrap();
+    for end in ["-wal", "-shm"] {
+        drop(fs::remove_file(fixture.path(&format!("tree/plan.ledger{end}"))));
     }
     let body = format!("item=1&stage=final&label=yes&code={}", field(&page, "code").unwrap());
     let (status, _, text) = ask(&address, "POST", "/", &ann, &body).unwrap();

@@ -128,8 +128,9 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         // What holds whatever the program does asserts nothing. What never holds is how programs say that they failed.
         let holds_anyway = |part: &Range<usize>| constants.contains(&(part.clone(), true));
         match kind {
-            CheckKind::Assertion if holds_anyway(bytes) => {}
-            CheckKind::Assertion => sites.push(site(bytes, *line, SiteKind::Holds)),
+            CheckKind::Assertion => {
+                sites.extend((!holds_anyway(bytes)).then(|| site(bytes, *line, SiteKind::Holds)));
+            }
             CheckKind::Call { name, arguments, is_entered } => {
                 let is_one = |names: &[String]| names.iter().any(|pattern| matches(pattern, name));
                 let kind = if *is_entered { SiteKind::Entered } else { SiteKind::Returns };
@@ -171,13 +172,14 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         }
         let fails =
             |part: &Option<Range<usize>>| part.clone().is_some_and(|part| tells_failure(&source[part]));
-        let is_always = |value: bool| constants.contains(&(bytes.clone(), value));
-        match (fails(then), fails(otherwise)) {
-            (true, false) if is_always(false) => {}
-            (false, true) if is_always(true) => {}
-            (true, false) => sites.push(site(bytes, *line, SiteKind::Denied)),
-            (false, true) => sites.push(site(bytes, *line, SiteKind::Holds)),
-            _ => {}
+        // With the value of the condition for which nothing fails.
+        let (kind, passes) = match (fails(then), fails(otherwise)) {
+            (true, false) => (SiteKind::Denied, false),
+            (false, true) => (SiteKind::Holds, true),
+            _ => continue,
+        };
+        if !constants.contains(&(bytes.clone(), passes)) {
+            sites.push(site(bytes, *line, kind));
         }
     }
     // Assertions of the program itself that are only called with what holds anyway.

@@ -212,7 +212,7 @@ fn people_agree_by_label_and_not_by_value() {
     // Five items with 11 labels 1 and 4 labels 0, of which the fifth disagrees: 1 - 14 * 2 / (2 * 11 * 4).
     assert!((agreement.alpha.unwrap() - (1.0 - 14.0 * 2.0 / 88.0)).abs() < 1e-9, "{agreement:?}");
     // The study removes only what people disagree on by label.
-    let (writer, _) = fixture.open();
+    let (writer, judge) = fixture.open();
     let gathered = gather(&[writer.ledger()], &[]).unwrap();
     let options = StudyOptions { min_alpha: Some(0.0), ..fixture.study_options() };
     let study = Study::new(&gathered, &options);
@@ -221,7 +221,7 @@ fn people_agree_by_label_and_not_by_value() {
     assert_eq!(removed, [fifth]);
     // The file's labels and people's differ where they should.
     let disputed = |candidate: &quarry_annotate::people::Candidate| candidate.disputed;
-    let candidates = writer.ledger().candidates(1).unwrap();
+    let candidates = writer.ledger().candidates(judge).unwrap();
     let expected = lines.iter().filter(|line| {
         let id: usize = line["id"].as_str().unwrap().parse().unwrap();
         let file = i64::from(!id.is_multiple_of(3));

@@ -282,3 +282,16 @@ fn globs_are_relative_to_the_current_directory_or_to_the_path() {
     assert_eq!(search(&["a", "b", "-g", "!x/two.py"]), one);
     assert_eq!(search(&["a", "b", "-g", "x/*.py", "-g", "!b/**"]), one);
 }
+
+#[test]
+fn the_settings_of_each_tree_hold_in_it() {
+    let fixture = Fixture::new();
+    fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
+    fixture.write("other/socket_test.py", "def test_socket():\n    assert listen(1)\n");
+    fixture.write("other/.quarry.toml", "globs = [\"!*_test.py\"]\nlimit = 1\n");
+    fixture.write("tree/.quarry.toml", "limit = 1\n");
+    fixture.write("tree/http/net_test.py", "def test_socket_too():\n    assert connect(1)\n");
+    let found = stdout(&fixture.run(&["search", "socket", ".", "../other", "-l", "--threshold", "0"]));
+    assert!(found.contains("http/net_test.py") && !found.contains("../other/socket_test.py"), "{found}");
+    assert!(found.lines().count() > 1, "{found}");
+}

@@ -578,19 +578,6 @@ fn several_paths_are_ranked_together() {
 }
 
 #[test]
-fn the_settings_of_each_tree_hold_in_it() {
-    let fixture = Fixture::new();
-    fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
-    fixture.write("other/socket_test.py", "def test_socket():\n    assert listen(1)\n");
-    fixture.write("other/.quarry.toml", "globs = [\"!*_test.py\"]\nlimit = 1\n");
-    fixture.write("tree/.quarry.toml", "limit = 1\n");
-    fixture.write("tree/http/net_test.py", "def test_socket_too():\n    assert connect(1)\n");
-    let found = stdout(&fixture.run(&["search", "socket", ".", "../other", "-l", "--threshold", "0"]));
-    assert!(found.contains("http/net_test.py") && !found.contains("../other/socket_test.py"), "{found}");
-    assert!(found.lines().count() > 1, "{found}");
-}
-
-#[test]
 fn what_no_word_of_the_query_is_in_can_be_explained_too() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");

@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn examples_are_of_each_category_in_turn() {
-        assert_eq!((max_examples(), shown(0)), (3, String::new()));
+        assert_eq!((crate::category::max_examples(), shown(0)), (3, String::new()));
         let names = |n_examples: usize| -> Vec<String> {
             let examples = shown(n_examples);
             let examples = examples.split("</code>\n").skip(1);

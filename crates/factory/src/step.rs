@@ -279,7 +279,7 @@ pub(crate) fn read(root: &Path, key: &Key) -> Option<Step> {
 /// When nothing was built there, or it cannot be read.
 pub(crate) fn last_build(directory: &Path) -> Result<Vec<Step>, FactoryError> {
     let path = directory.join(BUILD);
-    let text = std::fs::read(&path).map_err(FactoryError::read(&path))?;
+    let text = fs::read(&path).map_err(FactoryError::read(&path))?;
     serde_json::from_slice(&text).map_err(|error| FactoryError::Line {
         path,
         line: error.line(),

@@ -182,11 +182,15 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             sites.push(site(bytes, *line, kind));
         }
     }
-    // Assertions of the program itself that are only called with what holds anyway.
+    // Assertions of the program itself that are only called with constants, of which the first holds anyway.
     let hollow = |function: &&Function| {
         let mut calls = found.iter().filter_map(|check| match &check.kind {
             CheckKind::Call { name, arguments, .. } if *name == function.name => {
-                Some(arguments.first().is_some_and(|first| check.constants.contains(&(first.clone(), true))))
+                let is_constant =
+                    |argument: &Range<usize>| check.constants.iter().any(|(part, _)| part == argument);
+                let holds =
+                    arguments.first().is_some_and(|first| check.constants.contains(&(first.clone(), true)));
+                Some(holds && arguments.iter().all(is_constant))
             }
             _ => None,
         });

@@ -160,7 +160,7 @@ fn what_is_wrong_is_said_and_leaves_the_build_as_it_was() {
     refused(
         "kind = \"judge\"\npath = \"judge.toml\"",
         "kind = \"file\"\npath = \"none.jsonl\"",
-        &["none.jsonl: cannot be read"],
+        &["none.jsonl: no such file or directory"],
     );
     refused("\"static\"", "\"no-such-model\"", &["no-such-model"]);
     refused("test = 2", "test = 0.0001", &["enough queries for the part test", "in all, of which"]);
@@ -228,7 +228,7 @@ fn two_builds_are_compared() {
     assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with another label"), "{same}");
     let missing = fixture.run(&["data", "diff", one_path, fixture.path("none").to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(stderr(&missing).contains("none/build.json: cannot be read"), "{}", stderr(&missing));
+    assert!(stderr(&missing).contains("none/build.json: no such file or directory"), "{}", stderr(&missing));
 }
 
 #[test]

@@ -469,7 +469,7 @@ fn wrong_input_is_refused_with_its_place() {
     for (arguments, message) in [
         (format!("eval score {qrels} --run run"), "run:1: expected a number as score, found \"NaN\""),
         (format!("eval score {qrels} --run empty"), "the run holds no query of the qrels"),
-        (format!("eval score {qrels} --run missing"), "missing: cannot be read"),
+        (format!("eval score {qrels} --run missing"), "missing: no such file or directory"),
         (
             "eval ./score --split dev".into(),
             "qrels/dev.tsv, found the splits test; choose one of them with --split",

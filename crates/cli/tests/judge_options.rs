@@ -44,7 +44,7 @@ fn model(seen: &Seen) -> Reply {
     } else if task.contains("You do not see the function") {
         "def main():\n    assert callable(subject), 'it can be called'\n\nmain()".to_owned()
     } else if task.contains("You write tests") {
-        format!("{}\n\ndef main():\n    assert True\n\nmain()", part("code"))
+        format!("{}\n\ndef main():\n    assert len(str(1)) == 1\n\nmain()", part("code"))
     } else if task.contains("for people who search for it") {
         "def least(items):\n    return min(items)".to_owned()
     } else {

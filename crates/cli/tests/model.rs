@@ -329,7 +329,7 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
     fs::remove_file(fixture.path("static/vocabulary.txt")).unwrap();
     check_error(
         &fixture.run(&["model", "convert", "../static", "--out", "../no"]),
-        "vocabulary.txt: cannot be read",
+        "vocabulary.txt: no such file or directory",
     );
     check_error(&fixture.run(&["model", "convert", "builtin", "--out", "../no"]), "has no vocabulary");
     assert!(!fixture.path("no").exists());

@@ -79,8 +79,9 @@ impl Progress {
     /// units are embedded.
     pub fn rename(&self, name: &str) {
         if self.bar.prefix() != name {
-            self.bar.set_prefix(name.to_owned());
+            // In this order, so that the new name is never beside what was done under the old one.
             self.bar.reset();
+            self.bar.set_prefix(name.to_owned());
         }
     }
 

@@ -140,7 +140,7 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
     #[cfg(all(feature = "judge", target_os = "linux"))]
     {
         let programs = text.lines().find(|line| line.contains("for `quarry judge`")).unwrap();
-        for said in ["bubblewrap", "python", "javascript", "/usr/bin:/bin, regardless of PATH"] {
+        for said in ["bubblewrap", "python", "javascript"] {
             assert!(programs.contains(said), "{programs}");
         }
     }

@@ -118,13 +118,12 @@ fn programs_get_names_as_they_are() {
 }
 
 #[test]
-fn progress_says_what_time_is_left_to_people_alone() {
+fn progress_is_shown_to_people_alone() {
     let fixture = Fixture::new();
     let shown = on_terminal(&fixture, &["index"]);
-    assert!(
-        shown.contains("reading") && shown.contains("embedding") && shown.contains("s left"),
-        "{shown:?}"
-    );
+    assert!(shown.contains("reading") && shown.contains("embedding"), "{shown:?}");
+    // Too little was done for an estimate.
+    assert!(!shown.contains("left"), "{shown:?}");
     let quiet = on_terminal(&fixture, &["search", "open a socket", "http", "-q", "--index", "../other"]);
     assert_eq!(quiet, "");
     let told = stderr(&fixture.run(&["index", "--rebuild"]));

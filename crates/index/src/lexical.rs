@@ -30,8 +30,8 @@ use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
 use crate::Error;
-use crate::segments::Segment;
-use crate::table::{N_FIELDS, Numbering, PartUnits};
+use crate::storage::segments::Segment;
+use crate::storage::table::{N_FIELDS, Numbering, PartUnits};
 
 /// Names of the fields, in the order of every array by field.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::Changes;
-use crate::index_directory::{FORMAT, PROGRAM};
+use crate::storage::index_directory::{FORMAT, PROGRAM};
 
 /// Why an index is built or updated.
 #[derive(Debug, Clone, PartialEq, Eq)]

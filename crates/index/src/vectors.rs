@@ -1,5 +1,7 @@
 //! Dense search: an exact scan over int8 vectors.
 
+pub(crate) mod pieces;
+
 use std::sync::Arc;
 
 use quarry_embed::Vectors;
@@ -8,9 +10,9 @@ use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
 use crate::Error;
-use crate::segments::Segment;
-use crate::storage::{Column, replace_file};
-use crate::table::{Numbering, PartUnits};
+use crate::storage::column::{Column, replace_file};
+use crate::storage::segments::Segment;
+use crate::storage::table::{Numbering, PartUnits};
 
 /// Rows per task: enough work to outweigh the cost of distributing it.
 const ROWS_PER_TASK: usize = 8192;

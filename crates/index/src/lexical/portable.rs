@@ -9,7 +9,7 @@ use tantivy::{DocSet, TERMINATED};
 use super::terms::TERM_END;
 use super::{Bm25f, LexicalIndex, N_FIELDS, Part, Terms};
 use crate::Error;
-use crate::table::PartUnits;
+use crate::storage::table::PartUnits;
 
 /// What stands for all terms that nobody asks for: they count for the length of a text only. No identifier contains it.
 const OTHER_TERM: char = '\0';

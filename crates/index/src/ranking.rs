@@ -1,0 +1,15 @@
+//! Ranking the units of an open index for a query.
+
+pub mod confidence;
+pub(crate) mod explain;
+pub mod fusion;
+pub mod intent;
+pub(crate) mod mixture;
+pub(crate) mod rankings;
+pub mod rerank;
+pub(crate) mod respelling;
+pub mod rules;
+pub(crate) mod search;
+pub(crate) mod selection;
+pub(crate) mod similar;
+pub mod snippet;

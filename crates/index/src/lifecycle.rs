@@ -12,6 +12,7 @@ pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod sibling;
+pub(crate) mod source_tree;
 pub(crate) mod status;
 pub(crate) mod unread;
 pub(crate) mod update;

@@ -2,9 +2,12 @@
 //! generation.
 
 pub(crate) mod column;
+pub(crate) mod content_hash;
+pub(crate) mod field_sizes;
 pub(crate) mod index_directory;
 pub(crate) mod map;
 pub(crate) mod records;
 pub(crate) mod segments;
 pub(crate) mod table;
 pub(crate) mod tokens;
+pub(crate) mod user_directories;

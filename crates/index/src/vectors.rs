@@ -1,5 +1,6 @@
 //! Dense search: an exact scan over int8 vectors.
 
+pub(crate) mod embedding_text;
 pub(crate) mod pieces;
 
 use std::sync::Arc;

@@ -8,112 +8,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use quarry_embed::Embedder;
-use quarry_source::{SourceText, UnitKind};
+use quarry_source::SourceText;
 use quarry_walk::WalkOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::index::Dense;
 use crate::index::roots::{Root, Tree};
+use crate::index::scope::Scope;
 use crate::lexical::{
-    Bm25f, FieldSizes, LexicalIndex, Part, TermCount, TermCounts, TermFrequencies, Terms, WholeCollection,
-    term_weights,
+    Bm25f, LexicalIndex, Part, TermCount, TermCounts, TermFrequencies, Terms, WholeCollection, term_weights,
 };
-use crate::lifecycle::changes::content_hash;
-use crate::lifecycle::location::Scope;
-use crate::lifecycle::open::Dense;
-use crate::ranking::rules;
-use crate::storage::index_directory::PROGRAM;
-use crate::storage::table::{N_FIELDS, Numbering, PartBuilder, Table};
+use crate::storage::content_hash::content_hash;
+use crate::storage::field_sizes::{FieldSizes, N_FIELDS};
+use crate::storage::table::portable::{PortableFile, PortableUnit};
+use crate::storage::table::{Numbering, PartBuilder, Table};
 use crate::vectors::{Rows, UnitVectors};
+use crate::version::PROGRAM;
 use crate::{Error, Filter, Index};
 
-/// An indexed file with its units: all that a search needs of it, but for what it calls.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortableFile {
-    /// Relative to its tree, `/` between its parts.
-    pub path: String,
-    /// Name of the language.
-    pub language: String,
-    /// The bits of its flags.
-    pub flags: u32,
-    /// Its length, for scoring.
-    pub text_bytes: u32,
-    /// Its text; bytes that are not UTF-8 are `?`.
-    pub text: String,
-    /// Of a notebook, the line of the file for each line of the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notebook_lines: Option<Vec<u32>>,
-    /// In their order.
-    pub units: Vec<PortableUnit>,
-}
-
-/// A unit of a [`PortableFile`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortableUnit {
-    /// Qualified name.
-    pub name: String,
-    /// Declaration without body.
-    pub signature: String,
-    /// Name of the language.
-    pub language: String,
-    /// Number of the kind.
-    pub(crate) kind: u32,
-    /// Whether it is test code.
-    pub is_test: bool,
-    /// First and last line, 1-based.
-    pub lines: (u32, u32),
-    /// Its span in the text.
-    pub bytes: (u32, u32),
-    /// Hash of the text that is embedded: the upper and the lower half.
-    pub(crate) hash: [u64; 2],
-    /// Its tokens in the vocabulary of the built-in model.
-    pub(crate) tokens: Vec<u16>,
-    /// The symbol that it defines, folded; empty if it defines none.
-    pub symbol: String,
-    /// Its terms.
-    pub(crate) terms: TermFrequencies,
-    /// The bits of the factor of its vector, and the quantized values; none without a model.
-    pub(crate) vector: Option<(u32, Vec<i8>)>,
-}
-
-impl PortableFile {
-    /// Its text, as it is shown.
-    #[must_use]
-    pub fn source_text(&self) -> SourceText {
-        let bytes = self.text.clone().into_bytes();
-        match &self.notebook_lines {
-            Some(lines) => SourceText::with_lines(bytes, lines),
-            None => SourceText::plain(bytes),
-        }
-    }
-}
-
 impl PortableUnit {
-    /// Its kind.
-    #[must_use]
-    pub fn kind(&self) -> UnitKind {
-        crate::storage::table::kind_of(self.kind).unwrap_or(UnitKind::Module)
-    }
-
-    /// Its vector; none without a model.
-    #[must_use]
-    pub fn vector(&self) -> Option<Vec<f32>> {
-        let (factor, values) = self.vector.as_ref()?;
-        let factor = f32::from_bits(*factor);
-        Some(values.iter().map(|&value| f32::from(value) * factor).collect())
-    }
-
     /// See [`term_weights`].
     #[must_use]
     pub fn term_weights(&self, parameters: &Bm25f, mean_lengths: &[f32; N_FIELDS]) -> Vec<(&str, f32)> {
         term_weights(&self.terms, parameters, mean_lengths)
-    }
-
-    /// Number of its terms by field.
-    pub(crate) fn n_terms(&self) -> [u32; N_FIELDS] {
-        std::array::from_fn(|field| {
-            self.terms[field].iter().fold(0, |sum: u32, (_, n)| sum.saturating_add(*n))
-        })
     }
 }
 
@@ -369,21 +287,6 @@ impl Index {
     #[must_use]
     pub fn model(&self) -> Option<(&str, usize)> {
         self.dense.as_ref().map(|dense| (dense.embedder.id(), dense.embedder.dimension()))
-    }
-
-    /// The symbols that a query may name, folded.
-    #[must_use]
-    pub fn symbols_of(query: &str) -> Vec<String> {
-        let symbols = rules::symbol_words(query).map(quarry_text::folded);
-        symbols.filter(|symbol| !symbol.is_empty()).collect()
-    }
-
-    /// A query with its symbols as they are written in the code of this index.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
-    pub fn as_written(&self, query: &str, filter: &Filter) -> Result<String, Error> {
-        Ok(self.read_query(query, self.allowed(filter).as_deref())?.text)
     }
 
     /// The vector of a unit; zeros if it has none.

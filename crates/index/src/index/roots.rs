@@ -6,15 +6,22 @@ use std::sync::Arc;
 
 use quarry_walk::{Skipped, WalkOptions};
 
+use crate::index::Dense;
 use crate::index::intact::Intact;
+use crate::index::scope::Scope;
 use crate::lexical::LexicalIndex;
-use crate::lifecycle::ahead::Stored;
-use crate::lifecycle::location::Scope;
-use crate::lifecycle::memory::Origin;
-use crate::lifecycle::open::Dense;
+use crate::storage::index_directory::IndexDirectory;
 use crate::storage::table::Table;
 use crate::vectors::UnitVectors;
 use crate::{Error, Filter, Index};
+
+/// Where an index is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub directory: IndexDirectory,
+    /// Canonical path of the tree.
+    pub canonical: String,
+}
 
 /// A searched path.
 pub(crate) struct Root {
@@ -45,28 +52,6 @@ pub(crate) struct Tree {
 }
 
 impl Index {
-    /// An index of some trees, without searched paths yet.
-    pub(crate) fn of(
-        trees: Vec<Tree>,
-        table: Table,
-        lexical: LexicalIndex,
-        dense: Option<Dense>,
-        in_memory: Option<Origin>,
-    ) -> Self {
-        Self {
-            trees,
-            file_of_unit: table.units.iter().map(|unit| unit.file).collect(),
-            units_of_files: table.units_of_files(),
-            file_lengths: table.files.iter().map(|file| file.text_bytes as f32).collect(),
-            table,
-            lexical,
-            dense,
-            in_memory,
-            carried: None,
-            intact: None,
-        }
-    }
-
     /// Combines several indexes with the same model: term weights, mean text lengths and best scores are then
     /// computed over all of them. A file that several of them contain is found once. A search of the parts of a tree
     /// ranks like a search of the tree, unless the names of these parts match the query.

@@ -4,8 +4,9 @@ use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet, Term};
 
-use super::{Bm25f, LexicalIndex, N_FIELDS, Part, norms};
+use super::{Bm25f, LexicalIndex, Part, norms};
 use crate::Error;
+use crate::storage::field_sizes::N_FIELDS;
 use crate::storage::segments::Segment;
 
 impl LexicalIndex {

@@ -10,17 +10,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quarry_embed::{EmbedError, Embedder, Vectors, rerankers};
+use quarry_embed::{Embedder, Vectors, rerankers};
 use quarry_files::Directory;
 use quarry_walk as walk;
 
+use crate::index::roots::Stored;
 use crate::lifecycle::complete::texts_of_units;
-use crate::lifecycle::open::mismatch;
 use crate::storage::column::StoredFile;
-use crate::storage::index_directory::{IndexDirectory, Manifest};
+use crate::storage::index_directory::Manifest;
 use crate::storage::segments::{Segment, SegmentSource};
 use crate::storage::table::{PartSize, Table};
-use crate::vectors::pieces::{PieceRows, PieceVectors, pieces};
+use crate::vectors::pieces::{PieceRows, PieceVectors, embedded_pieces};
 use crate::{Error, Event, Index};
 
 /// Number of units embedded in one call, after which `stop` is asked: some seconds' work at most.
@@ -28,14 +28,6 @@ const BATCH: usize = 64;
 
 /// Interval at which new vectors are stored.
 const STORE_EVERY: Duration = Duration::from_secs(5);
-
-/// Where an index is stored.
-#[derive(Debug, Clone)]
-pub(crate) struct Stored {
-    pub directory: IndexDirectory,
-    /// Canonical path of the tree.
-    pub canonical: String,
-}
 
 /// The indexes whose units a re-ranker may embed ahead.
 #[derive(Clone)]
@@ -134,7 +126,7 @@ impl Stored {
     }
 
     fn manifest(&self) -> Option<Manifest> {
-        self.directory.manifest().ok().filter(|manifest| mismatch(manifest, &self.canonical).is_none())
+        self.directory.manifest().ok().filter(|manifest| manifest.mismatch(&self.canonical).is_none())
     }
 
     /// The table of a generation, and what has no vector there.
@@ -180,29 +172,6 @@ impl Stored {
         lock.publish(&manifest)?;
         Ok(before - rows.n_missing())
     }
-}
-
-/// The vectors of the pieces of texts, which are given with a key each.
-///
-/// # Errors
-/// When the model fails.
-pub(crate) fn embedded_pieces(
-    texts: &[(usize, String)],
-    model: &dyn Embedder,
-) -> Result<Vec<(usize, Vectors)>, EmbedError> {
-    let pieces: Vec<Vec<String>> = texts.iter().map(|(_, text)| pieces(text)).collect();
-    let all: Vec<&str> = pieces.iter().flatten().map(String::as_str).collect();
-    if all.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Vectors { dimension, values } = model.embed_documents(&all)?;
-    let mut rest = &values[..];
-    let of_text = |((key, _), pieces): (&(usize, String), &Vec<String>)| {
-        let (values, after) = rest.split_at((pieces.len() * dimension).min(rest.len()));
-        rest = after;
-        (*key, Vectors { dimension, values: values.to_vec() })
-    };
-    Ok(texts.iter().zip(&pieces).map(of_text).collect())
 }
 
 /// Opens the vectors of the pieces of each part.

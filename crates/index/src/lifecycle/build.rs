@@ -11,16 +11,16 @@ use quarry_source::{Language, Unit};
 use quarry_text::counted;
 use quarry_walk::{self as walk, FileFlags, ListedFile, Skipped, WalkOptions};
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_128;
 
 use crate::calls;
 use crate::lexical::{LexicalIndex, LexicalText, Terms};
-use crate::lifecycle::changes::content_hash;
 use crate::ranking::rules::{self, path_parts};
-use crate::storage::table::{FileRecord, NewUnit, PartBuilder, PartSize, UnitRecord, open_directory};
+use crate::storage::content_hash::content_hash;
+use crate::storage::table::{
+    FileRecord, LEXICAL_DIRECTORY, NewUnit, PartBuilder, PartSize, UnitRecord, open_directory,
+};
+use crate::vectors::embedding_text::{embedding_text, hash_of};
 use crate::{Error, Event};
-
-pub(crate) const LEXICAL_DIRECTORY: &str = "lexical";
 
 /// Maximum size of the source of a part in bytes, unless one file is larger: a thread builds each part in memory.
 pub(crate) const MAX_PART_BYTES: u64 = 16 << 20;
@@ -28,21 +28,6 @@ pub(crate) const MAX_PART_BYTES: u64 = 16 << 20;
 const MIN_PART_BYTES: u64 = 2 << 20;
 /// Minimum number of parts even with one thread: an interrupted build resumes with those that are finished.
 const MIN_PARTS: usize = 16;
-
-/// The text that a model embeds for a unit: a line with the words of the file's path and of the qualified name, then
-/// the unit's source.
-#[must_use]
-pub fn embedding_text(path: &str, name: &str, source: &str) -> String {
-    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-    let words =
-        |text| quarry_text::identifiers(text).flat_map(quarry_text::parts).collect::<Vec<_>>().join(" ");
-    format!("{} {}\n{source}", words(stem), words(name))
-}
-
-/// Identifies an embedding text.
-pub(crate) fn hash_of(embedding_text: &str) -> u128 {
-    xxh3_128(embedding_text.as_bytes())
-}
 
 /// A part that was built and is not stored yet.
 pub(crate) struct NewPart {

@@ -1,48 +1,13 @@
 //! How a tree has changed since it was indexed.
 
-use std::fmt;
-use std::hash::Hash;
-
 use quarry_files::Directory;
-use quarry_source::SourceText;
-use quarry_text::counted;
 use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, SkipReason, Stamp, WalkOptions};
 use rayon::prelude::*;
-use serde::Serialize;
-use xxhash_rust::xxh3::Xxh3;
 
+use crate::rebuild_reason::Changes;
+use crate::storage::content_hash::content_hash;
 use crate::storage::index_directory::Manifest;
 use crate::storage::table::Table;
-
-/// The differences between a tree and its index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Changes {
-    /// Files whose content changed.
-    pub changed: usize,
-    /// Files that are not in the index.
-    pub new: usize,
-    /// Files that were removed.
-    pub removed: usize,
-}
-
-impl Changes {
-    /// Total number of files.
-    #[must_use]
-    pub fn total(&self) -> usize {
-        self.changed + self.new + self.removed
-    }
-}
-
-impl fmt::Display for Changes {
-    /// `2 files changed, 1 new, 1 removed`, without the counts that are 0.
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
-        let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
-        let Some((n, what)) = counts.next() else { return write!(f, "no file changed") };
-        write!(f, "{} {what}", counted(n, "file"))?;
-        counts.try_for_each(|(n, what)| write!(f, ", {n} {what}"))
-    }
-}
 
 /// How long before an index was built a file must have been modified for its timestamp to prove that it is unchanged:
 /// a later change may have the same timestamp. File systems with a resolution of one or two seconds need the longer
@@ -57,14 +22,6 @@ pub(crate) struct Comparison {
     pub changes: Changes,
     /// Whether an unchanged file had to be read; writing a new manifest saves that the next time.
     pub has_read: bool,
-}
-
-/// The hash of a file's content, nonzero: of everything that its units are made from, so that changed outputs of a
-/// notebook affect it only if they move lines.
-pub(crate) fn content_hash(text: &SourceText) -> u64 {
-    let mut hasher = Xxh3::new();
-    text.hash(&mut hasher);
-    hasher.digest().max(1)
 }
 
 /// Whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`.

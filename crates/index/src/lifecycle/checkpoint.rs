@@ -15,12 +15,11 @@ use quarry_walk::{Skipped, WalkOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::lifecycle::update::Tree;
+use crate::lifecycle::source_tree::Tree;
 use crate::storage::column::{StoredFile, replace_file};
-use crate::storage::index_directory::{FORMAT, MAX_MANIFEST_BYTES, Manifest, PROGRAM, WriterLock};
+use crate::storage::index_directory::{FINISHED_FILE, MAX_MANIFEST_BYTES, Manifest, WriterLock};
 use crate::storage::table::{FileRecord, PartSize, Table, TableBuilder, TableSize, UnitRecord};
-
-const FINISHED_FILE: &str = "finished.json";
+use crate::version::{FORMAT, PROGRAM};
 
 /// Minimum work that is worth storing.
 const MIN_WORK: Duration = Duration::from_secs(1);
@@ -195,21 +194,6 @@ pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table
     Some((manifest, table))
 }
 
-/// The tree whose first build was interrupted, if it can be resumed. For messages only: it is not verified.
-pub(crate) fn interrupted_root(index: &Directory) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Header {
-        root: String,
-    }
-    let names = index.names().ok()?;
-    names.iter().find_map(|name| {
-        let bytes =
-            index.directory(name.as_ref()).ok()?.read(FINISHED_FILE.as_ref(), MAX_MANIFEST_BYTES).ok()?;
-        let header = Header::deserialize(&mut serde_json::Deserializer::from_slice(&bytes));
-        header.ok().map(|header| header.root)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -223,7 +207,8 @@ mod tests {
 
     use super::*;
     use crate::lifecycle::complete;
-    use crate::lifecycle::update::{RememberedSettings, write_generation};
+    use crate::lifecycle::source_tree::RememberedSettings;
+    use crate::lifecycle::update::write_generation;
     use crate::storage::index_directory::IndexDirectory;
     use crate::storage::segments::SegmentSource;
     use crate::{Event, Index, OpenOptions, Opened, RebuildReason, Update, UserDirectories, UserIndexes};

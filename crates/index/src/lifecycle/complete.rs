@@ -10,12 +10,13 @@ use quarry_walk as walk;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::lifecycle::build::{WrittenPart, embedding_text, hash_of};
-use crate::lifecycle::changes::content_hash;
+use crate::lifecycle::build::WrittenPart;
 use crate::storage::column::StoredFile;
-use crate::storage::index_directory::{Manifest, VECTORS};
+use crate::storage::content_hash::content_hash;
+use crate::storage::index_directory::Manifest;
 use crate::storage::segments::{Segment, SegmentSource};
 use crate::storage::table::{Numbering, PartSize, PartUnits, Table};
+use crate::vectors::embedding_text::{embedding_text, hash_of};
 use crate::vectors::pieces::{PieceRows, PieceVectors};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
 use crate::{Error, Event};
@@ -26,6 +27,9 @@ const MIN_BATCH: usize = 64;
 const MAX_BATCH: usize = 1024;
 const MIN_BATCH_TIME: Duration = Duration::from_millis(250);
 const MAX_BATCH_TIME: Duration = Duration::from_secs(2);
+
+/// Prefix of the names of files of vectors of units.
+const VECTORS: &str = "vectors-";
 
 /// Interval at which vectors of an incomplete part are stored.
 const KEEP_EVERY: Duration = Duration::from_secs(10);

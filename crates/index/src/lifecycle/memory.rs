@@ -1,27 +1,21 @@
 //! An index in memory, for cases in which none can be written.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use quarry_embed::Embedder;
 use quarry_walk::{self as walk, ListedFile, Skipped};
 
+use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
 use crate::lifecycle::build::{NewPart, batches, make_parts, nothing_to_index};
 use crate::lifecycle::changes::compare;
 use crate::lifecycle::complete;
-use crate::lifecycle::open::Dense;
-use crate::lifecycle::update::{Tree, left_out};
-use crate::storage::index_directory::{FORMAT, Manifest, PROGRAM};
+use crate::lifecycle::source_tree::{Tree, left_out};
+use crate::storage::index_directory::Manifest;
 use crate::storage::table::{Table, TableSize};
 use crate::vectors::{Rows, UnitVectors};
+use crate::version::{FORMAT, PROGRAM};
 use crate::{Error, Event, Index};
-
-/// What an index in memory was built from, like the manifest of an index on disk.
-pub(crate) struct Origin {
-    root: PathBuf,
-    manifest: Manifest,
-}
 
 /// The result of a build in memory.
 pub(crate) struct InMemory {

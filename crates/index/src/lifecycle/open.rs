@@ -1,6 +1,5 @@
 //! Opens an index, and builds it if there is no fresh one.
 
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,52 +9,24 @@ use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
 use crate::index::intact::Intact;
-use crate::index::portable::PortableFile;
-use crate::index::roots::{self, Root};
+use crate::index::roots::{self, Root, Stored};
+use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
-use crate::lifecycle::ahead::{self, Stored};
-use crate::lifecycle::build::LEXICAL_DIRECTORY;
+use crate::lifecycle::ahead;
 use crate::lifecycle::changes::{Comparison, compare};
 use crate::lifecycle::checkpoint::{self, Checkpoints};
 use crate::lifecycle::complete;
 use crate::lifecycle::file_selection::FileSelection;
 use crate::lifecycle::location::{IndexLocation, IndexLocations};
-use crate::lifecycle::memory::{self, Origin};
+use crate::lifecycle::memory;
 use crate::lifecycle::sibling;
+use crate::lifecycle::source_tree::{RememberedSettings, Tree, left_out};
 use crate::lifecycle::unread::unread;
-use crate::lifecycle::update::{self, PreviousFiles, PreviousGeneration, RememberedSettings, Tree, left_out};
-use crate::storage::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
-use crate::storage::segments::{Segment, SegmentPool, SegmentSource};
-use crate::storage::table::{PartSize, Table, open_directory};
-use crate::vectors::UnitVectors;
-use crate::vectors::pieces::PieceVectors;
-use crate::{BuildReport, Error, Event, Filter, OpenOptions, Opened, Outdated, RebuildReason, Update};
-
-/// An index that is open for search. Its files are mapped; a later generation does not affect it.
-pub struct Index {
-    /// The indexed trees and the searched parts of them, ascending by the paths of the trees.
-    pub(crate) trees: Vec<roots::Tree>,
-    pub(crate) table: Table,
-    pub(crate) lexical: LexicalIndex,
-    pub(crate) dense: Option<Dense>,
-    /// What it was built from, if it is only in memory.
-    pub(crate) in_memory: Option<Origin>,
-    /// Its files, in the order of the table, if they are not read from trees.
-    pub(crate) carried: Option<Vec<Arc<PortableFile>>>,
-    /// Whether its files are what they were; none if it has no files.
-    pub(crate) intact: Option<Intact>,
-    /// The file of each unit, the units of each file and its size in bytes, for scoring files.
-    pub(crate) file_of_unit: Vec<u32>,
-    pub(crate) units_of_files: Vec<Range<usize>>,
-    pub(crate) file_lengths: Vec<f32>,
-}
-
-pub(crate) struct Dense {
-    pub embedder: Arc<dyn Embedder>,
-    pub matrix: UnitVectors,
-    /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Ahead`](crate::Ahead)); empty in memory.
-    pub ahead: Vec<Vec<Segment<PieceVectors>>>,
-}
+use crate::lifecycle::update::{self, PreviousFiles, PreviousGeneration};
+use crate::storage::index_directory::{IndexDirectory, Manifest, WriterLock};
+use crate::storage::segments::{SegmentPool, SegmentSource};
+use crate::storage::table::{LEXICAL_DIRECTORY, PartSize, Table, open_directory};
+use crate::{BuildReport, Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 
 impl Index {
     /// Opens the index of the tree at `root`, which may also be a single file, or the index of an enclosing tree, as
@@ -118,18 +89,6 @@ impl Index {
         let opened = trees.into_iter().map(|tree| tree.opened);
         // Drop indexes that contain no file of any path.
         Ok(opened.filter(|opened| !opened.index.trees[0].roots.is_empty()).collect())
-    }
-
-    /// Number of files of the whole index, including those without units.
-    #[must_use]
-    pub fn n_files(&self) -> usize {
-        self.table.files.len()
-    }
-
-    /// Number of units of the whole index.
-    #[must_use]
-    pub fn n_units(&self) -> usize {
-        self.table.units.len()
     }
 }
 
@@ -477,7 +436,7 @@ impl Opener<'_> {
         let mut last = None;
         loop {
             let manifest = self.location.directory.manifest()?;
-            if let Some(reason) = mismatch(&manifest, self.canonical) {
+            if let Some(reason) = manifest.mismatch(self.canonical) {
                 return Err(reason);
             }
             let opened = self.location.directory.open_checked(&manifest);
@@ -550,17 +509,6 @@ impl Opener<'_> {
         let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
         let tree = roots::Tree { base, stored, files, unread, roots };
         Index::of(vec![tree], table, lexical, dense, in_memory)
-    }
-}
-
-/// Why an index cannot be used for a tree, apart from changed files.
-pub(crate) fn mismatch(manifest: &Manifest, root: &str) -> Option<RebuildReason> {
-    if manifest.root != root {
-        Some(RebuildReason::Root(manifest.root.clone()))
-    } else if manifest.program != PROGRAM {
-        Some(RebuildReason::Program(manifest.program.clone()))
-    } else {
-        None
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_walk::{WalkChoice, WalkOptions};
 
-use crate::{RebuildReason, SegmentPool};
+use crate::{RebuildReason, SegmentPool, UserDirectories};
 
 /// Which index to open, when to build it and which files it covers.
 #[derive(Debug, Clone)]
@@ -34,29 +34,6 @@ pub struct OpenOptions {
     /// Opens postings and vectors when they are needed, and closes those of other indexes for them. By default they are
     /// open as long as the index, which no later generation affects then.
     pub pool: Option<Arc<SegmentPool>>,
-}
-
-/// Directories that only the user can write to; by default those of the operating system.
-#[derive(Debug, Clone)]
-pub struct UserDirectories {
-    /// Cache directory: for indexes, which can be built again.
-    pub cache: Option<PathBuf>,
-    /// State directory: records which indexes in trees this machine wrote.
-    pub state: Option<PathBuf>,
-}
-
-impl Default for UserDirectories {
-    fn default() -> Self {
-        Self { cache: quarry_files::cache_directory(), state: quarry_files::state_directory() }
-    }
-}
-
-impl UserDirectories {
-    /// Subdirectories of `directory`.
-    #[must_use]
-    pub fn below(directory: &Path) -> Self {
-        Self { cache: Some(directory.join("cache")), state: Some(directory.join("state")) }
-    }
 }
 
 impl Default for OpenOptions {

@@ -12,11 +12,12 @@ use quarry_files::Directory;
 use quarry_walk::Checkout;
 
 use crate::lifecycle::changes::{Comparison, compare};
-use crate::lifecycle::update::Tree;
+use crate::lifecycle::source_tree::Tree;
 use crate::storage::column::StoredFile;
-use crate::storage::index_directory::{IndexDirectory, Manifest, PROGRAM, WriterLock};
+use crate::storage::index_directory::{IndexDirectory, Manifest, WriterLock};
 use crate::storage::records::Records;
 use crate::storage::table::{PartSize, Table, open_directory};
+use crate::version::PROGRAM;
 use crate::{Error, UserDirectories};
 
 /// Maximum number of indexes that are compared with the tree, the best first.

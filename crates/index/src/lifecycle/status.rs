@@ -10,10 +10,10 @@ use quarry_walk::{self as walk, Skipped, WalkChoice, WalkOptions};
 use crate::lifecycle::changes::compare;
 use crate::lifecycle::file_selection::FileSelection;
 use crate::lifecycle::location::{IndexLocation, IndexLocations};
-use crate::lifecycle::open::mismatch;
-use crate::lifecycle::update::{RememberedSettings, left_out};
-use crate::storage::index_directory::{FORMAT, Manifest};
+use crate::lifecycle::source_tree::{RememberedSettings, left_out};
+use crate::storage::index_directory::Manifest;
 use crate::storage::table::{KINDS, Table};
+use crate::version::FORMAT;
 use crate::{Error, Index, OpenOptions, RebuildReason};
 
 /// The state of the index of a tree.
@@ -171,7 +171,7 @@ impl Index {
         let held = FileSelection::of(options, Some(&manifest), !scope.is_all()).held;
         let listing = walk::list(root, &held)?;
         let base = &walk::open(walk::base_directory(root)?)?;
-        status.stale = mismatch(&manifest, &canonical.to_string_lossy()).or_else(|| {
+        status.stale = manifest.mismatch(&canonical.to_string_lossy()).or_else(|| {
             let changes = compare(&table, &manifest, base, &listing, &held).changes;
             (changes.total() > 0).then_some(RebuildReason::Files(changes))
         });

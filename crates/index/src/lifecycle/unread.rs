@@ -6,8 +6,9 @@ use std::path::Path;
 use quarry_walk::{self as walk, Listing, SkipReason, Skipped, WalkOptions};
 
 use crate::index::roots::Tree;
+use crate::index::scope::Scope;
 use crate::lifecycle::build::nothing_to_index;
-use crate::lifecycle::location::{IndexLocation, Scope};
+use crate::lifecycle::location::IndexLocation;
 use crate::storage::table::FileRecord;
 use crate::{Error, Index};
 

@@ -7,19 +7,19 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
-use quarry_files::Directory;
-use quarry_walk::{ListedFile, Listing, Skipped, WalkChoice, WalkOptions};
+use quarry_walk::{ListedFile, Skipped};
 
 use crate::lifecycle::build::{self, MAX_PART_BYTES, WrittenPart};
 use crate::lifecycle::changes::Comparison;
 use crate::lifecycle::checkpoint::Checkpoints;
 use crate::lifecycle::complete;
+use crate::lifecycle::source_tree::{Tree, left_out};
 use crate::storage::column::StoredFile;
-use crate::storage::index_directory::{FORMAT, Manifest, PROGRAM, WriterLock};
+use crate::storage::index_directory::{Manifest, WriterLock};
 use crate::storage::table::{PartSize, Table, TableBuilder, open_directory};
-use crate::{Error, Event, OpenOptions};
+use crate::version::{FORMAT, PROGRAM};
+use crate::{Error, Event};
 
 /// The generation that the next one is built from.
 #[derive(Clone, Copy)]
@@ -35,45 +35,6 @@ pub(crate) struct PreviousFiles<'a> {
     pub comparison: &'a Comparison,
     /// Whether parts are merged if many are small or mostly unused; not done during a first build.
     pub are_joined: bool,
-}
-
-/// The settings of `quarry index`, which an index keeps until they are changed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RememberedSettings {
-    /// Which files a search finds.
-    pub walk: WalkChoice,
-    /// Name of the model.
-    pub model: Option<String>,
-}
-
-impl RememberedSettings {
-    /// The settings in a manifest.
-    pub fn of(manifest: &Manifest) -> Self {
-        Self { walk: manifest.remembered, model: manifest.remembered_model.clone() }
-    }
-
-    /// These settings, changed by `options`.
-    pub fn told(self, options: &OpenOptions) -> Self {
-        if !options.remember {
-            return self;
-        }
-        Self { walk: options.walk.or(self.walk), model: options.model.clone().or(self.model) }
-    }
-}
-
-/// The current state of a tree.
-pub(crate) struct Tree<'a> {
-    pub root: &'a Path,
-    /// The directory that listed paths are relative to.
-    pub base: &'a Directory,
-    pub canonical: &'a str,
-    /// Options of the listing.
-    pub walk: &'a WalkOptions,
-    /// The settings for the index to remember.
-    pub remembered: &'a RememberedSettings,
-    pub listing: &'a Listing,
-    /// When it was listed, in nanoseconds since 1970.
-    pub looked_ns: u64,
 }
 
 /// Writes the next generation and the parts that it needs, without publishing it. Vectors of `carried` models are
@@ -171,17 +132,6 @@ pub(crate) fn write_generation(
         skipped,
         looked_ns: tree.looked_ns,
     })
-}
-
-/// The files of a tree that are not indexed, ascending by path: those that the listing skips, and the listed ones
-/// that could not be indexed.
-pub(crate) fn left_out(listing: &Listing, read: &[Skipped]) -> Vec<Skipped> {
-    let is_listed =
-        |file: &&Skipped| listing.files.binary_search_by(|listed| listed.path.cmp(&file.path)).is_ok();
-    let mut all: Vec<Skipped> =
-        listing.skipped.iter().chain(read.iter().filter(is_listed)).cloned().collect();
-    all.sort_by(|a, b| a.path.cmp(&b.path));
-    all
 }
 
 fn part_number(number: usize) -> Result<u16, Error> {

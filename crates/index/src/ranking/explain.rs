@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::lexical::FIELDS;
 use crate::ranking::fusion::max_or_one;
 use crate::ranking::intent::{Model, QUERY_FEATURES, QueryFeatures, UNIT_FEATURES, UnitFeatures};
-use crate::ranking::search::{RankedUnits, Signals};
+use crate::ranking::ranked_units::{RankedUnits, Signals};
 use crate::{Error, Hit, Index, RankingWeights, ScoreParts};
 
 /// A number and the numbers that it is computed from.

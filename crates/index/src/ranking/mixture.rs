@@ -10,8 +10,8 @@ use crate::ranking::fusion::max_or_one;
 use crate::ranking::intent::{
     self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
 };
+use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
-use crate::ranking::search::{Candidate, RankedUnits, Signals};
 use crate::{Error, Hit, Index, RankingWeights, SearchRequest};
 
 impl Index {

@@ -18,35 +18,17 @@ use std::collections::HashMap;
 use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
 use rayon::prelude::*;
 
-use crate::lifecycle::ahead::embedded_pieces;
-use crate::lifecycle::build::embedding_text;
-use crate::ranking::search::{Candidate, ScoreParts};
-use crate::vectors::pieces::{PieceVectors, pieces};
-use crate::{Error, Index, RankingWeights};
+use crate::ranking::ranked_units::Candidate;
+use crate::vectors::embedding_text::embedding_text;
+pub use crate::vectors::pieces::BestPiece;
+use crate::vectors::pieces::{PieceVectors, embedded_pieces, pieces};
+use crate::{Error, Index, RankingWeights, ScoreParts};
 
 /// Number of results that are read.
 pub const DEPTH: usize = 30;
 
 /// Number of results of which the re-ranker's own re-ranker reads a piece, and that a cross-encoder reads.
 pub const SECOND_DEPTH: usize = 12;
-
-/// The piece of a text that is most like a query.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BestPiece {
-    /// Its number among the pieces of the text.
-    pub number: usize,
-    /// Its cosine with the query, -1 to 1.
-    pub cosine: f32,
-}
-
-impl BestPiece {
-    /// The first of the best ones of these cosines; none if there are none.
-    #[must_use]
-    pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
-        let pieces = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
-        pieces.reduce(|best, piece| if piece.cosine > best.cosine { piece } else { best })
-    }
-}
 
 /// The vectors of the pieces that texts are read in, in their order.
 ///

@@ -8,7 +8,7 @@ use std::ops::Range;
 use quarry_text::{folded, is_stop_word, lexical_terms, parts};
 
 use crate::ranking::rules::{Query, last_part, symbol_words};
-use crate::{Error, Index};
+use crate::{Error, Filter, Index};
 
 /// Weight of the definition of a symbol that is typed in another case or without its underscores, relative to one
 /// that is typed exactly; and of one with a similar spelling.
@@ -40,6 +40,21 @@ struct WordReading {
 }
 
 impl Index {
+    /// The symbols that a query may name, folded.
+    #[must_use]
+    pub fn symbols_of(query: &str) -> Vec<String> {
+        let symbols = symbol_words(query).map(folded);
+        symbols.filter(|symbol| !symbol.is_empty()).collect()
+    }
+
+    /// A query with its symbols as they are written in the code of this index.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn as_written(&self, query: &str, filter: &Filter) -> Result<String, Error> {
+        Ok(self.read_query(query, self.allowed(filter).as_deref())?.text)
+    }
+
     /// Interprets a query. Definitions in units that are not `allowed` are ignored.
     ///
     /// # Errors

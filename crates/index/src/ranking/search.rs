@@ -3,19 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use quarry_source::UnitKind;
 use quarry_text::query_terms;
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
-use crate::lexical::{Bm25f, Groups, Scores};
+use crate::lexical::Groups;
 use crate::ranking::fusion::{Fusion, convex_combination, max_or_one};
 use crate::ranking::intent::UnitFeatures;
-use crate::ranking::respelling::QueryReading;
+use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::{best, better_first, hide};
 use crate::storage::table::UnitRecord;
-use crate::{Error, Evidence, Filter, Index};
+use crate::{Error, Evidence, Hit, Index, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
 
 /// Number of units to which the rules are applied: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
@@ -28,247 +27,6 @@ const FILES_PER_TASK: usize = 1 << 12;
 
 /// Minimum cosine at which two units with the same name are near-duplicates.
 const ALIKE: f32 = 0.95;
-
-/// A search of an index.
-#[derive(Debug, Clone)]
-pub struct SearchRequest<'a> {
-    /// The query: plain words or a symbol.
-    pub query: &'a str,
-    /// Maximum number of results.
-    pub limit: usize,
-    /// Weights of the ranking.
-    pub ranking: RankingWeights,
-    /// Which units may be found.
-    pub filter: &'a Filter,
-}
-
-/// The weights of a ranking. A unit's score is the sum of
-///
-/// - its own words' score: BM25F and cosine, each relative to the best one of this query, fused
-///   ([`convex_combination`]);
-/// - `file_weight` times the same for its file, whose BM25F is that of all its units taken together and whose cosine
-///   is that of its best unit; both sums are relative to the best unit's, so they are at most 1;
-/// - the [rules](crate::ranking::rules), each times its weight;
-///
-/// and is multiplied by [`rules::demotion`], after which the weight of a definition is added, and then by the factors
-/// of [`rules::fold`] and [`rules::diversify`]. That is the score by the rules; with `function_share` above 0 it is
-/// mixed with that for questions about behavior, as [`intent`](crate::ranking::intent) describes. The defaults are those that
-/// `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
-/// hardly differ from these; `docs/reports/ranking.md` has the figures.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RankingWeights {
-    /// Parameters of the lexical score.
-    pub bm25f: Bm25f,
-    /// Weight of the cosine in a score, 0 to 1; ignored without a model.
-    pub dense_weight: f32,
-    /// Weight of the file's score relative to the unit's own.
-    pub file_weight: f32,
-    /// Weight of [`rules::path_match`].
-    pub path_weight: f32,
-    /// Weight of [`rules::unit_match`].
-    pub name_weight: f32,
-    /// Exponent of both matches, at least 1: the larger, the less partial matches count.
-    pub name_power: f32,
-    /// Bonus for the definition of the symbol that the query consists of: by default more than everything else
-    /// together.
-    pub definition: f32,
-    /// Bonus for the definition of a symbol that a longer query mentions.
-    pub mention: f32,
-    /// Factor for examples, generated and vendored code, documentation and the like, 0 to 1.
-    pub demotion: f32,
-    /// Factor for tests, 0 to 1.
-    pub test: f32,
-    /// Factor for definitions private to a type or file ([`rules::is_private`]) if a public one of the file is
-    /// among the candidates, 0 to 1.
-    pub private: f32,
-    /// Factor for each further unit of a file, 0 to 1.
-    pub repetition: f32,
-    /// Factor for a near-duplicate of a better unit, 0 to 1.
-    pub duplicate: f32,
-    /// How strongly a query that reads like a question about behavior is treated as one, from 0 (never: only the
-    /// rules are used) to 1 (with the probability of [`file_probability`](crate::ranking::intent::Model::file_probability)).
-    pub function_share: f32,
-    /// How much the cosine of a re-ranker counts, in natural logarithms of a score, for queries that want a function;
-    /// ignored without one.
-    pub rerank_function: f32,
-    /// The same for queries that want a file.
-    pub rerank_file: f32,
-    /// How much the cosine of the re-ranker's own re-ranker counts, for queries that want a function; it does not for those
-    /// that want a file.
-    pub rerank_again_function: f32,
-    /// How much the log-odds of a cross-encoder count, likewise.
-    pub cross_encoder_function: f32,
-}
-
-impl Default for RankingWeights {
-    fn default() -> Self {
-        Self {
-            bm25f: Bm25f { k1: 0.9, ..Bm25f::default() },
-            dense_weight: 0.65,
-            file_weight: 0.75,
-            path_weight: 0.5,
-            name_weight: 0.25,
-            name_power: 1.5,
-            definition: 3.0,
-            mention: 0.25,
-            demotion: 0.25,
-            test: 0.25,
-            private: 0.99,
-            repetition: 0.65,
-            duplicate: 0.0,
-            function_share: 1.0,
-            rerank_function: 15.0,
-            rerank_file: 0.0,
-            rerank_again_function: 15.0,
-            cross_encoder_function: 1.0,
-        }
-    }
-}
-
-/// Ranked units.
-#[derive(Debug, Clone, Default)]
-pub struct SearchResponse {
-    /// The hits, best first; ties in the order of paths and lines.
-    pub hits: Vec<Hit>,
-    /// Confidence that any hit answers the query, 0 to 1, computed from `evidence`; for
-    /// [`Index::similar`] the cosine of the first hit. 0 without hits.
-    pub confidence: f32,
-    /// The evidence for the confidence.
-    pub evidence: Evidence,
-    /// The query as it was interpreted, if that differs from the text: with its symbols as they are written in the
-    /// code.
-    pub read_as: Option<String>,
-}
-
-/// A unit in the ranked answer to a search.
-#[derive(Debug, Clone)]
-pub struct Hit {
-    /// Number of the unit in the index.
-    pub unit: usize,
-    /// Index of the searched path in which it was found; 0 if there is only one.
-    pub root: usize,
-    /// Path relative to that path, `/` between its parts.
-    pub path: String,
-    /// First line, 1-based.
-    pub start_line: u32,
-    /// Last line, 1-based, inclusive.
-    pub end_line: u32,
-    /// Qualified name within the file; empty for parts between definitions.
-    pub name: String,
-    /// Declaration without body; empty for parts between definitions.
-    pub signature: String,
-    /// Kind of the unit.
-    pub kind: UnitKind,
-    /// Name of the language; in a notebook, of the cell.
-    pub language: String,
-    /// Score: larger is better; comparable within one response only.
-    pub score: f32,
-    /// The signals that make up the score.
-    pub parts: ScoreParts,
-}
-
-/// The signals that make up a score.
-#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
-pub struct ScoreParts {
-    /// BM25F of the unit.
-    pub lexical: f32,
-    /// Cosine of the unit, -1 to 1; 0 without a model.
-    pub dense: f32,
-    /// BM25F relative to the maximum that these terms can reach in a text of mean length or more: 0 to 1.
-    pub coverage: f32,
-    /// Fused score of the unit's and the file's words, relative to the best unit: 0 to 1.
-    pub words: f32,
-    /// [`rules::path_match`].
-    #[serde(rename = "place")]
-    pub path: f32,
-    /// [`rules::unit_match`].
-    pub name: f32,
-    /// Whether it defines the symbol that the query is, or one that it mentions ([`rules::Query::mentions`]).
-    pub defines: bool,
-    /// How exactly that symbol is spelled like its name: 1, or less in another case or with a misspelled letter.
-    pub exactness: f32,
-    /// Factor for the kind of code: [`rules::demotion`].
-    pub demotion: f32,
-    /// Factor for better units of the same file and for being a near-duplicate.
-    pub repetition: f32,
-    /// The score by the rules, computed from all of the above.
-    pub rules: f32,
-    /// The probability that the query wants a file, 0 to 1; 1 if only the rules are used.
-    pub file_probability: f32,
-    /// The unit's share if a file is wanted: in a softmax over the scores by the rules, 0 to 1.
-    pub file_share: f32,
-    /// [`function_score`](crate::ranking::intent::Model::function_score).
-    pub function: f32,
-    /// The unit's share if a function is wanted: in a softmax over `function`, 0 to 1.
-    pub function_share: f32,
-    /// Factor for that share, for generated code and the like and for near-duplicates.
-    pub function_factor: f32,
-    /// Cosine of the unit by the re-ranker, -1 to 1; 0 without one, or if it was not read.
-    pub reranker: f32,
-    /// Factor for that cosine; 1 without a re-ranker.
-    pub reranker_factor: f32,
-    /// Cosine of the piece that the re-ranker's own re-ranker read, -1 to 1; 0 without one, or if it read nothing of the unit.
-    pub second_reranker: f32,
-    /// Factor for that cosine; 1 without one.
-    pub second_reranker_factor: f32,
-    /// Log-odds of the unit by the cross-encoder; 0 without one, or if it was not read.
-    pub cross_encoder: f32,
-    /// Factor for these; 1 without one.
-    pub cross_encoder_factor: f32,
-}
-
-/// Units ranked by a search, with their signals.
-pub struct RankedUnits {
-    /// Best first.
-    pub(crate) candidates: Vec<Candidate>,
-    pub(crate) signals: Signals,
-    pub(crate) ranking: RankingWeights,
-    /// Like [`SearchResponse::read_as`].
-    read_as: Option<String>,
-}
-
-impl RankedUnits {
-    /// The numbers of the units, best first.
-    pub fn units(&self) -> impl Iterator<Item = usize> {
-        self.candidates.iter().map(|candidate| candidate.unit)
-    }
-}
-
-/// A unit that may be a result.
-pub(crate) struct Candidate {
-    pub unit: usize,
-    pub score: f32,
-    pub parts: ScoreParts,
-    /// All 0 until they are computed.
-    pub features: UnitFeatures,
-}
-
-/// The scores of a query for every unit and file that passes the filter; 0 for the others.
-pub(crate) struct Signals {
-    pub reading: QueryReading,
-    pub terms: Vec<String>,
-    /// BM25F of units and of files.
-    pub lexical: Scores,
-    /// Cosine of each unit.
-    pub dense: Vec<f32>,
-    /// The best cosine of each file.
-    pub dense_of_files: Vec<f32>,
-    /// Weight of the cosine in a score.
-    pub dense_weight: f32,
-    /// The units with the best `words`, unordered.
-    pub candidates: Vec<usize>,
-    /// The words' score of each candidate and its file.
-    pub words: Vec<f32>,
-    /// The best of `words`.
-    pub best: f32,
-}
-
-impl Signals {
-    /// The query as it was interpreted, with the weights of its terms.
-    pub fn query(&self) -> Query<'_> {
-        Query { text: &self.reading.text, terms: &self.terms, weights: &self.lexical.idf }
-    }
-}
 
 impl Index {
     /// Ranks the units of the index for a query. Deterministic: equal indexes give equal responses.
@@ -514,43 +272,5 @@ impl Index {
 
     fn hit_of(&self, candidate: &Candidate) -> Hit {
         self.hit(candidate.unit, candidate.score, candidate.parts)
-    }
-
-    pub(crate) fn hit(&self, unit: usize, score: f32, parts: ScoreParts) -> Hit {
-        let record = &self.table.units[unit];
-        let file = self.table.file_of(record);
-        let row = record.file as usize;
-        // A unit that is given by its line may be excluded from searches.
-        let found = self.root_of(row).or_else(|| self.roots_around(row).next());
-        let (root, path) = found.map_or((0, self.table.text(file.path)), |(root, path)| (root.number, path));
-        Hit {
-            unit,
-            root,
-            path: path.to_owned(),
-            start_line: record.start_line,
-            end_line: record.end_line,
-            name: self.table.text(record.name).to_owned(),
-            signature: self.table.text(record.signature).to_owned(),
-            kind: record.kind(),
-            language: self.table.text(record.language).to_owned(),
-            score,
-            parts,
-        }
-    }
-}
-
-impl RankingWeights {
-    /// The score before [`rules::diversify`].
-    fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
-        let names = self.path_weight * parts.path.powf(self.name_power)
-            + self.name_weight * parts.name.powf(self.name_power);
-        // A definition that is searched by name is not demoted, whatever kind of code it is in.
-        (parts.words + names) * parts.demotion + self.definition_score(parts, is_symbol)
-    }
-
-    /// The bonus for a unit that defines a symbol of the query.
-    pub(crate) fn definition_score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
-        let weight = if is_symbol { self.definition } else { self.mention };
-        parts.exactness * weight
     }
 }

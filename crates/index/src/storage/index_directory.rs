@@ -31,28 +31,17 @@ use self::manifest::{ManifestHeader, checksum, header, verified};
 use crate::storage::column::{ASIDE, replace_file};
 use crate::storage::records::{Key, Records};
 use crate::storage::table::PartSize;
+use crate::version::FORMAT;
 use crate::{Error, RebuildReason};
-
-/// Version of the files in the directory; an index of another version is rebuilt, never read.
-pub(crate) const FORMAT: u32 = 12;
-
-/// Version of this program, and of the languages that it supports.
-pub(crate) const PROGRAM: &str = if quarry_source::HAS_MORE_LANGUAGES {
-    concat!(env!("CARGO_PKG_VERSION"), " with more languages")
-} else {
-    env!("CARGO_PKG_VERSION")
-};
 
 const MANIFEST_FILE: &str = "manifest.json";
 const COPY_FILE: &str = "manifest.copy.json";
 const LOCK_FILE: &str = "lock";
 const GITIGNORE_FILE: &str = ".gitignore";
+/// In the directory of a finished part of a first build, until that is complete.
+pub(crate) const FINISHED_FILE: &str = "finished.json";
 const GENERATION: &str = "generation-";
 const PART: &str = "part-";
-/// Prefixes of the names of files of vectors, of units and of their pieces.
-pub(crate) const VECTORS: &str = "vectors-";
-pub(crate) const PIECES: &str = "pieces-";
-
 /// Maximum size of a manifest in bytes: enough to name some millions of skipped files.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 

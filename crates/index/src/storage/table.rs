@@ -11,13 +11,12 @@ use quarry_source::UnitKind;
 use quarry_walk::{FileFlags, Stamp};
 
 use crate::Error;
-use crate::lexical::FieldSizes;
-use crate::lifecycle::build::LEXICAL_DIRECTORY;
 use crate::storage::column::{Column, StoredFile};
+use crate::storage::field_sizes::{FieldSizes, N_FIELDS};
 use crate::storage::tokens::PartTokens;
 
 mod builder;
-mod portable;
+pub(crate) mod portable;
 
 pub(crate) use builder::{NewUnit, PartBuilder, TableBuilder};
 
@@ -27,8 +26,8 @@ const STRINGS_FILE: &str = "strings";
 const HASHES_FILE: &str = "hashes";
 const CALLS_FILE: &str = "calls";
 
-/// Number of fields of a text; [`FIELDS`](crate::lexical::FIELDS) has their names.
-pub const N_FIELDS: usize = 5;
+/// Name of the directory of the postings in that of a part.
+pub(crate) const LEXICAL_DIRECTORY: &str = "lexical";
 
 /// A range of the strings of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]

@@ -1,14 +1,16 @@
 //! Vectors of the pieces that units are read in by a re-ranker: a unit has as many as its text is long.
 
+use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_files::Directory;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::quantize;
 use crate::Error;
-use crate::ranking::rerank::BestPiece;
 use crate::storage::column::{Column, StoredFile, replace_file};
-use crate::storage::index_directory::PIECES;
 use crate::storage::table::PartSize;
+
+/// Prefix of the names of files of vectors of pieces.
+const PIECES: &str = "pieces-";
 
 /// Maximum number of bytes of a unit's source that are read.
 pub(crate) const MAX_BYTES: usize = 2000;
@@ -31,6 +33,47 @@ pub(crate) fn pieces(text: &str) -> Vec<String> {
         rest = after;
     }
     pieces
+}
+
+/// The piece of a text that is most like a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BestPiece {
+    /// Its number among the pieces of the text.
+    pub number: usize,
+    /// Its cosine with the query, -1 to 1.
+    pub cosine: f32,
+}
+
+impl BestPiece {
+    /// The first of the best ones of these cosines; none if there are none.
+    #[must_use]
+    pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
+        let pieces = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
+        pieces.reduce(|best, piece| if piece.cosine > best.cosine { piece } else { best })
+    }
+}
+
+/// The vectors of the pieces of texts, which are given with a key each.
+///
+/// # Errors
+/// When the model fails.
+pub(crate) fn embedded_pieces(
+    texts: &[(usize, String)],
+    model: &dyn Embedder,
+) -> Result<Vec<(usize, Vectors)>, EmbedError> {
+    let pieces: Vec<Vec<String>> = texts.iter().map(|(_, text)| pieces(text)).collect();
+    let all: Vec<&str> = pieces.iter().flatten().map(String::as_str).collect();
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Vectors { dimension, values } = model.embed_documents(&all)?;
+    let mut rest = &values[..];
+    let of_text = |((key, _), pieces): (&(usize, String), &Vec<String>)| {
+        let (values, after) = rest.split_at((pieces.len() * dimension).min(rest.len()));
+        rest = after;
+        (*key, Vectors { dimension, values: values.to_vec() })
+    };
+    Ok(texts.iter().zip(&pieces).map(of_text).collect())
 }
 
 /// The vectors of the pieces of the rows of a part, with 8 bits per value like those of a

@@ -8,14 +8,14 @@ use std::time::SystemTime;
 
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection, mark_used};
 use quarry_files::{Directory, EntryKind};
+use serde::Deserialize;
 
 use super::{
-    ASIDE, CACHED_INDEXES, COPY_FILE, IndexDirectory, LOCK_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES, PART,
-    header, is_ours, is_written, number,
+    ASIDE, CACHED_INDEXES, COPY_FILE, FINISHED_FILE, IndexDirectory, LOCK_FILE, MANIFEST_FILE,
+    MAX_MANIFEST_BYTES, PART, header, is_ours, is_written, number,
 };
-use crate::UserDirectories;
-use crate::lifecycle::checkpoint::interrupted_root;
 use crate::storage::records::Records;
+use crate::storage::user_directories::UserDirectories;
 
 /// Maximum depth of directories in an index, which has three levels.
 const MAX_DEPTH: usize = 8;
@@ -232,6 +232,21 @@ fn root(directory: &Directory) -> Option<String> {
         header(&bytes).ok()?.root
     };
     of(MANIFEST_FILE).or_else(|| of(COPY_FILE))
+}
+
+/// The tree whose first build was interrupted, if it can be resumed. For messages only: it is not verified.
+fn interrupted_root(index: &Directory) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Header {
+        root: String,
+    }
+    let names = index.names().ok()?;
+    names.iter().find_map(|name| {
+        let bytes =
+            index.directory(name.as_ref()).ok()?.read(FINISHED_FILE.as_ref(), MAX_MANIFEST_BYTES).ok()?;
+        let header = Header::deserialize(&mut serde_json::Deserializer::from_slice(&bytes));
+        header.ok().map(|header| header.root)
+    })
 }
 
 fn entry(directory: &Directory, what: String, state: EntryState) -> io::Result<CacheEntry> {

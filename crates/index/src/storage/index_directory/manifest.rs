@@ -5,10 +5,11 @@ use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::Error;
 use crate::storage::column::StoredFile;
 use crate::storage::records::Key;
 use crate::storage::table::{PartSize, TableSize, open_directory};
+use crate::version::PROGRAM;
+use crate::{Error, RebuildReason};
 
 /// Names the valid generation and records what it was built from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,17 @@ impl Manifest {
             let directory = part.directory(index)?;
             part.files.iter().try_for_each(|file| file.check(&directory))
         })
+    }
+
+    /// Why an index cannot be used for the tree at `root` (canonical), apart from changed files.
+    pub fn mismatch(&self, root: &str) -> Option<RebuildReason> {
+        if self.root != root {
+            Some(RebuildReason::Root(self.root.clone()))
+        } else if self.program != PROGRAM {
+            Some(RebuildReason::Program(self.program.clone()))
+        } else {
+            None
+        }
     }
 
     /// Why a listed file was not indexed.

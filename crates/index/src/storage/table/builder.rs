@@ -8,12 +8,12 @@ use quarry_source::{Language, UnitKind};
 use quarry_walk::{FileFlags, ListedFile};
 
 use super::{
-    CALLS_FILE, CallBytes, FILES_FILE, FileRecord, HASHES_FILE, N_FIELDS, PartSize, STRINGS_FILE, TableSize,
-    Text, UNITS_FILE, UnitRecord, kind_number,
+    CALLS_FILE, CallBytes, FILES_FILE, FileRecord, HASHES_FILE, PartSize, STRINGS_FILE, TableSize, Text,
+    UNITS_FILE, UnitRecord, kind_number,
 };
 use crate::Error;
-use crate::lexical::has_terms;
 use crate::storage::column::{Column, StoredFile};
+use crate::storage::field_sizes::{N_FIELDS, has_terms};
 use crate::storage::tokens::PartTokensBuilder;
 
 /// A unit to be recorded.

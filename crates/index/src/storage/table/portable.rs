@@ -1,9 +1,95 @@
-//! Records of files that come from elsewhere.
+//! Files as values, and their records.
 
-use super::{CallBytes, FileRecord, N_FIELDS, PartBuilder, UnitRecord};
+use quarry_source::{SourceText, UnitKind};
+use serde::{Deserialize, Serialize};
+
+use super::{CallBytes, FileRecord, PartBuilder, UnitRecord, kind_of};
 use crate::Error;
-use crate::index::portable::{PortableFile, PortableUnit};
-use crate::lexical::has_terms;
+use crate::storage::field_sizes::{N_FIELDS, TermFrequencies, has_terms};
+
+/// An indexed file with its units: all that a search needs of it, but for what it calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortableFile {
+    /// Relative to its tree, `/` between its parts.
+    pub path: String,
+    /// Name of the language.
+    pub language: String,
+    /// The bits of its flags.
+    pub flags: u32,
+    /// Its length, for scoring.
+    pub text_bytes: u32,
+    /// Its text; bytes that are not UTF-8 are `?`.
+    pub text: String,
+    /// Of a notebook, the line of the file for each line of the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notebook_lines: Option<Vec<u32>>,
+    /// In their order.
+    pub units: Vec<PortableUnit>,
+}
+
+/// A unit of a [`PortableFile`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortableUnit {
+    /// Qualified name.
+    pub name: String,
+    /// Declaration without body.
+    pub signature: String,
+    /// Name of the language.
+    pub language: String,
+    /// Number of the kind.
+    pub(crate) kind: u32,
+    /// Whether it is test code.
+    pub is_test: bool,
+    /// First and last line, 1-based.
+    pub lines: (u32, u32),
+    /// Its span in the text.
+    pub bytes: (u32, u32),
+    /// Hash of the text that is embedded: the upper and the lower half.
+    pub(crate) hash: [u64; 2],
+    /// Its tokens in the vocabulary of the built-in model.
+    pub(crate) tokens: Vec<u16>,
+    /// The symbol that it defines, folded; empty if it defines none.
+    pub symbol: String,
+    /// Its terms.
+    pub(crate) terms: TermFrequencies,
+    /// The bits of the factor of its vector, and the quantized values; none without a model.
+    pub(crate) vector: Option<(u32, Vec<i8>)>,
+}
+
+impl PortableFile {
+    /// Its text, as it is shown.
+    #[must_use]
+    pub fn source_text(&self) -> SourceText {
+        let bytes = self.text.clone().into_bytes();
+        match &self.notebook_lines {
+            Some(lines) => SourceText::with_lines(bytes, lines),
+            None => SourceText::plain(bytes),
+        }
+    }
+}
+
+impl PortableUnit {
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> UnitKind {
+        kind_of(self.kind).unwrap_or(UnitKind::Module)
+    }
+
+    /// Its vector; none without a model.
+    #[must_use]
+    pub fn vector(&self) -> Option<Vec<f32>> {
+        let (factor, values) = self.vector.as_ref()?;
+        let factor = f32::from_bits(*factor);
+        Some(values.iter().map(|&value| f32::from(value) * factor).collect())
+    }
+
+    /// Number of its terms by field.
+    fn n_terms(&self) -> [u32; N_FIELDS] {
+        std::array::from_fn(|field| {
+            self.terms[field].iter().fold(0, |sum: u32, (_, n)| sum.saturating_add(*n))
+        })
+    }
+}
 
 impl PartBuilder {
     /// Appends a file with its units.

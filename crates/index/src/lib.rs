@@ -3,6 +3,18 @@
 //! [`Index::open_or_build`] opens the index of a tree, and builds or refreshes it first if necessary;
 //! [`Index::search`] ranks its units for a query. The parts of a ranking are modules that work without
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
+//!
+//! A module imports only from its own floor and from those below:
+//!
+//! | Floor | What is on it |
+//! |---|---|
+//! | `lifecycle` | locating, opening, building, refreshing and describing indexes; vectors for re-rankers |
+//! | `calls` | callers and callees |
+//! | `ranking` | search: rules, fusion, the mixture of two rankings, re-ranking, confidence, explanations |
+//! | `index` | [`Index`], which is open, with its trees, files and units |
+//! | [`lexical`], [`vectors`] | scores by terms, and by vectors of units and of their pieces |
+//! | `storage` | files on disk: columns, the table of files and units, segments, generations and the lock |
+//! | `error`, `rebuild_reason`, `version` | what every floor needs |
 
 mod calls;
 mod error;

@@ -8,6 +8,7 @@ pub(crate) mod index_directory;
 pub(crate) mod map;
 pub(crate) mod records;
 pub(crate) mod segments;
+pub(crate) mod stored_file;
 pub(crate) mod table;
 pub(crate) mod tokens;
 pub(crate) mod user_directories;

@@ -11,8 +11,9 @@ use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
 use crate::Error;
-use crate::storage::column::{Column, replace_file};
+use crate::storage::column::Column;
 use crate::storage::segments::Segment;
+use crate::storage::stored_file::replace_file;
 use crate::storage::table::{Numbering, PartUnits};
 
 /// Rows per task: enough work to outweigh the cost of distributing it.

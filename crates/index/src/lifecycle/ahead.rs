@@ -16,9 +16,9 @@ use quarry_walk as walk;
 
 use crate::index::roots::Stored;
 use crate::lifecycle::complete::texts_of_units;
-use crate::storage::column::StoredFile;
 use crate::storage::index_directory::Manifest;
 use crate::storage::segments::{Segment, SegmentSource};
+use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{PartSize, Table};
 use crate::vectors::pieces::{PieceRows, PieceVectors, embedded_pieces};
 use crate::{Error, Event, Index};

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::lifecycle::source_tree::Tree;
-use crate::storage::column::{StoredFile, replace_file};
 use crate::storage::index_directory::{FINISHED_FILE, MAX_MANIFEST_BYTES, Manifest, WriterLock};
+use crate::storage::stored_file::{StoredFile, replace_file};
 use crate::storage::table::{FileRecord, PartSize, Table, TableBuilder, TableSize, UnitRecord};
 use crate::version::{FORMAT, PROGRAM};
 

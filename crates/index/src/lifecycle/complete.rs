@@ -11,10 +11,10 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::lifecycle::build::WrittenPart;
-use crate::storage::column::StoredFile;
 use crate::storage::content_hash::content_hash;
 use crate::storage::index_directory::Manifest;
 use crate::storage::segments::{Segment, SegmentSource};
+use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{Numbering, PartSize, PartUnits, Table};
 use crate::vectors::embedding_text::{embedding_text, hash_of};
 use crate::vectors::pieces::{PieceRows, PieceVectors};

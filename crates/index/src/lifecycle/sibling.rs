@@ -13,9 +13,9 @@ use quarry_walk::Checkout;
 
 use crate::lifecycle::changes::{Comparison, compare};
 use crate::lifecycle::source_tree::Tree;
-use crate::storage::column::StoredFile;
 use crate::storage::index_directory::{IndexDirectory, Manifest, WriterLock};
 use crate::storage::records::Records;
+use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{PartSize, Table, open_directory};
 use crate::version::PROGRAM;
 use crate::{Error, UserDirectories};

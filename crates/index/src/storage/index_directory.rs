@@ -28,8 +28,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use self::kept::bytes_below;
 use self::manifest::{ManifestHeader, checksum, header, verified};
-use crate::storage::column::{ASIDE, replace_file};
 use crate::storage::records::{Key, Records};
+use crate::storage::stored_file::{ASIDE, replace_file};
 use crate::storage::table::PartSize;
 use crate::version::FORMAT;
 use crate::{Error, RebuildReason};

@@ -15,7 +15,7 @@ use sha2::Sha256;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::Error;
-use crate::storage::column::replace_file;
+use crate::storage::stored_file::replace_file;
 
 /// Maximum size of a record, in bytes.
 const MAX_BYTES: u64 = 64 << 10;

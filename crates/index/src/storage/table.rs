@@ -11,8 +11,9 @@ use quarry_source::UnitKind;
 use quarry_walk::{FileFlags, Stamp};
 
 use crate::Error;
-use crate::storage::column::{Column, StoredFile};
+use crate::storage::column::Column;
 use crate::storage::field_sizes::{FieldSizes, N_FIELDS};
+use crate::storage::stored_file::StoredFile;
 use crate::storage::tokens::PartTokens;
 
 mod builder;

@@ -6,7 +6,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::quantize;
 use crate::Error;
-use crate::storage::column::{Column, StoredFile, replace_file};
+use crate::storage::column::Column;
+use crate::storage::stored_file::{StoredFile, replace_file};
 use crate::storage::table::PartSize;
 
 /// Prefix of the names of files of vectors of pieces.

@@ -5,8 +5,8 @@ use quarry_walk::{SkipReason, Skipped, WalkChoice, WalkOptions};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::storage::column::StoredFile;
 use crate::storage::records::Key;
+use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{PartSize, TableSize, open_directory};
 use crate::version::PROGRAM;
 use crate::{Error, RebuildReason};

@@ -12,8 +12,9 @@ use super::{
     UNITS_FILE, UnitRecord, kind_number,
 };
 use crate::Error;
-use crate::storage::column::{Column, StoredFile};
+use crate::storage::column::Column;
 use crate::storage::field_sizes::{N_FIELDS, has_terms};
+use crate::storage::stored_file::StoredFile;
 use crate::storage::tokens::PartTokensBuilder;
 
 /// A unit to be recorded.

@@ -22,7 +22,7 @@ use crate::storage::segments::Segment;
 use crate::storage::table::Table;
 use crate::storage::table::portable::PortableFile;
 use crate::vectors::UnitVectors;
-use crate::vectors::pieces::PieceVectors;
+use crate::vectors::passages::PassageVectors;
 
 /// An index that is open for search. Its files are mapped; a later generation does not affect it.
 pub struct Index {
@@ -47,7 +47,7 @@ pub(crate) struct Dense {
     pub embedder: Arc<dyn Embedder>,
     pub matrix: UnitVectors,
     /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Ahead`](crate::Ahead)); empty in memory.
-    pub ahead: Vec<Vec<Segment<PieceVectors>>>,
+    pub passages: Vec<Vec<Segment<PassageVectors>>>,
 }
 
 /// What an index in memory was built from, like the manifest of an index on disk.

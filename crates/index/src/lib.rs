@@ -12,7 +12,7 @@
 //! | `calls` | callers and callees |
 //! | `ranking` | search: rules, fusion, the mixture of two rankings, re-ranking, confidence, explanations |
 //! | `index` | [`Index`], which is open, with its trees, files and units |
-//! | [`lexical`], [`vectors`] | scores by terms, and by vectors of units and of their pieces |
+//! | [`lexical`], [`vectors`] | scores by terms, and by vectors of units and of their passages |
 //! | `storage` | files on disk: columns, the table of files and units, segments, generations and the lock |
 //! | `error`, `rebuild_reason`, `version` | what every floor needs |
 
@@ -35,10 +35,10 @@ pub use index::hit::{Hit, ScoreParts};
 pub use index::indexed_file::IndexedFile;
 pub use index::portable::{FileKey, PortableTree, Totals};
 pub use index::source::UnitSource;
-pub use lifecycle::ahead::{Ahead, EmbeddedAhead};
 pub use lifecycle::location::LOCAL_DIRECTORY;
 pub use lifecycle::options::{Event, OpenOptions, Update};
 pub use lifecycle::outcome::{BuildReport, Opened, Outdated};
+pub use lifecycle::precompute::{Ahead, EmbeddedAhead};
 pub use lifecycle::status::{IndexStatus, Remembered, Status};
 pub use ranking::confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use ranking::explain::{Combination, Explanation};

@@ -1,7 +1,7 @@
 //! Dense search: an exact scan over int8 vectors.
 
 pub(crate) mod embedding_text;
-pub(crate) mod pieces;
+pub(crate) mod passages;
 
 use std::sync::Arc;
 
@@ -239,8 +239,8 @@ impl Rows {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, directory: &Directory, name: &str) -> Result<(), Error> {
-        let pieces = [bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)];
-        replace_file(directory, name, &pieces)
+        let columns = [bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)];
+        replace_file(directory, name, &columns)
     }
 }
 

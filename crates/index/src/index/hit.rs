@@ -71,7 +71,7 @@ pub struct ScoreParts {
     pub reranker: f32,
     /// Factor for that cosine; 1 without a re-ranker.
     pub reranker_factor: f32,
-    /// Cosine of the piece that the re-ranker's own re-ranker read, -1 to 1; 0 without one, or if it read nothing of the unit.
+    /// Cosine of the passage that the re-ranker's own re-ranker read, -1 to 1; 0 without one, or if it read nothing of the unit.
     pub second_reranker: f32,
     /// Factor for that cosine; 1 without one.
     pub second_reranker_factor: f32,

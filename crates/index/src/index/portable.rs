@@ -279,7 +279,7 @@ impl Index {
             counts,
         });
         let parts = if is_empty { Vec::new() } else { vec![rows.into_matrix().into()] };
-        let dense = Some(Dense { embedder, matrix: UnitVectors { parts, numbering }, ahead: Vec::new() });
+        let dense = Some(Dense { embedder, matrix: UnitVectors { parts, numbering }, passages: Vec::new() });
         Ok(Self { carried: Some(files), ..Self::of(of_index, table, lexical, dense, None) })
     }
 

@@ -67,7 +67,7 @@ impl Index {
         let kept: Vec<Vec<bool>> = (0..indexes.len()).map(|at| kept_files(&indexes, at)).collect();
         let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut embedder, mut matrices) = (None, Vec::new());
-        let mut ahead: Vec<Vec<_>> = Vec::new();
+        let mut passages: Vec<Vec<_>> = Vec::new();
         let mut intact = Vec::new();
         let mut start = 0;
         for (index, kept) in indexes.into_iter().zip(kept) {
@@ -79,8 +79,8 @@ impl Index {
             parts.extend(index.lexical.into_parts());
             if let Some(dense) = index.dense {
                 matrices.extend(dense.matrix.parts);
-                ahead.resize_with(ahead.len().max(dense.ahead.len()), Vec::new);
-                ahead.iter_mut().zip(dense.ahead).for_each(|(all, of_index)| all.extend(of_index));
+                passages.resize_with(passages.len().max(dense.passages.len()), Vec::new);
+                passages.iter_mut().zip(dense.passages).for_each(|(all, of_index)| all.extend(of_index));
                 embedder = Some(dense.embedder);
             }
         }
@@ -88,9 +88,9 @@ impl Index {
         let numbering = Arc::new(table.numbering());
         let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
         // An index in memory has none.
-        ahead.retain(|of_model| of_model.len() == matrices.len());
+        passages.retain(|of_model| of_model.len() == matrices.len());
         let matrix = UnitVectors { parts: matrices, numbering };
-        let dense = embedder.map(|embedder| Dense { embedder, matrix, ahead });
+        let dense = embedder.map(|embedder| Dense { embedder, matrix, passages });
         Ok(Self { intact: Intact::of_all(intact), ..Self::of(trees, table, lexical, dense, None) })
     }
 

@@ -17,7 +17,7 @@ use crate::storage::segments::{Segment, SegmentSource};
 use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{Numbering, PartSize, PartUnits, Table};
 use crate::vectors::embedding_text::{embedding_text, hash_of};
-use crate::vectors::pieces::{PieceRows, PieceVectors};
+use crate::vectors::passages::{PassageRows, PassageVectors};
 use crate::vectors::{Rows, UnitVectors, VectorMatrix};
 use crate::{Error, Event};
 
@@ -241,7 +241,7 @@ pub(crate) fn take_over(
     generation: &str,
     is_carried: impl Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    if previous.iter().all(|part| part.vectors.is_empty() && part.pieces.is_empty()) {
+    if previous.iter().all(|part| part.vectors.is_empty() && part.passages.is_empty()) {
         return Ok(());
     }
     // Where each text was embedded: part and row.
@@ -281,11 +281,11 @@ pub(crate) fn take_over(
             }
         }
     }
-    for model in models(|part| &part.pieces) {
-        let stored: Vec<Option<PieceVectors>> =
-            previous.iter().map(|part| PieceVectors::of_model(index, part, model).ok()).collect();
+    for model in models(|part| &part.passages) {
+        let stored: Vec<Option<PassageVectors>> =
+            previous.iter().map(|part| PassageVectors::of_model(index, part, model).ok()).collect();
         for part in new.iter_mut() {
-            let mut rows = PieceRows::missing(part.hashes.len());
+            let mut rows = PassageRows::missing(part.hashes.len());
             let mut any = false;
             for (row, hash) in part.hashes.iter().enumerate() {
                 let mut candidates = known[hash].iter();

@@ -64,7 +64,7 @@ pub(crate) fn build(
             let mut matrix = UnitVectors { parts, numbering };
             let keep = |_, rows: Rows| Ok(rows.into_matrix().into());
             n_embedded = complete::embed(tree.base, &table, &mut matrix, embedder.as_ref(), keep, events)?;
-            Some(Dense { embedder, matrix, ahead: Vec::new() })
+            Some(Dense { embedder, matrix, passages: Vec::new() })
         }
         None => None,
     };

@@ -12,13 +12,13 @@ use crate::index::intact::Intact;
 use crate::index::roots::{self, Root, Stored};
 use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
-use crate::lifecycle::ahead;
 use crate::lifecycle::changes::{Comparison, compare};
 use crate::lifecycle::checkpoint::{self, Checkpoints};
 use crate::lifecycle::complete;
 use crate::lifecycle::file_selection::FileSelection;
 use crate::lifecycle::location::{IndexLocation, IndexLocations};
 use crate::lifecycle::memory;
+use crate::lifecycle::precompute;
 use crate::lifecycle::sibling;
 use crate::lifecycle::source_tree::{RememberedSettings, Tree, left_out};
 use crate::lifecycle::unread::unread;
@@ -479,9 +479,10 @@ impl Opener<'_> {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
                 let matrix = complete::open(&source, parts, &numbering, id, dimension)?;
-                let ahead = rerankers(&**embedder).map(|model| ahead::open(&source, parts, model.id()));
-                let ahead = ahead.collect::<Result<_, Error>>()?;
-                Some(Dense { embedder: Arc::clone(embedder), matrix, ahead })
+                let passages =
+                    rerankers(&**embedder).map(|model| precompute::open(&source, parts, model.id()));
+                let passages = passages.collect::<Result<_, Error>>()?;
+                Some(Dense { embedder: Arc::clone(embedder), matrix, passages })
             }
             None => None,
         };

@@ -104,6 +104,6 @@ fn copy_part(part: &PartSize, name: String, from: &Directory, to: &Directory) ->
         let copy = |(model, file): (&String, &StoredFile)| Some((model.clone(), file.copy(&from, &to).ok()?));
         files.iter().filter_map(copy).collect()
     };
-    let (vectors, pieces) = (intact(&part.vectors), intact(&part.pieces));
-    Ok(PartSize { name, files, vectors, pieces, ..part.clone() })
+    let (vectors, passages) = (intact(&part.vectors), intact(&part.passages));
+    Ok(PartSize { name, files, vectors, passages, ..part.clone() })
 }

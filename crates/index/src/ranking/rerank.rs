@@ -1,13 +1,13 @@
 //! Orders the first results of a search again, by a model that compares the whole query with the whole unit.
 //!
 //! Such a model is too slow for all units of a tree, and adds little to the words of a name or a path. So it reads only
-//! the first results of the ranking without it, piece by piece, and the cosine of the best piece joins the score as
+//! the first results of the ranking without it, passage by passage, and the cosine of the best passage joins the score as
 //! evidence: the score is multiplied by exp(w · (cosine − maximum cosine)), which is the product of the two in a log-linear
 //! model. The weight w depends on what the query wants. Units that are not read count as if they were like the worst that
 //! was.
 //!
 //! A re-ranker that has a re-ranker of its own ([`Embedder::reranker`]) leaves the last word to it: that one, slower again,
-//! reads of the first results of the new order the one piece that was most like the query, and its cosine joins the score in
+//! reads of the first results of the new order the one passage that was most like the query, and its cosine joins the score in
 //! the same way. What of either is stored ([`Ahead`](crate::Ahead)) need not be read.
 //!
 //! A cross-encoder ([`Embedder::cross_encoder`]) comes after all of these. It reads the query with each of the first results,
@@ -20,35 +20,35 @@ use rayon::prelude::*;
 
 use crate::ranking::ranked_units::Candidate;
 use crate::vectors::embedding_text::embedding_text;
-pub use crate::vectors::pieces::BestPiece;
-use crate::vectors::pieces::{PieceVectors, embedded_pieces, pieces};
+pub use crate::vectors::passages::BestPiece;
+use crate::vectors::passages::{PassageVectors, embedded_passages, passages};
 use crate::{Error, Index, RankingWeights, ScoreParts};
 
 /// Number of results that are read.
 pub const DEPTH: usize = 30;
 
-/// Number of results of which the re-ranker's own re-ranker reads a piece, and that a cross-encoder reads.
+/// Number of results of which the re-ranker's own re-ranker reads a passage, and that a cross-encoder reads.
 pub const SECOND_DEPTH: usize = 12;
 
-/// The vectors of the pieces that texts are read in, in their order.
+/// The vectors of the passages that texts are read in, in their order.
 ///
 /// # Errors
 /// When the model fails.
 pub fn piece_vectors(texts: &[&str], reranker: &dyn Embedder) -> Result<Vec<Vectors>, EmbedError> {
     let texts: Vec<(usize, String)> = texts.iter().map(|text| (0, (*text).to_owned())).collect();
-    Ok(embedded_pieces(&texts, reranker)?.into_iter().map(|(_, vectors)| vectors).collect())
+    Ok(embedded_passages(&texts, reranker)?.into_iter().map(|(_, vectors)| vectors).collect())
 }
 
-/// The piece whose vector is most like a query; `None` without pieces.
+/// The passage whose vector is most like a query; `None` without passages.
 #[must_use]
-pub fn best_piece(pieces: &Vectors, query: &[f32]) -> Option<BestPiece> {
-    BestPiece::of(pieces.rows().map(|piece| product(piece, query)))
+pub fn best_piece(passages: &Vectors, query: &[f32]) -> Option<BestPiece> {
+    BestPiece::of(passages.rows().map(|passage| product(passage, query)))
 }
 
-/// The piece of a text with a number; none if it has fewer.
+/// The passage of a text with a number; none if it has fewer.
 #[must_use]
 pub fn piece(text: &str, number: usize) -> Option<String> {
-    pieces(text).into_iter().nth(number)
+    passages(text).into_iter().nth(number)
 }
 
 /// The dot product of two vectors, which is their cosine if they have length 1.
@@ -89,14 +89,14 @@ impl Index {
         let of_query = reranker.embed_queries(&[query])?.values;
         let mut best = candidates[..depth]
             .iter()
-            .map(|candidate| self.stored(0, candidate, |pieces, row| pieces.best(row, &of_query)))
+            .map(|candidate| self.stored(0, candidate, |passages, row| passages.best(row, &of_query)))
             .collect::<Result<Vec<_>, Error>>()?;
         let texts: Vec<(usize, String)> = (0..depth)
             .into_par_iter()
             .filter(|&at| best[at].is_none())
             .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
             .collect();
-        for (at, vectors) in embedded_pieces(&texts, reranker)? {
+        for (at, vectors) in embedded_passages(&texts, reranker)? {
             best[at] = best_piece(&vectors, &of_query);
         }
         if best.iter().all(Option::is_none) {
@@ -118,7 +118,7 @@ impl Index {
         }
     }
 
-    /// Orders candidates again that another re-ranker has ordered, by the best piece of what that one `read`.
+    /// Orders candidates again that another re-ranker has ordered, by the best passage of what that one `read`.
     fn rerank_again(
         &self,
         candidates: &mut [Candidate],
@@ -133,7 +133,7 @@ impl Index {
         for (candidate, cosine) in candidates.iter().zip(&mut cosines).take(depth) {
             if let Some(best) = read.get(&candidate.unit) {
                 *cosine =
-                    self.stored(1, candidate, |pieces, row| pieces.cosine(row, best.number, &of_query))?;
+                    self.stored(1, candidate, |passages, row| passages.cosine(row, best.number, &of_query))?;
             }
         }
         let unread: Vec<(usize, String)> = (0..depth)
@@ -188,13 +188,13 @@ impl Index {
         &self,
         reranker: usize,
         candidate: &Candidate,
-        say: impl Fn(&PieceVectors, usize) -> Option<T>,
+        say: impl Fn(&PassageVectors, usize) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        let Some(ahead) = self.dense.as_ref().and_then(|dense| dense.ahead.get(reranker)) else {
+        let Some(stored) = self.dense.as_ref().and_then(|dense| dense.passages.get(reranker)) else {
             return Ok(None);
         };
         let (part, row) = self.table.units[candidate.unit].part_and_row();
-        match ahead[part].get() {
+        match stored[part].get() {
             Ok(part) => Ok(say(&part, row)),
             // More of them were stored since: the unit is read until the index is opened again.
             Err(Error::Replaced { .. }) => Ok(None),

@@ -6,7 +6,7 @@
 //! lock                held by the writer; readers take no lock. Its time of modification says when the index was last used
 //! generation-7/       the valid one: files, units
 //! part-3/             what is known of some of the files, shared by generations: strings, hashes, tokens, lexical/, and the
-//!                     vectors of each model that was used, of units or, of a re-ranker, of their pieces
+//!                     vectors of each model that was used, of units or, of a re-ranker, of their passages
 //! generation-8/       being written, or left by a writer that died: the next writer removes it
 //! ```
 //!

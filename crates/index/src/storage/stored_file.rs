@@ -129,14 +129,14 @@ fn read(directory: &Directory, path: &str) -> Result<(Metadata, Vec<u8>), Error>
     read().map_err(|source| Error::io("read", &directory.path().join(path), source))
 }
 
-/// Writes a new file from pieces and syncs it to disk.
+/// Writes a new file from its parts and syncs it to disk.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn write_file(directory: &Directory, name: &str, pieces: &[&[u8]]) -> Result<(), Error> {
+pub(crate) fn write_file(directory: &Directory, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = directory.create_file(name.as_ref())?;
-        pieces.iter().try_for_each(|piece| file.write_all(piece))?;
+        parts.iter().try_for_each(|part| file.write_all(part))?;
         file.sync_all()
     };
     write().map_err(|source| Error::io("write", &directory.path().join(name), source))
@@ -146,7 +146,7 @@ pub(crate) fn write_file(directory: &Directory, name: &str, pieces: &[&[u8]]) ->
 ///
 /// # Errors
 /// When the directory cannot be written.
-pub(crate) fn replace_file(directory: &Directory, name: &str, pieces: &[&[u8]]) -> Result<(), Error> {
+pub(crate) fn replace_file(directory: &Directory, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
     let aside = format!("{name}{ASIDE}");
     match directory.remove_all(aside.as_ref()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -154,7 +154,7 @@ pub(crate) fn replace_file(directory: &Directory, name: &str, pieces: &[&[u8]]) 
         }
         _ => {}
     }
-    write_file(directory, &aside, pieces)?;
+    write_file(directory, &aside, parts)?;
     let renamed = directory.rename(&aside, name);
     renamed.map_err(|source| Error::io("replace", &directory.path().join(name), source))
 }

@@ -132,9 +132,9 @@ pub(crate) struct PartSize {
     pub files: Vec<StoredFile>,
     /// File of the vectors of each model, by the id of the model.
     pub vectors: BTreeMap<String, StoredFile>,
-    /// The same of the vectors of pieces.
-    #[serde(default)]
-    pub pieces: BTreeMap<String, StoredFile>,
+    /// The same of the vectors of passages.
+    #[serde(default, rename = "pieces")]
+    pub passages: BTreeMap<String, StoredFile>,
 }
 
 impl PartSize {
@@ -155,7 +155,7 @@ impl PartSize {
     /// Whether a file in its directory belongs to it.
     pub fn names(&self, name: &OsStr) -> bool {
         let first = |file: &StoredFile| file.path().split('/').next().is_some_and(|first| name == first);
-        self.files.iter().chain(self.vectors.values()).chain(self.pieces.values()).any(first)
+        self.files.iter().chain(self.vectors.values()).chain(self.passages.values()).any(first)
     }
 
     /// Maps the hashes of its rows.

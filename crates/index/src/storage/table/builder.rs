@@ -182,7 +182,7 @@ impl PartBuilder {
             source_bytes: self.files.iter().map(|(file, _)| u64::from(file.text_bytes)).sum(),
             files: StoredFile::all(directory)?,
             vectors: BTreeMap::new(),
-            pieces: BTreeMap::new(),
+            passages: BTreeMap::new(),
         })
     }
 

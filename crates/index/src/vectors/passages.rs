@@ -1,4 +1,4 @@
-//! Vectors of the pieces that units are read in by a re-ranker: a unit has as many as its text is long.
+//! Vectors of the passages that units are read in by a re-ranker: a unit has as many as its text is long.
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_files::Directory;
@@ -10,36 +10,37 @@ use crate::storage::column::Column;
 use crate::storage::stored_file::{StoredFile, replace_file};
 use crate::storage::table::PartSize;
 
-/// Prefix of the names of files of vectors of pieces.
-const PIECES: &str = "pieces-";
+/// Prefix of the names of the files of their vectors.
+const PASSAGES: &str = "pieces-";
 
 /// Maximum number of bytes of a unit's source that are read.
 pub(crate) const MAX_BYTES: usize = 2000;
 
-/// Maximum number of bytes of a piece: what the model of `--quality balanced` reads at once. A unit whose answer is at
+/// Maximum number of bytes of a passage: what the model of `--quality balanced` reads at once. A unit whose answer is at
 /// its end is missed by a model that reads its beginning (`docs/reports/ranking.md`).
-const PIECE_BYTES: usize = 400;
+const PASSAGE_BYTES: usize = 400;
 
-/// The pieces of an [`embedding_text`](crate::embedding_text): lines of its source, each below its first line, which says
+/// The passages of an [`embedding_text`](crate::embedding_text): lines of its source, each below its first line, which says
 /// where they are. At least one.
-pub(crate) fn pieces(text: &str) -> Vec<String> {
+pub(crate) fn passages(text: &str) -> Vec<String> {
     let (head, source) = text.split_at(text.find('\n').map_or(text.len(), |end| end + 1));
     let mut rest = &source[..source.floor_char_boundary(MAX_BYTES)];
-    let mut pieces = Vec::new();
-    while pieces.is_empty() || !rest.trim().is_empty() {
-        let most = rest.floor_char_boundary(PIECE_BYTES);
+    let mut passages = Vec::new();
+    while passages.is_empty() || !rest.trim().is_empty() {
+        let most = rest.floor_char_boundary(PASSAGE_BYTES);
         let last_line = rest[..most].rfind('\n').map(|end| end + 1);
-        let (piece, after) = rest.split_at(if most < rest.len() { last_line.unwrap_or(most) } else { most });
-        pieces.push(format!("{head}{piece}"));
+        let (passage, after) =
+            rest.split_at(if most < rest.len() { last_line.unwrap_or(most) } else { most });
+        passages.push(format!("{head}{passage}"));
         rest = after;
     }
-    pieces
+    passages
 }
 
-/// The piece of a text that is most like a query.
+/// The passage of a text that is most like a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BestPiece {
-    /// Its number among the pieces of the text.
+    /// Its number among the passages of the text.
     pub number: usize,
     /// Its cosine with the query, -1 to 1.
     pub cosine: f32,
@@ -49,37 +50,37 @@ impl BestPiece {
     /// The first of the best ones of these cosines; none if there are none.
     #[must_use]
     pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
-        let pieces = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
-        pieces.reduce(|best, piece| if piece.cosine > best.cosine { piece } else { best })
+        let passages = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
+        passages.reduce(|best, passage| if passage.cosine > best.cosine { passage } else { best })
     }
 }
 
-/// The vectors of the pieces of texts, which are given with a key each.
+/// The vectors of the passages of texts, which are given with a key each.
 ///
 /// # Errors
 /// When the model fails.
-pub(crate) fn embedded_pieces(
+pub(crate) fn embedded_passages(
     texts: &[(usize, String)],
     model: &dyn Embedder,
 ) -> Result<Vec<(usize, Vectors)>, EmbedError> {
-    let pieces: Vec<Vec<String>> = texts.iter().map(|(_, text)| pieces(text)).collect();
-    let all: Vec<&str> = pieces.iter().flatten().map(String::as_str).collect();
+    let passages: Vec<Vec<String>> = texts.iter().map(|(_, text)| passages(text)).collect();
+    let all: Vec<&str> = passages.iter().flatten().map(String::as_str).collect();
     if all.is_empty() {
         return Ok(Vec::new());
     }
     let Vectors { dimension, values } = model.embed_documents(&all)?;
     let mut rest = &values[..];
-    let of_text = |((key, _), pieces): (&(usize, String), &Vec<String>)| {
-        let (values, after) = rest.split_at((pieces.len() * dimension).min(rest.len()));
+    let of_text = |((key, _), passages): (&(usize, String), &Vec<String>)| {
+        let (values, after) = rest.split_at((passages.len() * dimension).min(rest.len()));
         rest = after;
         (*key, Vectors { dimension, values: values.to_vec() })
     };
-    Ok(texts.iter().zip(&pieces).map(of_text).collect())
+    Ok(texts.iter().zip(&passages).map(of_text).collect())
 }
 
-/// The vectors of the pieces of the rows of a part, with 8 bits per value like those of a
+/// The vectors of the passages of the rows of a part, with 8 bits per value like those of a
 /// [`VectorMatrix`](crate::vectors::VectorMatrix).
-pub(crate) struct PieceVectors {
+pub(crate) struct PassageVectors {
     dimension: usize,
     /// For each row the end of its vectors, which begin where those of the row before end; none for a missing row.
     ends: Column<u32>,
@@ -87,7 +88,7 @@ pub(crate) struct PieceVectors {
     values: Column<i8>,
 }
 
-impl PieceVectors {
+impl PassageVectors {
     /// Without any.
     pub fn missing(n_rows: usize) -> Self {
         Self {
@@ -103,13 +104,13 @@ impl PieceVectors {
     /// # Errors
     /// When the file is damaged.
     pub fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Self, Error> {
-        let Some(file) = part.pieces.get(model) else { return Ok(Self::missing(part.units)) };
+        let Some(file) = part.passages.get(model) else { return Ok(Self::missing(part.units)) };
         let directory = part.directory(index)?;
         file.check(&directory)?;
         Self::open(&directory, file.path(), part.units)
     }
 
-    /// Maps what [`PieceRows::write`] wrote.
+    /// Maps what [`PassageRows::write`] wrote.
     fn open(directory: &Directory, name: &str, n_rows: usize) -> Result<Self, Error> {
         let path = &directory.path().join(name);
         let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", path, source))?;
@@ -149,14 +150,14 @@ impl PieceVectors {
         self.dimension == dimension && !self.row(row).0.is_empty()
     }
 
-    /// The piece of the row whose vector has the maximum dot product with `query`; `None` if it has none.
+    /// The passage of the row whose vector has the maximum dot product with `query`; `None` if it has none.
     pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPiece> {
         BestPiece::of(self.cosines(row, query))
     }
 
-    /// The dot product of the vector of one of the pieces of the row with `query`; `None` if it has none.
-    pub fn cosine(&self, row: usize, piece: usize, query: &[f32]) -> Option<f32> {
-        self.cosines(row, query).nth(piece)
+    /// The dot product of the vector of one of the passages of the row with `query`; `None` if it has none.
+    pub fn cosine(&self, row: usize, passage: usize, query: &[f32]) -> Option<f32> {
+        self.cosines(row, query).nth(passage)
     }
 
     /// The dot product of each vector of the row with `query`.
@@ -173,12 +174,12 @@ impl PieceVectors {
 /// The vectors of one row: their factors and values.
 type Row = (Vec<f32>, Vec<i8>);
 
-/// Vectors of pieces that are being collected.
-pub(crate) struct PieceRows(Vec<Row>);
+/// Vectors of passages that are being collected.
+pub(crate) struct PassageRows(Vec<Row>);
 
-impl PieceRows {
+impl PassageRows {
     /// A copy of stored ones with this dimension, none of others.
-    pub fn of(stored: &PieceVectors, dimension: usize) -> Self {
+    pub fn of(stored: &PassageVectors, dimension: usize) -> Self {
         let row = |row| {
             if !stored.has_row(row, dimension) {
                 return Row::default();
@@ -208,7 +209,7 @@ impl PieceRows {
     }
 
     /// Copies a row of others; false if it is missing there.
-    pub fn copy(&mut self, row: usize, from: &PieceVectors, from_row: usize) -> bool {
+    pub fn copy(&mut self, row: usize, from: &PassageVectors, from_row: usize) -> bool {
         let (factors, values) = from.row(from_row);
         self.0[row] = (factors.to_vec(), values.to_vec());
         !factors.is_empty()
@@ -226,9 +227,9 @@ impl PieceRows {
         generation: &str,
     ) -> Result<(), Error> {
         let directory = part.directory(index)?;
-        let mut name = format!("{PIECES}{:016x}-{generation}", xxh3_64(model.as_bytes()));
+        let mut name = format!("{PASSAGES}{:016x}-{generation}", xxh3_64(model.as_bytes()));
         // The file that is valid until then is not overwritten.
-        if part.pieces.get(model).is_some_and(|file| file.path() == name) {
+        if part.passages.get(model).is_some_and(|file| file.path() == name) {
             name.push_str("-b");
         }
         let ends = self.0.iter().scan(0_usize, |end, (factors, _)| {
@@ -241,7 +242,7 @@ impl PieceRows {
         let columns =
             [bytemuck::cast_slice(&ends), bytemuck::cast_slice(&factors), bytemuck::cast_slice(&values)];
         replace_file(&directory, &name, &columns)?;
-        part.pieces.insert(model.to_owned(), StoredFile::of(&directory, name)?);
+        part.passages.insert(model.to_owned(), StoredFile::of(&directory, name)?);
         Ok(())
     }
 }
@@ -251,20 +252,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_whole_lines_below_the_first() {
-        assert_eq!(pieces("net connect\n"), ["net connect\n"]);
-        assert_eq!(pieces("net"), ["net"]);
+    fn passages_are_whole_lines_below_the_first() {
+        assert_eq!(passages("net connect\n"), ["net connect\n"]);
+        assert_eq!(passages("net"), ["net"]);
         let line = "x".repeat(149);
         let source = format!("{line}\n").repeat(5);
         let two = format!("head\n{line}\n{line}\n");
-        assert_eq!(pieces(&format!("head\n{source}")), [two.clone(), two, format!("head\n{line}\n")]);
+        assert_eq!(passages(&format!("head\n{source}")), [two.clone(), two, format!("head\n{line}\n")]);
         // What has no end of line, and characters of several bytes.
         let long = "ä".repeat(3000);
-        let all = pieces(&format!("head\n{long}"));
-        assert!(all.iter().all(|piece| piece.len() <= "head\n".len() + PIECE_BYTES), "{all:?}");
-        let read: usize = all.iter().map(|piece| piece.len() - "head\n".len()).sum();
+        let all = passages(&format!("head\n{long}"));
+        assert!(all.iter().all(|passage| passage.len() <= "head\n".len() + PASSAGE_BYTES), "{all:?}");
+        let read: usize = all.iter().map(|passage| passage.len() - "head\n".len()).sum();
         assert_eq!(read, MAX_BYTES);
-        assert_eq!(pieces(&format!("head\n{}", "\n".repeat(3000))).len(), 1);
+        assert_eq!(passages(&format!("head\n{}", "\n".repeat(3000))).len(), 1);
     }
 
     #[test]
@@ -273,38 +274,38 @@ mod tests {
         let index = Directory::open(temporary.path()).unwrap();
         index.create_directory("part-1".as_ref()).unwrap();
         let mut part = PartSize { name: "part-1".to_owned(), units: 4, ..PartSize::default() };
-        assert_eq!(PieceVectors::of_model(&index, &part, "m").unwrap().best(3, &[1.0, 0.0]), None);
-        let mut rows = PieceRows::missing(4);
+        assert_eq!(PassageVectors::of_model(&index, &part, "m").unwrap().best(3, &[1.0, 0.0]), None);
+        let mut rows = PassageRows::missing(4);
         rows.set(1, [&[1.0, 0.0][..], &[0.0, 1.0]]);
         rows.set(3, [&[0.6, 0.8][..]]);
         assert_eq!(rows.n_missing(), 2);
         rows.write(&index, &mut part, "m", "generation-1").unwrap();
-        let stored = PieceVectors::of_model(&index, &part, "m").unwrap();
+        let stored = PassageVectors::of_model(&index, &part, "m").unwrap();
         let best = |row: usize, query: &[f32]| stored.best(row, query);
         assert_eq!((best(0, &[1.0, 0.0]), best(2, &[1.0, 0.0])), (None, None));
         assert!((best(1, &[0.6, 0.8]).unwrap().cosine - 0.8).abs() < 0.01);
         assert!((best(3, &[1.0, 0.0]).unwrap().cosine - 0.6).abs() < 0.01);
-        let cosine = |row: usize, piece: usize| stored.cosine(row, piece, &[0.6, 0.8]);
+        let cosine = |row: usize, passage: usize| stored.cosine(row, passage, &[0.6, 0.8]);
         assert!((cosine(1, 0).unwrap() - 0.6).abs() < 0.01 && (cosine(1, 1).unwrap() - 0.8).abs() < 0.01);
         assert_eq!((cosine(0, 0), cosine(3, 1)), (None, None));
         // Of another dimension.
         assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
         assert_eq!(stored.cosine(1, 0, &[1.0, 0.0, 0.0]), None);
-        let mut copied = PieceRows::of(&stored, 2);
+        let mut copied = PassageRows::of(&stored, 2);
         assert!(copied.copy(0, &stored, 3) && !copied.copy(3, &stored, 2));
         copied.write(&index, &mut part, "m", "generation-1").unwrap();
-        let copied = PieceVectors::of_model(&index, &part, "m").unwrap();
+        let copied = PassageVectors::of_model(&index, &part, "m").unwrap();
         assert_eq!((copied.best(0, &[1.0, 0.0]), copied.best(3, &[1.0, 0.0])), (best(3, &[1.0, 0.0]), None));
         // Files of every length, and rows out of order, are refused or have rows of their own.
-        let path = temporary.path().join("part-1").join(part.pieces["m"].path());
+        let path = temporary.path().join("part-1").join(part.passages["m"].path());
         let whole = std::fs::read(&path).unwrap();
         for length in 0..whole.len() {
             std::fs::write(&path, &whole[..length]).unwrap();
-            let name = part.pieces["m"].path();
-            let opened = PieceVectors::open(&part.directory(&index).unwrap(), name, 4);
+            let name = part.passages["m"].path();
+            let opened = PassageVectors::open(&part.directory(&index).unwrap(), name, 4);
             assert!(opened.is_err() || opened.unwrap().dimension < 2, "{length} bytes");
         }
         std::fs::write(&path, [[9, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]].concat()).unwrap();
-        assert!(PieceVectors::of_model(&index, &part, "m").is_err());
+        assert!(PassageVectors::of_model(&index, &part, "m").is_err());
     }
 }

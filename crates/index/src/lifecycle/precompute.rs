@@ -20,7 +20,7 @@ use crate::storage::index_directory::Manifest;
 use crate::storage::segments::{Segment, SegmentSource};
 use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{PartSize, Table};
-use crate::vectors::pieces::{PieceRows, PieceVectors, embedded_pieces};
+use crate::vectors::passages::{PassageRows, PassageVectors, embedded_passages};
 use crate::{Error, Event, Index};
 
 /// Number of units embedded in one call, after which `stop` is asked: some seconds' work at most.
@@ -112,7 +112,7 @@ impl Stored {
                     embedded += self.store(part, model, &mut new)?;
                     return Ok(EmbeddedAhead { embedded, missing: total - embedded });
                 }
-                new.extend(embedded_pieces(&texts_of_units(base, &table, batch), model)?);
+                new.extend(embedded_passages(&texts_of_units(base, &table, batch), model)?);
                 looked_at += batch.len();
                 events(Event::Embedded { done: looked_at, total });
                 if stored.elapsed() > STORE_EVERY {
@@ -136,7 +136,7 @@ impl Stored {
         let numbering = table.numbering();
         let mut to_do = Vec::new();
         for (part, units) in manifest.parts.iter().zip(&numbering.parts) {
-            let made = PieceVectors::of_model(&index, part, model.id())?;
+            let made = PassageVectors::of_model(&index, part, model.id())?;
             let missing = (0..units.len()).filter(|row| !made.has_row(*row, model.dimension()));
             let rows = missing.filter_map(|row| Some((row, units.unit(row)?))).collect();
             to_do.push(PartToDo { part: part.clone(), rows });
@@ -161,8 +161,8 @@ impl Stored {
         // Files of a part are recorded with random numbers: equal ones are of the same part.
         let found = manifest.parts.iter_mut().find(|now| now.name == part.name && now.files == part.files);
         let Some(now) = found else { return Ok(0) };
-        let stored = PieceVectors::of_model(&lock.directory, now, model.id())?;
-        let mut rows = PieceRows::of(&stored, model.dimension());
+        let stored = PassageVectors::of_model(&lock.directory, now, model.id())?;
+        let mut rows = PassageRows::of(&stored, model.dimension());
         let before = rows.n_missing();
         new.iter().for_each(|(row, vectors)| rows.set(*row, vectors.rows()));
         rows.write(&lock.directory, now, model.id(), &manifest.generation)?;
@@ -174,7 +174,7 @@ impl Stored {
     }
 }
 
-/// Opens the vectors of the pieces of each part.
+/// Opens the vectors of the passages of each part.
 ///
 /// # Errors
 /// When a file is damaged.
@@ -182,11 +182,11 @@ pub(crate) fn open(
     source: &SegmentSource,
     parts: &[PartSize],
     model: &str,
-) -> Result<Vec<Segment<PieceVectors>>, Error> {
+) -> Result<Vec<Segment<PassageVectors>>, Error> {
     let segment = |part: &PartSize| {
         let (part, model) = (part.clone(), model.to_owned());
-        let bytes = part.pieces.get(&model).map_or(0, StoredFile::bytes);
-        source.segment(bytes, move |index| PieceVectors::of_model(index, &part, &model))
+        let bytes = part.passages.get(&model).map_or(0, StoredFile::bytes);
+        source.segment(bytes, move |index| PassageVectors::of_model(index, &part, &model))
     };
     parts.iter().map(segment).collect()
 }

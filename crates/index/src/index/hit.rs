@@ -61,7 +61,7 @@ pub struct ScoreParts {
     pub file_probability: f32,
     /// The unit's share if a file is wanted: in a softmax over the scores by the rules, 0 to 1.
     pub file_share: f32,
-    /// [`function_score`](crate::ranking::intent::Model::function_score).
+    /// [`function_score`](crate::intent::Model::function_score).
     pub function: f32,
     /// The unit's share if a function is wanted: in a softmax over `function`, 0 to 1.
     pub function_share: f32,

@@ -15,7 +15,7 @@ pub struct Evidence {
     pub coverage: f32,
     /// Share of the query, weighted by the idf of its words, that occurs in the index at all, 0 to 1.
     pub known: f32,
-    /// The first result's share in the ranking's own softmax over all candidates ([`intent`](crate::ranking::intent)), 0 to 1:
+    /// The first result's share in the ranking's own softmax over all candidates ([`intent`](crate::intent)), 0 to 1:
     /// near 1 if one result stands out, near 0 if many are alike.
     pub share: f32,
 }

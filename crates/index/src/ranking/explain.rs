@@ -200,7 +200,7 @@ fn explain_rules(words: Explanation, ranking: &RankingWeights, is_symbol: bool, 
     )
 }
 
-/// The mixture of the score by the rules and that for questions about behavior, as [`crate::ranking::intent`] describes.
+/// The mixture of the score by the rules and that for questions about behavior, as [`crate::intent`] describes.
 fn explain_mixture(
     rules: Explanation,
     best: f32,

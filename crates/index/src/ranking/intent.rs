@@ -1,6 +1,6 @@
 //! Estimates whether a query wants a file or a function, and ranks accordingly.
 //!
-//! Questions that a file answers ("JSON decoding", `Router`) name a subject; the [rules](crate::ranking::rules) about names
+//! Questions that a file answers ("JSON decoding", `Router`) name a subject; the [rules](crate::rules) about names
 //! and paths find it. Questions that a single function answers describe behavior, and those rules are misleading
 //! there. So a unit's score is the probability that it is the one the user wants, as a mixture of two experts (Jacobs
 //! et al., *Adaptive Mixtures of Local Experts*, 1991): with probability [`Model::file_probability`] it is drawn from
@@ -62,7 +62,7 @@ pub const UNIT_FEATURES: [&str; 17] = [
 pub type UnitFeatures = [f32; UNIT_FEATURES.len()];
 
 /// How well names among the candidates match a query; each value is the maximum of a
-/// [`name_match`](crate::ranking::rules::name_match), 0 to 1.
+/// [`name_match`](crate::rules::name_match), 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NameMatches {
     /// Match of the stems of files.

@@ -1,4 +1,4 @@
-//! The mixture of [`crate::ranking::intent`], for the candidates of a search.
+//! The mixture of [`crate::intent`], for the candidates of a search.
 
 use std::collections::HashMap;
 

@@ -9,11 +9,11 @@ use crate::lexical::Bm25f;
 ///   ([`crate::fusion::convex_combination`]);
 /// - `file_weight` times the same for its file, whose BM25F is that of all its units taken together and whose cosine
 ///   is that of its best unit; both sums are relative to the best unit's, so they are at most 1;
-/// - the [rules](crate::ranking::rules), each times its weight;
+/// - the [rules](crate::rules), each times its weight;
 ///
 /// and is multiplied by [`crate::rules::demotion`], after which the weight of a definition is added, and then by the factors
 /// of [`crate::rules::fold`] and [`crate::rules::diversify`]. That is the score by the rules; with `function_share` above 0 it is
-/// mixed with that for questions about behavior, as [`intent`](crate::ranking::intent) describes. The defaults are those that
+/// mixed with that for questions about behavior, as [`intent`](crate::intent) describes. The defaults are those that
 /// `quarry eval tune` chooses on the repository-search development set and on `bench/repo-queries.tsv` together, or
 /// hardly differ from these; `docs/reports/ranking.md` has the figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ pub struct RankingWeights {
     /// Factor for a near-duplicate of a better unit, 0 to 1.
     pub duplicate: f32,
     /// How strongly a query that reads like a question about behavior is treated as one, from 0 (never: only the
-    /// rules are used) to 1 (with the probability of [`file_probability`](crate::ranking::intent::Model::file_probability)).
+    /// rules are used) to 1 (with the probability of [`file_probability`](crate::intent::Model::file_probability)).
     pub function_share: f32,
     /// How much the cosine of a re-ranker counts, in natural logarithms of a score, for queries that want a function;
     /// ignored without one.

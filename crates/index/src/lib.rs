@@ -4,9 +4,9 @@
 //! [`Index::search`] ranks its units for a query. The parts of a ranking are modules that work without
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
 //!
-//! A module imports only from its own floor and from those below:
+//! A module imports only from its own layer and from those below:
 //!
-//! | Floor | What is on it |
+//! | Layer | What is in it |
 //! |---|---|
 //! | `lifecycle` | locating, opening, building, refreshing and describing indexes; vectors for re-rankers |
 //! | `calls` | callers and callees |
@@ -14,7 +14,7 @@
 //! | `index` | [`Index`], which is open, with its trees, files and units |
 //! | [`lexical`], [`vectors`] | scores by terms, and by vectors of units and of their passages |
 //! | `storage` | files on disk: columns, the table of files and units, segments, generations and the lock |
-//! | `error`, `rebuild_reason`, `version` | what every floor needs |
+//! | `error`, `rebuild_reason`, `version` | what every layer needs |
 
 mod calls;
 mod error;

@@ -20,7 +20,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = "crates/index/src/index_directory.rs"
+FILE = "crates/index/src/storage/index_directory.rs"
 # The line of a function in it.
 LINE = next(n for n, line in enumerate((ROOT / FILE).read_text().splitlines(), 1) if "pub fn named(" in line)
 TOOLS = {"search", "similar", "callers", "callees", "read_unit", "index_status"}

@@ -17,7 +17,7 @@ from terminal import Session, expect
 
 ROOT = Path(__file__).resolve().parent.parent
 QUERY = "IndexDirectory.lock"
-FILE = "crates/index/src/index_directory.rs"
+FILE = "crates/index/src/storage/index_directory.rs"
 
 
 def pick(quarry, index, columns, lines, arguments=()):

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 use self::file::Asked;
 use self::module::Packages;
 use self::resolve::{Candidate, Candidates};
-use crate::rules::{is_definition, last_part};
+use crate::ranking::rules::{is_definition, last_part};
 use crate::{Error, Filter, Hit, Index};
 
 /// A call in a file.

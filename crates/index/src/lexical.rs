@@ -24,14 +24,16 @@ use tantivy::tokenizer::TokenizerManager;
 use tantivy::{InvertedIndexReader, SegmentReader, TantivyDocument, Term};
 
 pub(crate) use self::portable::WholeCollection;
-pub use self::portable::{TermCount, TermCounts, TermFrequencies, inverse_document_frequency, term_weights};
+pub use self::portable::{TermCount, TermCounts, inverse_document_frequency, term_weights};
 use self::segment_directory::SegmentDirectory;
 use self::symbols::SymbolReader;
 use self::terms::TermSplitter;
 pub(crate) use self::terms::Terms;
 use crate::Error;
-use crate::segments::Segment;
-use crate::table::{N_FIELDS, Numbering, PartUnits};
+pub use crate::storage::field_sizes::TermFrequencies;
+use crate::storage::field_sizes::{FieldSizes, N_FIELDS, has_terms};
+use crate::storage::segments::Segment;
+use crate::storage::table::{Numbering, PartUnits};
 
 /// Names of the fields, in the order of every array by field.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
@@ -468,43 +470,6 @@ fn inverse_frequency(n: f32, n_matches: f32) -> f32 {
     // Numbers of another collection may be from different moments.
     let n_matches = n_matches.min(n);
     (1.0 + (n - n_matches + 0.5) / (n_matches + 0.5)).ln()
-}
-
-/// Total lengths of the fields of some texts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct FieldSizes {
-    n_terms: [u64; N_FIELDS],
-    /// Number of texts with any term in the field.
-    n_texts: [u64; N_FIELDS],
-}
-
-impl FieldSizes {
-    /// Adds texts: the number of their terms, and the number of texts with any, by field.
-    pub fn add(&mut self, n_terms: &[u32; N_FIELDS], n_texts: &[u32; N_FIELDS]) {
-        for (sums, counts) in [(&mut self.n_terms, n_terms), (&mut self.n_texts, n_texts)] {
-            sums.iter_mut().zip(counts).for_each(|(sum, &count)| *sum += u64::from(count));
-        }
-    }
-
-    /// Adds those of other texts.
-    pub fn add_all(&mut self, others: &Self) {
-        let sum = |sums: &mut [u64; N_FIELDS], counts: &[u64; N_FIELDS]| {
-            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
-        };
-        sum(&mut self.n_terms, &others.n_terms);
-        sum(&mut self.n_texts, &others.n_texts);
-    }
-
-    /// The mean length of each field over the texts that have it, at least 1: in a field that few texts have, a
-    /// normal length should not count as long.
-    fn mean_lengths(&self) -> [f32; N_FIELDS] {
-        std::array::from_fn(|field| self.n_terms[field].max(1) as f32 / self.n_texts[field].max(1) as f32)
-    }
-}
-
-/// 1 for each field of a text that has terms, otherwise 0.
-pub(crate) fn has_terms(n_terms: &[u32; N_FIELDS]) -> [u32; N_FIELDS] {
-    n_terms.map(|n| u32::from(n > 0))
 }
 
 /// Writes one segment, so that a text's number is its position in `texts`.

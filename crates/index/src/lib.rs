@@ -3,69 +3,53 @@
 //! [`Index::open_or_build`] opens the index of a tree, and builds or refreshes it first if necessary;
 //! [`Index::search`] ranks its units for a query. The parts of a ranking are modules that work without
 //! an index: [`lexical`] (BM25F), [`vectors`] (exact int8 scan), [`fusion`] and [`rules`].
+//!
+//! A module imports only from its own layer and from those below:
+//!
+//! | Layer | What is in it |
+//! |---|---|
+//! | `lifecycle` | locating, opening, building, refreshing and describing indexes; vectors for re-rankers |
+//! | `calls` | callers and callees |
+//! | `ranking` | search: rules, fusion, the mixture of two rankings, re-ranking, confidence, explanations |
+//! | `index` | [`Index`], which is open, with its trees, files and units |
+//! | [`lexical`], [`vectors`] | scores by terms, and by vectors of units and of their passages |
+//! | `storage` | files on disk: columns, the table of files and units, segments, generations and the lock |
+//! | `error`, `rebuild_reason`, `version` | what every layer needs |
 
-mod ahead;
-mod build;
 mod calls;
-mod changes;
-mod checkpoint;
-mod complete;
-pub mod confidence;
 mod error;
-mod explain;
-mod file_selection;
-mod filter;
-pub mod fusion;
-mod index_directory;
-mod indexed_file;
-mod intact;
-pub mod intent;
+mod index;
 pub mod lexical;
-mod location;
-mod map;
-mod memory;
-mod mixture;
-mod open;
-mod pieces;
-mod portable;
-mod rankings;
+mod lifecycle;
+mod ranking;
 mod rebuild_reason;
-mod records;
-pub mod rerank;
-mod respelling;
-mod roots;
-pub mod rules;
-mod search;
-mod segments;
-mod selection;
-mod sibling;
-mod similar;
-pub mod snippet;
-mod source;
-mod status;
 mod storage;
-mod table;
-mod tokens;
-mod unread;
-mod update;
 pub mod vectors;
+mod version;
 
-pub use ahead::{Ahead, EmbeddedAhead};
-pub use build::embedding_text;
 pub use calls::{CallSite, Callee, Calls, UnfinishedFile};
-pub use changes::Changes;
-pub use confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use error::{Error, expected_bytes};
-pub use explain::{Combination, Explanation};
-pub use filter::Filter;
-pub use index_directory::kept::UserIndexes;
-pub use indexed_file::IndexedFile;
-pub use location::LOCAL_DIRECTORY;
-pub use open::{BuildReport, Event, Index, OpenOptions, Opened, Outdated, Update, UserDirectories};
-pub use portable::{FileKey, PortableFile, PortableTree, PortableUnit, Totals};
-pub use rankings::{NamedRanking, RANKINGS};
-pub use rebuild_reason::RebuildReason;
-pub use search::{Hit, RankedUnits, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
-pub use segments::{SegmentCounts, SegmentPool};
-pub use source::UnitSource;
-pub use status::{IndexStatus, Remembered, Status};
+pub use index::Index;
+pub use index::filter::Filter;
+pub use index::hit::{Hit, ScoreParts};
+pub use index::indexed_file::IndexedFile;
+pub use index::portable::{FileKey, PortableTree, Totals};
+pub use index::source::UnitSource;
+pub use lifecycle::location::LOCAL_DIRECTORY;
+pub use lifecycle::options::{Event, OpenOptions, Update};
+pub use lifecycle::outcome::{BuildReport, Opened, Outdated};
+pub use lifecycle::precompute::{Ahead, EmbeddedAhead};
+pub use lifecycle::status::{IndexStatus, Remembered, Status};
+pub use ranking::confidence::{DEFAULT_THRESHOLD, Evidence};
+pub use ranking::explain::{Combination, Explanation};
+pub use ranking::ranked_units::RankedUnits;
+pub use ranking::rankings::{NamedRanking, RANKINGS};
+pub use ranking::request::{SearchRequest, SearchResponse};
+pub use ranking::weights::RankingWeights;
+pub use ranking::{confidence, fusion, intent, rerank, rules, snippet};
+pub use rebuild_reason::{Changes, RebuildReason};
+pub use storage::index_directory::kept::UserIndexes;
+pub use storage::segments::{SegmentCounts, SegmentPool};
+pub use storage::table::portable::{PortableFile, PortableUnit};
+pub use storage::user_directories::UserDirectories;
+pub use vectors::embedding_text::embedding_text;

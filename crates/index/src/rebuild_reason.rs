@@ -2,8 +2,40 @@
 
 use std::fmt;
 
-use crate::Changes;
-use crate::index_directory::{FORMAT, PROGRAM};
+use quarry_text::counted;
+use serde::Serialize;
+
+use crate::version::{FORMAT, PROGRAM};
+
+/// The differences between a tree and its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Changes {
+    /// Files whose content changed.
+    pub changed: usize,
+    /// Files that are not in the index.
+    pub new: usize,
+    /// Files that were removed.
+    pub removed: usize,
+}
+
+impl Changes {
+    /// Total number of files.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.changed + self.new + self.removed
+    }
+}
+
+impl fmt::Display for Changes {
+    /// `2 files changed, 1 new, 1 removed`, without the counts that are 0.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let counts = [(self.changed, "changed"), (self.new, "new"), (self.removed, "removed")];
+        let mut counts = counts.into_iter().filter(|(n, _)| *n > 0);
+        let Some((n, what)) = counts.next() else { return write!(f, "no file changed") };
+        write!(f, "{} {what}", counted(n, "file"))?;
+        counts.try_for_each(|(n, what)| write!(f, ", {n} {what}"))
+    }
+}
 
 /// Why an index is built or updated.
 #[derive(Debug, Clone, PartialEq, Eq)]

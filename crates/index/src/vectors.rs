@@ -1,5 +1,8 @@
 //! Dense search: an exact scan over int8 vectors.
 
+pub(crate) mod embedding_text;
+pub(crate) mod passages;
+
 use std::sync::Arc;
 
 use quarry_embed::Vectors;
@@ -8,9 +11,10 @@ use rayon::prelude::*;
 use simsimd::SpatialSimilarity;
 
 use crate::Error;
-use crate::segments::Segment;
-use crate::storage::{Column, replace_file};
-use crate::table::{Numbering, PartUnits};
+use crate::storage::column::Column;
+use crate::storage::segments::Segment;
+use crate::storage::stored_file::replace_file;
+use crate::storage::table::{Numbering, PartUnits};
 
 /// Rows per task: enough work to outweigh the cost of distributing it.
 const ROWS_PER_TASK: usize = 8192;
@@ -235,8 +239,8 @@ impl Rows {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, directory: &Directory, name: &str) -> Result<(), Error> {
-        let pieces = [bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)];
-        replace_file(directory, name, &pieces)
+        let columns = [bytemuck::cast_slice(&self.factors), bytemuck::cast_slice(&self.values)];
+        replace_file(directory, name, &columns)
     }
 }
 

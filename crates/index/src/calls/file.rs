@@ -10,7 +10,7 @@ use super::stored::StoredReferences;
 use super::words::Words;
 use super::{CallSite, Definitions, UnfinishedFile};
 use crate::Index;
-use crate::changes::content_hash;
+use crate::storage::content_hash::content_hash;
 
 /// Number of bytes of a line that are shown on each side of a call.
 const MAX_LINE_BYTES: usize = 160;

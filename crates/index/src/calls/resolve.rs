@@ -8,7 +8,7 @@ use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
 use super::module::{Module, directory, imported, last_segment};
 use super::words::{Words, is_word_part};
-use crate::rules::last_part;
+use crate::ranking::rules::last_part;
 
 /// A definition with the called name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

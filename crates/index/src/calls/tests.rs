@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::rules::last_part;
+use crate::ranking::rules::last_part;
 use crate::{Filter, Index, OpenOptions, UserDirectories};
 
 /// The files below a directory, in order.
@@ -47,7 +47,7 @@ fn what_is_stored_is_what_is_in_the_files() {
     let stored = index_of(directory.path());
     let parsed = as_if_changed(index_of(directory.path()));
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for hit in stored.units(&Filter::default()).filter(|hit| crate::rules::is_definition(hit.kind)) {
+    for hit in stored.units(&Filter::default()).filter(|hit| crate::ranking::rules::is_definition(hit.kind)) {
         names.insert(last_part(&hit.name).to_owned());
         let callees = stored.callees(&hit).unwrap();
         assert_eq!(callees, parsed.callees(&hit).unwrap(), "{}:{}", hit.path, hit.start_line);

@@ -4,9 +4,10 @@ use tantivy::postings::Postings;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet, Term};
 
-use super::{Bm25f, LexicalIndex, N_FIELDS, Part, norms};
+use super::{Bm25f, LexicalIndex, Part, norms};
 use crate::Error;
-use crate::segments::Segment;
+use crate::storage::field_sizes::N_FIELDS;
+use crate::storage::segments::Segment;
 
 impl LexicalIndex {
     /// The contribution of each field to the score of a text, in the order of [`FIELDS`](super::FIELDS): the score of

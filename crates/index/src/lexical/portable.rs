@@ -7,18 +7,16 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{DocSet, TERMINATED};
 
 use super::terms::TERM_END;
-use super::{Bm25f, LexicalIndex, N_FIELDS, Part, Terms};
+use super::{Bm25f, LexicalIndex, Part, Terms};
 use crate::Error;
-use crate::table::PartUnits;
+use crate::storage::field_sizes::{N_FIELDS, TermFrequencies};
+use crate::storage::table::PartUnits;
 
 /// What stands for all terms that nobody asks for: they count for the length of a text only. No identifier contains it.
 const OTHER_TERM: char = '\0';
 
 /// The most occurrences of a term in a field that are believed.
 const MAX_FREQUENCY: u32 = 1 << 16;
-
-/// The terms of a text by field, in the order of [`FIELDS`](super::FIELDS), with the frequency of each.
-pub type TermFrequencies = [Vec<(String, u32)>; N_FIELDS];
 
 /// In how many texts a term occurs, and in how many groups of them (files).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

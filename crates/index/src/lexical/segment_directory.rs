@@ -12,8 +12,8 @@ use tantivy::directory::{
 };
 
 use crate::Error;
-use crate::map::Map;
-use crate::storage::replace_file;
+use crate::storage::map::Map;
+use crate::storage::stored_file::replace_file;
 
 /// Maximum size in bytes of a file that is read rather than mapped: segment metadata.
 const MAX_READ_BYTES: u64 = 16 << 20;

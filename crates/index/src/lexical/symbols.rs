@@ -9,7 +9,7 @@ use tantivy::{InvertedIndexReader, TERMINATED, Term};
 
 use super::LexicalIndex;
 use crate::Error;
-use crate::table::PartUnits;
+use crate::storage::table::PartUnits;
 
 /// Lengths of words for which similar spellings are searched: shorter words have too many neighbors, longer ones are
 /// not words.

@@ -3,7 +3,8 @@
 use quarry_text::TermRules;
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-use super::{LexicalText, N_FIELDS};
+use super::LexicalText;
+use crate::storage::field_sizes::N_FIELDS;
 
 /// Terminates each term of a field; no identifier contains it.
 pub(super) const TERM_END: char = '\n';

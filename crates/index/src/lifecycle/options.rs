@@ -1,0 +1,103 @@
+//! Options for opening an index, and the events while it is opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_walk::{WalkChoice, WalkOptions};
+
+use crate::{RebuildReason, SegmentPool, UserDirectories};
+
+/// Which index to open, when to build it and which files it covers.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Directory of the index, which then covers exactly the given path. By default the nearest index is used: the
+    /// one in the tree ([`LOCAL_DIRECTORY`](crate::LOCAL_DIRECTORY)), if this user wrote it on this machine, or in
+    /// the user's cache, of the path or of an enclosing directory.
+    pub directory: Option<PathBuf>,
+    /// Whether to store the index in the tree; it then covers exactly the path too.
+    pub local: bool,
+    /// Whether an index of an enclosing directory may be used (the default), which then finds only files in the path.
+    /// It keeps the files that it was built with, and is not used if it lacks files that `walk` requests.
+    pub enclosing: bool,
+    /// When to update the index.
+    pub update: Update,
+    /// Which files to find; unset options are taken from the index.
+    pub walk: WalkChoice,
+    /// Which files to find if neither `walk` nor the index sets an option.
+    pub defaults: WalkOptions,
+    /// Name of a model for the index to remember; the index may be opened with another one.
+    pub model: Option<String>,
+    /// Whether the index remembers `walk` and `model` as defaults for later searches, and drops all other files.
+    pub remember: bool,
+    /// The user's own directories.
+    pub user: UserDirectories,
+    /// Opens postings and vectors when they are needed, and closes those of other indexes for them. By default they are
+    /// open as long as the index, which no later generation affects then.
+    pub pool: Option<Arc<SegmentPool>>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            local: false,
+            enclosing: true,
+            update: Update::default(),
+            walk: WalkChoice::default(),
+            defaults: WalkOptions::default(),
+            model: None,
+            remember: false,
+            user: UserDirectories::default(),
+            pool: None,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// Whether the index may be built in memory, because the caller has not specified its location.
+    pub(crate) fn may_be_in_memory(&self) -> bool {
+        self.update == Update::IfPossible && self.directory.is_none() && !self.local
+    }
+}
+
+/// When an index is updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Update {
+    /// Never: the index is opened as it is, however many files have changed; a missing index is an error. The
+    /// tree is not read.
+    Never,
+    /// If files have changed. If the index directory cannot be written, the index is opened as it is
+    /// ([`outdated`](crate::Opened::outdated)); if there is none, it is built in memory
+    /// ([`unsaved`](crate::Opened::unsaved)), unless [`OpenOptions`] specify its location.
+    #[default]
+    IfPossible,
+    /// If files have changed; it is an error if the index directory cannot be written.
+    Required,
+    /// Always: the index is rebuilt from scratch.
+    Anew,
+}
+
+/// A progress report while an index is opened.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The index is built or updated, for this reason.
+    Rebuilding(&'a RebuildReason),
+    /// An index in the tree is ignored: this user did not write it on this machine.
+    Ignored(&'a Path),
+    /// Waiting for another process that is writing this index.
+    Waiting,
+    /// A file was read and split into units.
+    Read {
+        /// Number of files read so far.
+        done: usize,
+        /// Total number of files to read.
+        total: usize,
+    },
+    /// A batch of units was embedded.
+    Embedded {
+        /// Number of units embedded so far.
+        done: usize,
+        /// Total number of units to embed.
+        total: usize,
+    },
+}

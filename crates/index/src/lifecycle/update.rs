@@ -1,0 +1,170 @@
+//! Writes the next generation of an index: keeps parts and reads changed files.
+//!
+//! A generation is a list of parts and the table of its files. Parts are shared by generations, so the cost of a
+//! change is proportional to its size, and a changed file leaves rows behind that no table refers to. A small part is
+//! rewritten with a change at least half its size, a mostly unused part with any change: so the number of parts grows
+//! with the logarithm of the tree, and at most half of an index is unused.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
+use quarry_walk::{ListedFile, Skipped};
+
+use crate::lifecycle::build::{self, MAX_PART_BYTES, WrittenPart};
+use crate::lifecycle::changes::Comparison;
+use crate::lifecycle::checkpoint::Checkpoints;
+use crate::lifecycle::complete;
+use crate::lifecycle::source_tree::{Tree, left_out};
+use crate::storage::index_directory::{Manifest, WriterLock};
+use crate::storage::stored_file::StoredFile;
+use crate::storage::table::{PartSize, Table, TableBuilder, open_directory};
+use crate::version::{FORMAT, PROGRAM};
+use crate::{Error, Event};
+
+/// The generation that the next one is built from.
+#[derive(Clone, Copy)]
+pub(crate) struct PreviousGeneration<'a> {
+    pub manifest: &'a Manifest,
+    /// Its files, and how the tree differs from them; `None` if only vectors can be reused.
+    pub files: Option<PreviousFiles<'a>>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct PreviousFiles<'a> {
+    pub table: &'a Table,
+    pub comparison: &'a Comparison,
+    /// Whether parts are merged if many are small or mostly unused; not done during a first build.
+    pub are_joined: bool,
+}
+
+/// Writes the next generation and the parts that it needs, without publishing it. Vectors of `carried` models are
+/// taken over for units with known texts. `checkpoints` store the parts in case the writer is interrupted.
+///
+/// # Errors
+/// When no file has a unit, or the directory cannot be written.
+pub(crate) fn write_generation(
+    tree: &Tree,
+    previous: Option<PreviousGeneration>,
+    lock: &WriterLock,
+    is_carried: impl Fn(&str) -> bool,
+    checkpoints: Option<&Checkpoints>,
+    events: &(dyn Fn(Event) + Sync),
+) -> Result<Manifest, Error> {
+    let previous_parts = previous.map_or(&[][..], |previous| &previous.manifest.parts);
+    let files = previous.and_then(|previous| previous.files);
+    let same = files.map_or_else(
+        || vec![None; tree.listing.files.len()],
+        |files| kept_files(tree, previous_parts, files),
+    );
+    let mut kept: Vec<PartSize> = Vec::new();
+    // The new number of each previous part.
+    let mut numbers: HashMap<usize, u16> = HashMap::new();
+    if let Some(PreviousFiles { table, .. }) = files {
+        for row in same.iter().flatten() {
+            let part = table.files[*row].part();
+            if let Entry::Vacant(entry) = numbers.entry(part) {
+                entry.insert(part_number(kept.len())?);
+                kept.push(previous_parts[part].clone());
+            }
+        }
+    }
+    let pairs = || tree.listing.files.iter().zip(&same);
+    let read: Vec<&ListedFile> = pairs().filter(|(_, row)| row.is_none()).map(|(file, _)| file).collect();
+    let batches = build::batches(&read, tree.walk);
+    let names = lock.start_parts(batches.len())?;
+    let first = part_number(kept.len())?;
+    let written = |part: &WrittenPart| match checkpoints {
+        Some(checkpoints) => {
+            let files = part.files.iter().map(|(file, units)| (file, &units[..]));
+            checkpoints.keep_part(&part.size, files, &part.skipped)
+        }
+        None => Ok(()),
+    };
+    let options = (tree.base, tree.walk);
+    let mut parts = build::write_parts(options, &batches, &lock.directory, &names, first, &written, events)?;
+    let of_kept = |file: &Skipped| {
+        let position = tree.listing.files.binary_search_by(|listed| listed.path.cmp(&file.path));
+        position.is_ok_and(|position| same[position].is_some())
+    };
+    let known =
+        previous.map_or(&[][..], |previous| &previous.manifest.skipped).iter().filter(|file| of_kept(file));
+    let mut skipped: Vec<Skipped> =
+        parts.iter().flat_map(|part| &part.skipped).chain(known).cloned().collect();
+    skipped.sort_by(|a, b| a.path.cmp(&b.path));
+
+    let mut builder = TableBuilder::default();
+    let ranges = files.map(|files| files.table.units_of_files()).unwrap_or_default();
+    // Moved, so that the records of a large tree are not held twice.
+    let new: Vec<_> = parts.iter_mut().map(|part| std::mem::take(&mut part.files)).collect();
+    let numbered = new.into_iter().zip(first..);
+    let mut new = numbered.flat_map(|(files, number)| files.into_iter().map(move |file| (file, number)));
+    for (file, row) in pairs() {
+        if let (Some(PreviousFiles { table, .. }), &Some(row)) = (files, row) {
+            let mut record = table.files[row];
+            record.set_stamp(file.stamp);
+            let number = numbers[&record.part()];
+            builder.push(record, &table.units[ranges[row].clone()], number)?;
+        } else if let Some(((record, units), number)) = new.next() {
+            builder.push(record, &units, number)?;
+        }
+    }
+    if builder.is_empty() {
+        let left_out = left_out(tree.listing, &skipped);
+        return Err(build::nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
+    }
+    let generation = lock.start_generation()?;
+    let generation_directory = open_directory(&lock.directory, &generation)?;
+    let size = builder.write(&generation_directory)?;
+    complete::take_over(&lock.directory, previous_parts, &mut parts, &generation, &is_carried)?;
+    let models = previous.map_or(&[][..], |previous| &previous.manifest.models).iter();
+    Ok(Manifest {
+        format: FORMAT,
+        generation,
+        root: tree.canonical.to_owned(),
+        program: PROGRAM.to_owned(),
+        walk: *tree.walk,
+        remembered: tree.remembered.walk,
+        remembered_model: tree.remembered.model.clone(),
+        models: models.filter(|model| is_carried(model)).cloned().collect(),
+        size,
+        files: StoredFile::all(&generation_directory)?,
+        parts: kept.into_iter().chain(parts.into_iter().map(|part| part.size)).collect(),
+        skipped,
+        looked_ns: tree.looked_ns,
+    })
+}
+
+fn part_number(number: usize) -> Result<u16, Error> {
+    u16::try_from(number).map_err(|_| Error::TooLarge)
+}
+
+/// For each listed file the row of the previous table that is kept; `None` for a file to be read.
+fn kept_files(tree: &Tree, parts: &[PartSize], previous: PreviousFiles) -> Vec<Option<usize>> {
+    let PreviousFiles { table, comparison, are_joined } = previous;
+    let mut same = comparison.same.clone();
+    if comparison.changes.total() == 0 || !are_joined {
+        return same;
+    }
+    let mut live = vec![0; parts.len()];
+    let mut new_bytes = 0;
+    for (file, row) in tree.listing.files.iter().zip(&same) {
+        match row {
+            Some(row) => live[table.files[*row].part()] += u64::from(table.files[*row].text_bytes),
+            None => new_bytes += file.max_text_bytes(tree.walk),
+        }
+    }
+    let mut smallest_first: Vec<usize> = (0..live.len()).collect();
+    smallest_first.sort_by_key(|&part| live[part]);
+    let mut again = HashSet::new();
+    for part in smallest_first {
+        let is_small = live[part] <= 2 * new_bytes && live[part] < MAX_PART_BYTES / 2;
+        if is_small || 2 * live[part] < parts[part].source_bytes {
+            again.insert(part);
+            new_bytes += live[part];
+        }
+    }
+    for row in &mut same {
+        *row = row.filter(|row| !again.contains(&table.files[*row].part()));
+    }
+    same
+}

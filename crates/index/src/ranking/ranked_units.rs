@@ -1,0 +1,61 @@
+//! Units ranked by a search, with the signals that their scores are made of.
+
+use crate::index::hit::ScoreParts;
+use crate::lexical::Scores;
+use crate::ranking::intent::UnitFeatures;
+use crate::ranking::respelling::QueryReading;
+use crate::ranking::rules::Query;
+use crate::ranking::weights::RankingWeights;
+
+/// Units ranked by a search, with their signals.
+pub struct RankedUnits {
+    /// Best first.
+    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) signals: Signals,
+    pub(crate) ranking: RankingWeights,
+    /// Like [`crate::SearchResponse::read_as`].
+    pub(crate) read_as: Option<String>,
+}
+
+impl RankedUnits {
+    /// The numbers of the units, best first.
+    pub fn units(&self) -> impl Iterator<Item = usize> {
+        self.candidates.iter().map(|candidate| candidate.unit)
+    }
+}
+
+/// A unit that may be a result.
+pub(crate) struct Candidate {
+    pub unit: usize,
+    pub score: f32,
+    pub parts: ScoreParts,
+    /// All 0 until they are computed.
+    pub features: UnitFeatures,
+}
+
+/// The scores of a query for every unit and file that passes the filter; 0 for the others.
+pub(crate) struct Signals {
+    pub reading: QueryReading,
+    pub terms: Vec<String>,
+    /// BM25F of units and of files.
+    pub lexical: Scores,
+    /// Cosine of each unit.
+    pub dense: Vec<f32>,
+    /// The best cosine of each file.
+    pub dense_of_files: Vec<f32>,
+    /// Weight of the cosine in a score.
+    pub dense_weight: f32,
+    /// The units with the best `words`, unordered.
+    pub candidates: Vec<usize>,
+    /// The words' score of each candidate and its file.
+    pub words: Vec<f32>,
+    /// The best of `words`.
+    pub best: f32,
+}
+
+impl Signals {
+    /// The query as it was interpreted, with the weights of its terms.
+    pub fn query(&self) -> Query<'_> {
+        Query { text: &self.reading.text, terms: &self.terms, weights: &self.lexical.idf }
+    }
+}

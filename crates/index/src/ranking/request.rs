@@ -1,0 +1,34 @@
+//! What a search is asked, and what it answers.
+
+use crate::index::filter::Filter;
+use crate::index::hit::Hit;
+use crate::ranking::confidence::Evidence;
+use crate::ranking::weights::RankingWeights;
+
+/// A search of an index.
+#[derive(Debug, Clone)]
+pub struct SearchRequest<'a> {
+    /// The query: plain words or a symbol.
+    pub query: &'a str,
+    /// Maximum number of results.
+    pub limit: usize,
+    /// Weights of the ranking.
+    pub ranking: RankingWeights,
+    /// Which units may be found.
+    pub filter: &'a Filter,
+}
+
+/// Ranked units.
+#[derive(Debug, Clone, Default)]
+pub struct SearchResponse {
+    /// The hits, best first; ties in the order of paths and lines.
+    pub hits: Vec<Hit>,
+    /// Confidence that any hit answers the query, 0 to 1, computed from `evidence`; for
+    /// [`Index::similar`](crate::Index::similar) the cosine of the first hit. 0 without hits.
+    pub confidence: f32,
+    /// The evidence for the confidence.
+    pub evidence: Evidence,
+    /// The query as it was interpreted, if that differs from the text: with its symbols as they are written in the
+    /// code.
+    pub read_as: Option<String>,
+}

@@ -1,0 +1,276 @@
+//! Ranking units for a query.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use quarry_text::query_terms;
+use quarry_walk::FileFlags;
+use rayon::prelude::*;
+
+use crate::lexical::Groups;
+use crate::ranking::fusion::{Fusion, convex_combination, max_or_one};
+use crate::ranking::intent::UnitFeatures;
+use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
+use crate::ranking::rules::{self, PathMatch, Query};
+use crate::ranking::selection::{best, better_first, hide};
+use crate::storage::table::UnitRecord;
+use crate::{Error, Evidence, Hit, Index, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
+
+/// Number of units to which the rules are applied: those with the best scores before them.
+const N_CANDIDATES: usize = 200;
+
+/// Number of these among which near-duplicates are searched.
+const N_FOLDED: usize = 50;
+
+/// Files per task: enough to outweigh the cost of distributing them.
+const FILES_PER_TASK: usize = 1 << 12;
+
+/// Minimum cosine at which two units with the same name are near-duplicates.
+const ALIKE: f32 = 0.95;
+
+impl Index {
+    /// Ranks the units of the index for a query. Deterministic: equal indexes give equal responses.
+    ///
+    /// # Errors
+    /// When the query has no word, the model fails, or the index cannot be read.
+    pub fn search(&self, request: &SearchRequest) -> Result<SearchResponse, Error> {
+        let ranked = self.rank(request)?;
+        Ok(self.response(&ranked, request.limit))
+    }
+
+    /// The best hits of a ranking.
+    #[must_use]
+    pub fn response(&self, ranked: &RankedUnits, limit: usize) -> SearchResponse {
+        let candidates = ranked.candidates.iter().take(limit);
+        let (evidence, confidence) = self.evidence(ranked, limit);
+        SearchResponse {
+            hits: candidates.map(|candidate| self.hit_of(candidate)).collect(),
+            confidence,
+            evidence,
+            read_as: ranked.read_as.clone(),
+        }
+    }
+
+    /// The evidence and the confidence of a [`response`](Self::response).
+    #[must_use]
+    pub fn evidence(&self, ranked: &RankedUnits, limit: usize) -> (Evidence, f32) {
+        let candidates = &ranked.candidates[..limit.min(ranked.candidates.len())];
+        let maximum = |part: fn(&ScoreParts) -> f32| {
+            candidates.iter().map(|candidate| part(&candidate.parts)).fold(0.0, f32::max)
+        };
+        let evidence = Evidence {
+            dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
+            coverage: maximum(|parts| parts.coverage),
+            known: ranked.signals.lexical.known,
+            share: Self::share_of_first(&ranked.candidates),
+        };
+        (evidence, if candidates.is_empty() { 0.0 } else { evidence.confidence() })
+    }
+
+    /// The hit at a 0-based position of a ranking.
+    #[must_use]
+    pub fn ranked_hit(&self, ranked: &RankedUnits, position: usize) -> Option<Hit> {
+        ranked.candidates.get(position).map(|candidate| self.hit_of(candidate))
+    }
+
+    /// Ranks units as [`search`](Self::search) does, for showing more of them later or explaining them
+    /// ([`explain`](Self::explain)).
+    ///
+    /// # Errors
+    /// Like [`search`](Self::search).
+    pub fn rank(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
+        self.reading(|| self.rank_by(request))
+    }
+
+    fn rank_by(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
+        let signals = self.signals(request)?;
+        let ranking = &request.ranking;
+        let query = signals.query();
+        let path_matches = self.path_matches(&query, &signals.candidates);
+        let parts = self.parts_by_rules(&signals, &query, ranking, &path_matches);
+        let is_symbol = query.symbol().is_some();
+        let mut scored: Vec<(u32, usize, f32)> = signals
+            .candidates
+            .iter()
+            .map(|unit| (self.file_of_unit[*unit], *unit, ranking.score(&parts[unit], is_symbol)))
+            .collect();
+        if ranking.duplicate < 1.0 {
+            rules::fold(&mut scored, ranking.duplicate, N_FOLDED, |a, b| self.are_alike(a, b))?;
+        }
+        let folded: HashMap<usize, f32> = scored.iter().map(|&(_, unit, score)| (unit, score)).collect();
+        let over = |score: f32, of: f32| if of > 0.0 { score / of } else { 1.0 };
+        let mut candidates: Vec<Candidate> = rules::diversify(scored, ranking.repetition)
+            .into_iter()
+            .map(|(_, unit, score)| {
+                let alone = ranking.score(&parts[&unit], is_symbol);
+                // For questions about behavior, being a test is one of the features.
+                let flags = self.flags(&self.table.units[unit]).difference(FileFlags::TEST);
+                let demotion = if flags.is_empty() { 1.0 } else { ranking.demotion };
+                let parts = ScoreParts {
+                    repetition: over(score, alone),
+                    rules: score,
+                    file_probability: 1.0,
+                    function_factor: over(folded[&unit], alone) * demotion,
+                    ..parts[&unit]
+                };
+                Candidate { unit, score, parts, features: UnitFeatures::default() }
+            })
+            .collect();
+        if ranking.function_share > 0.0 && !is_symbol {
+            self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
+        }
+        let embedder = self.dense.as_ref().map(|dense| &dense.embedder).filter(|_| !is_symbol);
+        if let Some(reranker) = embedder.and_then(|embedder| embedder.reranker()) {
+            self.rerank(&mut candidates, request.query, reranker, ranking)?;
+        }
+        if let Some(cross_encoder) = embedder.and_then(|embedder| embedder.cross_encoder()) {
+            self.read_with_query(&mut candidates, request.query, cross_encoder, ranking)?;
+        }
+        let text = &signals.reading.text;
+        let read_as = (text != request.query).then(|| text.clone());
+        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
+    }
+
+    /// The signals of each candidate that do not depend on other candidates.
+    fn parts_by_rules(
+        &self,
+        signals: &Signals,
+        query: &Query,
+        ranking: &RankingWeights,
+        path_matches: &HashMap<u32, PathMatch>,
+    ) -> HashMap<usize, ScoreParts> {
+        let Signals { reading, lexical, dense, candidates, words, best: scale, .. } = signals;
+        let is_symbol = query.symbol().is_some();
+        let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
+        let is_private = |record: &UnitRecord| {
+            rules::is_private(self.table.text(record.name), self.table.text(record.signature))
+        };
+        let with_public: HashSet<u32> = candidates
+            .iter()
+            .map(|&unit| &self.table.units[unit])
+            .filter(|record| rules::is_definition(record.kind()) && !is_private(record))
+            .map(|record| record.file)
+            .collect();
+        let mentioned: Vec<&str> = query.mentions().collect();
+        let parts = |unit: usize, words: f32| {
+            let record = &self.table.units[unit];
+            let name = self.table.text(record.name);
+            let exactness = if is_symbol {
+                reading.definitions.get(&unit).copied()
+            } else {
+                let symbol = rules::symbol(record.kind(), name, self.table.text(record.signature));
+                mentioned.contains(&symbol).then_some(1.0)
+            };
+            ScoreParts {
+                lexical: lexical.texts[unit],
+                dense: dense[unit],
+                coverage: (lexical.texts[unit] / most).min(1.0),
+                words: words / scale,
+                path: path_matches[&record.file].whole(),
+                name: rules::unit_match(query, record.kind(), name),
+                defines: exactness.is_some(),
+                exactness: exactness.unwrap_or_default(),
+                demotion: rules::demotion(
+                    self.flags(record),
+                    with_public.contains(&record.file) && is_private(record),
+                    ranking,
+                ),
+                repetition: 1.0,
+                reranker_factor: 1.0,
+                second_reranker_factor: 1.0,
+                cross_encoder_factor: 1.0,
+                ..ScoreParts::default()
+            }
+        };
+        candidates.iter().zip(words).map(|(&unit, &words)| (unit, parts(unit, words))).collect()
+    }
+
+    /// The flags of a unit: those of its file, and whether it is test code.
+    pub(crate) fn flags(&self, record: &UnitRecord) -> FileFlags {
+        let mut flags = self.table.file_of(record).flags();
+        flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
+        flags
+    }
+
+    /// The lexical and dense scores of units and files, before any rule.
+    pub(crate) fn signals(&self, request: &SearchRequest) -> Result<Signals, Error> {
+        if query_terms(request.query).is_empty() {
+            return Err(Error::EmptyQuery);
+        }
+        let allowed = self.allowed(request.filter);
+        let reading = self.read_query(request.query, allowed.as_deref())?;
+        let terms = query_terms(&reading.text);
+        let ranking = &request.ranking;
+        let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
+        let score_dense = || match &self.dense {
+            Some(dense) => {
+                let vectors = dense.embedder.embed_queries(&[reading.text.as_str()])?;
+                Ok::<_, Error>((dense.matrix.similarities(&vectors.values)?, ranking.dense_weight))
+            }
+            None => Ok((vec![0.0; self.n_units()], 0.0)),
+        };
+        let (lexical, dense) =
+            rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
+        let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
+        hide(&mut lexical.texts, allowed.as_deref());
+        hide(&mut dense, allowed.as_deref());
+        let dense_of_files = self.best_of_files(&dense);
+        let fusion = Fusion::of(&lexical.texts, &dense, dense_weight);
+        let of_files = convex_combination(&lexical.groups, &dense_of_files, dense_weight);
+        let words = |unit: usize| {
+            let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];
+            let is_allowed = allowed.as_ref().is_none_or(|allowed| allowed[unit]);
+            if is_allowed { fusion.score(lexical.texts[unit], dense[unit]) + file } else { 0.0 }
+        };
+        let mut found = best(self.n_units(), N_CANDIDATES.max(request.limit), words);
+        // By its words' score, the definition of a commonly used symbol may not be among the best.
+        if !found.iter().any(|(unit, _)| reading.definitions.contains_key(unit)) {
+            let mut others: Vec<(usize, f32)> =
+                reading.definitions.keys().map(|&unit| (unit, words(unit))).collect();
+            others.sort_unstable_by(better_first);
+            found.extend(others.into_iter().take(N_CANDIDATES));
+        }
+        let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
+        let best = max_or_one(&words);
+        Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
+    }
+
+    /// Whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without a
+    /// model, embedding texts.
+    ///
+    /// # Errors
+    /// When their vectors cannot be opened.
+    fn are_alike(&self, a: usize, b: usize) -> Result<bool, Error> {
+        let (first, second) = (&self.table.units[a], &self.table.units[b]);
+        let own = |name| rules::last_part(self.table.text(name));
+        if first.kind() != second.kind() || own(first.name) != own(second.name) {
+            return Ok(false);
+        }
+        Ok(match &self.dense {
+            Some(dense) => dense.matrix.similarity(first.part_and_row(), second.part_and_row())? >= ALIKE,
+            None => self.table.hash(first) == self.table.hash(second),
+        })
+    }
+
+    /// The maximum score among the units of each file, at least 0.
+    fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
+        let best = |units: &Range<usize>| scores[units.clone()].iter().copied().fold(0.0, f32::max);
+        self.units_of_files.par_iter().with_min_len(FILES_PER_TASK).map(best).collect()
+    }
+
+    /// [`rules::path_match`] of the files of some units.
+    pub(crate) fn path_matches(&self, query: &Query, units: &[usize]) -> HashMap<u32, PathMatch> {
+        let mut matches = HashMap::new();
+        for &unit in units {
+            let file = self.file_of_unit[unit];
+            matches.entry(file).or_insert_with(|| {
+                rules::path_match(query, self.table.text(self.table.files[file as usize].path))
+            });
+        }
+        matches
+    }
+
+    fn hit_of(&self, candidate: &Candidate) -> Hit {
+        self.hit(candidate.unit, candidate.score, candidate.parts)
+    }
+}

@@ -1,0 +1,311 @@
+//! Vectors of the passages that units are read in by a re-ranker: a unit has as many as its text is long.
+
+use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_files::Directory;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::quantize;
+use crate::Error;
+use crate::storage::column::Column;
+use crate::storage::stored_file::{StoredFile, replace_file};
+use crate::storage::table::PartSize;
+
+/// Prefix of the names of the files of their vectors.
+const PASSAGES: &str = "pieces-";
+
+/// Maximum number of bytes of a unit's source that are read.
+pub(crate) const MAX_BYTES: usize = 2000;
+
+/// Maximum number of bytes of a passage: what the model of `--quality balanced` reads at once. A unit whose answer is at
+/// its end is missed by a model that reads its beginning (`docs/reports/ranking.md`).
+const PASSAGE_BYTES: usize = 400;
+
+/// The passages of an [`embedding_text`](crate::embedding_text): lines of its source, each below its first line, which says
+/// where they are. At least one.
+pub(crate) fn passages(text: &str) -> Vec<String> {
+    let (head, source) = text.split_at(text.find('\n').map_or(text.len(), |end| end + 1));
+    let mut rest = &source[..source.floor_char_boundary(MAX_BYTES)];
+    let mut passages = Vec::new();
+    while passages.is_empty() || !rest.trim().is_empty() {
+        let most = rest.floor_char_boundary(PASSAGE_BYTES);
+        let last_line = rest[..most].rfind('\n').map(|end| end + 1);
+        let (passage, after) =
+            rest.split_at(if most < rest.len() { last_line.unwrap_or(most) } else { most });
+        passages.push(format!("{head}{passage}"));
+        rest = after;
+    }
+    passages
+}
+
+/// The passage of a text that is most like a query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BestPiece {
+    /// Its number among the passages of the text.
+    pub number: usize,
+    /// Its cosine with the query, -1 to 1.
+    pub cosine: f32,
+}
+
+impl BestPiece {
+    /// The first of the best ones of these cosines; none if there are none.
+    #[must_use]
+    pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
+        let passages = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
+        passages.reduce(|best, passage| if passage.cosine > best.cosine { passage } else { best })
+    }
+}
+
+/// The vectors of the passages of texts, which are given with a key each.
+///
+/// # Errors
+/// When the model fails.
+pub(crate) fn embedded_passages(
+    texts: &[(usize, String)],
+    model: &dyn Embedder,
+) -> Result<Vec<(usize, Vectors)>, EmbedError> {
+    let passages: Vec<Vec<String>> = texts.iter().map(|(_, text)| passages(text)).collect();
+    let all: Vec<&str> = passages.iter().flatten().map(String::as_str).collect();
+    if all.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Vectors { dimension, values } = model.embed_documents(&all)?;
+    let mut rest = &values[..];
+    let of_text = |((key, _), passages): (&(usize, String), &Vec<String>)| {
+        let (values, after) = rest.split_at((passages.len() * dimension).min(rest.len()));
+        rest = after;
+        (*key, Vectors { dimension, values: values.to_vec() })
+    };
+    Ok(texts.iter().zip(&passages).map(of_text).collect())
+}
+
+/// The vectors of the passages of the rows of a part, with 8 bits per value like those of a
+/// [`VectorMatrix`](crate::vectors::VectorMatrix).
+pub(crate) struct PassageVectors {
+    dimension: usize,
+    /// For each row the end of its vectors, which begin where those of the row before end; none for a missing row.
+    ends: Column<u32>,
+    factors: Column<f32>,
+    values: Column<i8>,
+}
+
+impl PassageVectors {
+    /// Without any.
+    pub fn missing(n_rows: usize) -> Self {
+        Self {
+            dimension: 0,
+            ends: vec![0; n_rows].into(),
+            factors: Vec::new().into(),
+            values: Vec::new().into(),
+        }
+    }
+
+    /// Those of a model in a part; all missing if it has none.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Self, Error> {
+        let Some(file) = part.passages.get(model) else { return Ok(Self::missing(part.units)) };
+        let directory = part.directory(index)?;
+        file.check(&directory)?;
+        Self::open(&directory, file.path(), part.units)
+    }
+
+    /// Maps what [`PassageRows::write`] wrote.
+    fn open(directory: &Directory, name: &str, n_rows: usize) -> Result<Self, Error> {
+        let path = &directory.path().join(name);
+        let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", path, source))?;
+        let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len() as usize;
+        let unlike = |problem: &str| Error::corrupt(path, format!("{problem} in {bytes} bytes"));
+        let of_ends = n_rows * size_of::<u32>();
+        if bytes < of_ends {
+            return Err(unlike(&format!("expected {n_rows} rows")));
+        }
+        let ends = Column::<u32>::part_of(&file, path, 0, n_rows)?;
+        if !ends.is_sorted() {
+            return Err(unlike("expected rows in order"));
+        }
+        let n = ends.last().map_or(0, |end| *end as usize);
+        let values_start = of_ends.saturating_add(n.saturating_mul(size_of::<f32>()));
+        let dimension = bytes.saturating_sub(values_start) / n.max(1);
+        if values_start.checked_add(n.saturating_mul(dimension)) != Some(bytes) {
+            return Err(unlike(&format!("expected {n} vectors")));
+        }
+        Ok(Self {
+            dimension,
+            ends,
+            factors: Column::part_of(&file, path, of_ends, n)?,
+            values: Column::part_of(&file, path, values_start, n * dimension)?,
+        })
+    }
+
+    /// The factors and the values of the vectors of a row.
+    fn row(&self, row: usize) -> (&[f32], &[i8]) {
+        let begin = row.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        let end = self.ends[row] as usize;
+        (&self.factors[begin..end], &self.values[begin * self.dimension..end * self.dimension])
+    }
+
+    /// Whether a row has vectors of a model with `dimension` columns.
+    pub fn has_row(&self, row: usize, dimension: usize) -> bool {
+        self.dimension == dimension && !self.row(row).0.is_empty()
+    }
+
+    /// The passage of the row whose vector has the maximum dot product with `query`; `None` if it has none.
+    pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPiece> {
+        BestPiece::of(self.cosines(row, query))
+    }
+
+    /// The dot product of the vector of one of the passages of the row with `query`; `None` if it has none.
+    pub fn cosine(&self, row: usize, passage: usize, query: &[f32]) -> Option<f32> {
+        self.cosines(row, query).nth(passage)
+    }
+
+    /// The dot product of each vector of the row with `query`.
+    fn cosines(&self, row: usize, query: &[f32]) -> impl Iterator<Item = f32> {
+        let (factors, values) =
+            if self.has_row(row, query.len()) { self.row(row) } else { Default::default() };
+        let vectors = factors.iter().zip(values.chunks_exact(self.dimension.max(1)));
+        vectors.map(move |(factor, vector)| {
+            factor * vector.iter().zip(query).map(|(a, b)| f32::from(*a) * b).sum::<f32>()
+        })
+    }
+}
+
+/// The vectors of one row: their factors and values.
+type Row = (Vec<f32>, Vec<i8>);
+
+/// Vectors of passages that are being collected.
+pub(crate) struct PassageRows(Vec<Row>);
+
+impl PassageRows {
+    /// A copy of stored ones with this dimension, none of others.
+    pub fn of(stored: &PassageVectors, dimension: usize) -> Self {
+        let row = |row| {
+            if !stored.has_row(row, dimension) {
+                return Row::default();
+            }
+            let (factors, values) = stored.row(row);
+            (factors.to_vec(), values.to_vec())
+        };
+        Self((0..stored.ends.len()).map(row).collect())
+    }
+
+    /// Without any.
+    pub fn missing(n_rows: usize) -> Self {
+        Self(vec![Row::default(); n_rows])
+    }
+
+    /// Number of rows without vectors.
+    pub fn n_missing(&self) -> usize {
+        self.0.iter().filter(|(factors, _)| factors.is_empty()).count()
+    }
+
+    /// Sets the vectors of a row, in 8 bits.
+    pub fn set<'a>(&mut self, row: usize, vectors: impl IntoIterator<Item = &'a [f32]>) {
+        let (factors, values) = &mut self.0[row];
+        factors.clear();
+        values.clear();
+        vectors.into_iter().for_each(|vector| factors.push(quantize(vector, values)));
+    }
+
+    /// Copies a row of others; false if it is missing there.
+    pub fn copy(&mut self, row: usize, from: &PassageVectors, from_row: usize) -> bool {
+        let (factors, values) = from.row(from_row);
+        self.0[row] = (factors.to_vec(), values.to_vec());
+        !factors.is_empty()
+    }
+
+    /// Writes the vectors of a model to a new file, which becomes valid with the next manifest.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn write(
+        &self,
+        index: &Directory,
+        part: &mut PartSize,
+        model: &str,
+        generation: &str,
+    ) -> Result<(), Error> {
+        let directory = part.directory(index)?;
+        let mut name = format!("{PASSAGES}{:016x}-{generation}", xxh3_64(model.as_bytes()));
+        // The file that is valid until then is not overwritten.
+        if part.passages.get(model).is_some_and(|file| file.path() == name) {
+            name.push_str("-b");
+        }
+        let ends = self.0.iter().scan(0_usize, |end, (factors, _)| {
+            *end += factors.len();
+            Some(u32::try_from(*end).map_err(|_| Error::TooLarge))
+        });
+        let ends: Vec<u32> = ends.collect::<Result<_, _>>()?;
+        let factors: Vec<f32> = self.0.iter().flat_map(|(factors, _)| factors).copied().collect();
+        let values: Vec<i8> = self.0.iter().flat_map(|(_, values)| values).copied().collect();
+        let columns =
+            [bytemuck::cast_slice(&ends), bytemuck::cast_slice(&factors), bytemuck::cast_slice(&values)];
+        replace_file(&directory, &name, &columns)?;
+        part.passages.insert(model.to_owned(), StoredFile::of(&directory, name)?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passages_are_whole_lines_below_the_first() {
+        assert_eq!(passages("net connect\n"), ["net connect\n"]);
+        assert_eq!(passages("net"), ["net"]);
+        let line = "x".repeat(149);
+        let source = format!("{line}\n").repeat(5);
+        let two = format!("head\n{line}\n{line}\n");
+        assert_eq!(passages(&format!("head\n{source}")), [two.clone(), two, format!("head\n{line}\n")]);
+        // What has no end of line, and characters of several bytes.
+        let long = "ä".repeat(3000);
+        let all = passages(&format!("head\n{long}"));
+        assert!(all.iter().all(|passage| passage.len() <= "head\n".len() + PASSAGE_BYTES), "{all:?}");
+        let read: usize = all.iter().map(|passage| passage.len() - "head\n".len()).sum();
+        assert_eq!(read, MAX_BYTES);
+        assert_eq!(passages(&format!("head\n{}", "\n".repeat(3000))).len(), 1);
+    }
+
+    #[test]
+    fn a_file_gives_back_what_was_written() {
+        let temporary = tempfile::tempdir().unwrap();
+        let index = Directory::open(temporary.path()).unwrap();
+        index.create_directory("part-1".as_ref()).unwrap();
+        let mut part = PartSize { name: "part-1".to_owned(), units: 4, ..PartSize::default() };
+        assert_eq!(PassageVectors::of_model(&index, &part, "m").unwrap().best(3, &[1.0, 0.0]), None);
+        let mut rows = PassageRows::missing(4);
+        rows.set(1, [&[1.0, 0.0][..], &[0.0, 1.0]]);
+        rows.set(3, [&[0.6, 0.8][..]]);
+        assert_eq!(rows.n_missing(), 2);
+        rows.write(&index, &mut part, "m", "generation-1").unwrap();
+        let stored = PassageVectors::of_model(&index, &part, "m").unwrap();
+        let best = |row: usize, query: &[f32]| stored.best(row, query);
+        assert_eq!((best(0, &[1.0, 0.0]), best(2, &[1.0, 0.0])), (None, None));
+        assert!((best(1, &[0.6, 0.8]).unwrap().cosine - 0.8).abs() < 0.01);
+        assert!((best(3, &[1.0, 0.0]).unwrap().cosine - 0.6).abs() < 0.01);
+        let cosine = |row: usize, passage: usize| stored.cosine(row, passage, &[0.6, 0.8]);
+        assert!((cosine(1, 0).unwrap() - 0.6).abs() < 0.01 && (cosine(1, 1).unwrap() - 0.8).abs() < 0.01);
+        assert_eq!((cosine(0, 0), cosine(3, 1)), (None, None));
+        // Of another dimension.
+        assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
+        assert_eq!(stored.cosine(1, 0, &[1.0, 0.0, 0.0]), None);
+        let mut copied = PassageRows::of(&stored, 2);
+        assert!(copied.copy(0, &stored, 3) && !copied.copy(3, &stored, 2));
+        copied.write(&index, &mut part, "m", "generation-1").unwrap();
+        let copied = PassageVectors::of_model(&index, &part, "m").unwrap();
+        assert_eq!((copied.best(0, &[1.0, 0.0]), copied.best(3, &[1.0, 0.0])), (best(3, &[1.0, 0.0]), None));
+        // Files of every length, and rows out of order, are refused or have rows of their own.
+        let path = temporary.path().join("part-1").join(part.passages["m"].path());
+        let whole = std::fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let name = part.passages["m"].path();
+            let opened = PassageVectors::open(&part.directory(&index).unwrap(), name, 4);
+            assert!(opened.is_err() || opened.unwrap().dimension < 2, "{length} bytes");
+        }
+        std::fs::write(&path, [[9, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]].concat()).unwrap();
+        assert!(PassageVectors::of_model(&index, &part, "m").is_err());
+    }
+}

@@ -49,12 +49,12 @@ enum Block {
 
 /// The counts of a source that say what was not read of it.
 const EXCLUSIONS: [&str; 6] = [
-    "files of tests and the like",
-    "files in no known language",
+    "files of tests, examples, generated or vendored code",
+    "files in an unknown language",
     "unreadable files",
     "links",
     "paths that are not UTF-8",
-    "codes in no known language",
+    "codes in an unknown language",
 ];
 
 /// What a card is made of.

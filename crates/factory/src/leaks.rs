@@ -46,7 +46,7 @@ pub(crate) fn step(plan: &LeakPlan, parts: &SplitPlan, splits: &Key) -> Result<S
 /// Checks the data sets that a plan names.
 ///
 /// # Errors
-/// When one of them is missing, or in no known format.
+/// When one of them is missing, or in an unknown format.
 pub(crate) fn check(plan: &LeakPlan) -> Result<(), FactoryError> {
     plan.against.iter().try_for_each(|path| {
         dataset::sources(slice::from_ref(path), "", "test")?;

@@ -420,8 +420,8 @@ fn the_card_says_what_was_excluded_of_each_source() {
     made(&open_plan(directory.path(), &text).unwrap(), &out).unwrap();
     let card = fs::read_to_string(out.join("card.md")).unwrap();
     for row in [
-        "| one | files of tests and the like | 1 |",
-        "| two | files in no known language | 1 |",
+        "| one | files of tests, examples, generated or vendored code | 1 |",
+        "| two | files in an unknown language | 1 |",
         "| two | codes removed by licenses | 1 |",
     ] {
         assert!(card.contains(row), "{row}\n{card}");

@@ -65,7 +65,7 @@ impl<'p> DataSet<'p> {
         let of_path = |path: &Option<String>| language_for(path.as_ref()?.as_ref(), b"");
         let language = language.as_deref().and_then(language_called).or_else(|| of_path(&path));
         let Some(language) = language.filter(|language| !language.is_notebook()) else {
-            return Some(Err("codes in no known language"));
+            return Some(Err("codes in an unknown language"));
         };
         let origin = Origin {
             source: self.plan.name.clone(),

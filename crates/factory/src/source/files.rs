@@ -36,7 +36,7 @@ pub(super) enum File {
     },
     /// Code that is excluded: tests and the like.
     LeftOut,
-    /// A file in no known language.
+    /// A file in an unknown language.
     Unknown,
     Unreadable,
 }
@@ -113,7 +113,7 @@ impl Tally {
             ("files", self.files),
             ("files of tests, examples, generated or vendored code", self.left_out),
             ("unreadable files", self.unreadable),
-            ("files in no known language", self.unknown),
+            ("files in an unknown language", self.unknown),
             ("bytes", self.bytes),
             ("functions", self.functions),
         ]

@@ -233,7 +233,7 @@ impl Content for Posts<'_> {
             ("questions", n_questions),
             ("accepted answers", n_answers),
             ("functions", n_snippets),
-            ("codes in no known language", n_unknown),
+            ("codes in an unknown language", n_unknown),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into())

@@ -73,7 +73,7 @@ fn check_files(records: &[CodeRecord], counts: &Counts) {
         (3, 1),
         "{counts:?}"
     );
-    assert_eq!(counts["files in no known language"], 1, "{counts:?}");
+    assert_eq!(counts["files in an unknown language"], 1, "{counts:?}");
     let double = &records[0];
     assert_eq!((double.language.as_str(), double.documentation.as_str()), ("python", "Double it."));
     assert_eq!((double.returns_value, &double.calls[..]), (Some(true), &["twice".to_owned()][..]));
@@ -335,7 +335,7 @@ fn functions_of_data_sets_come_with_what_the_set_says_of_them() {
     let path = directory.path().join("python_train_0.jsonl.gz");
     fs::write(&path, gzip(text.as_bytes())).unwrap();
     let (records, counts) = read(SourceKind::DataSet, path.clone()).unwrap();
-    assert_eq!((counts["functions"], counts["codes in no known language"]), (3, 1));
+    assert_eq!((counts["functions"], counts["codes in an unknown language"]), (3, 1));
     let found: Vec<_> = records
         .iter()
         .map(|record| {
@@ -379,7 +379,7 @@ fn accepted_answers_of_stack_exchange_are_snippets() {
     fs::write(&path, posts).unwrap();
     let (records, counts) = read(SourceKind::StackExchange, path.clone()).unwrap();
     assert_eq!((counts["questions"], counts["accepted answers"], counts["functions"]), (2, 2, 2));
-    assert_eq!(counts["codes in no known language"], 1);
+    assert_eq!(counts["codes in an unknown language"], 1);
     let found: Vec<_> = records
         .iter()
         .map(|record| {

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::pages::ProblemPage;
+use crate::pages::{ASSETS, ProblemPage};
 use crate::problem::Problem;
 
 /// The shortest token that is accepted, in bytes.
@@ -23,9 +23,6 @@ const SESSION: &[u8] = b"quarry serve session 1";
 const OPEN: [&str; 3] = ["/favicon.ico", "/healthz", "/login"];
 /// Where what is answered is for programs.
 const PROGRAMS: [&str; 3] = ["/api/", "/mcp", "/metrics"];
-/// Where the files of the pages are, which hold nothing of a tree.
-pub(crate) const ASSETS: &str = "/assets/";
-
 /// Who is answered.
 pub struct Access {
     hosts: Vec<String>,

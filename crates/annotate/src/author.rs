@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_files::digest;
 use quarry_llm::budget::Price;
 use quarry_llm::{
     Budget, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Limits, LlmError, Money, Recording,
@@ -20,7 +21,6 @@ use quarry_llm::{
 use quarry_queue::Connection;
 use serde::Deserialize;
 
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::ask_until_read;
 use crate::language::Language;

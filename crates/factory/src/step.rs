@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use quarry_corpus::dataset;
+use quarry_files::{sha256, sha256_of};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::error::FactoryError;
 use crate::outputs::{BUILD, OTHER_LANGUAGES};
@@ -87,26 +87,14 @@ impl Step {
         // The first word of the name is the kind of step.
         let kind = self.name.split(' ').next().unwrap_or_default();
         let described = serde_json::json!([kind, self.version, self.parameters, self.inputs]);
-        Key(hexadecimal(&Sha256::digest(described.to_string()))[..32].to_owned())
+        Key(sha256(described.to_string())[..32].to_owned())
     }
 }
 
-/// SHA-256 in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-/// SHA-256 of a regular file, in hexadecimal, read in blocks.
+/// SHA-256 of a regular file, in hexadecimal.
 pub(crate) fn hash_file(path: &Path) -> Result<String, FactoryError> {
-    let read = || FactoryError::read(path);
-    let mut file = quarry_files::open_regular(path).map_err(read())?;
-    let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 20]);
-    loop {
-        match io::Read::read(&mut file, &mut block).map_err(read())? {
-            0 => return Ok(hexadecimal(&hash.finalize())),
-            n_bytes => hash.update(&block[..n_bytes]),
-        }
-    }
+    let hash = quarry_files::open_regular(path).and_then(sha256_of).map_err(FactoryError::read(path))?;
+    Ok(hash.1)
 }
 
 /// Hash of a file, or of the files of a directory.
@@ -115,13 +103,9 @@ pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
         let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
         let hashes: Result<Vec<String>, _> =
             sources.iter().map(|source| content_hash(&source.path)).collect();
-        return Ok(sha256(hashes?.join(" ").as_bytes()));
+        return Ok(sha256(hashes?.join(" ")));
     }
     hash_file(path)
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The directory of a build, used by one process at a time.

@@ -10,6 +10,7 @@
 
 pub mod cache;
 mod directory;
+mod hash;
 mod member;
 mod portable;
 #[cfg(unix)]
@@ -23,6 +24,7 @@ use std::path::Path;
 use same_file::Handle;
 
 pub use directory::{Directory, Entry, EntryKind, Readers};
+pub use hash::{digest, hash_of, hexadecimal, sha256, sha256_of};
 pub use member::member;
 pub use user::{
     cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,

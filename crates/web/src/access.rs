@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hmac::{Hmac, KeyInit, Mac};
+use quarry_files::hexadecimal;
 use sha2::Sha256;
 
 use crate::pages::{ASSETS, ProblemPage};
@@ -158,10 +159,6 @@ pub(crate) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> 
     let mut cookies =
         lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
     cookies.find_map(|(found, value)| (found == name).then_some(value))
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(crate) fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {

@@ -1,12 +1,10 @@
 //! What all pages share.
 
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use quarry_text::needs_escape;
-use sha2::{Digest, Sha256};
 
 /// Characters that a path in an address may have.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -29,10 +27,7 @@ static STYLE_ADDRESS: LazyLock<String> = LazyLock::new(|| address("style", "css"
 static SCRIPT_ADDRESS: LazyLock<String> = LazyLock::new(|| address("search", "js", SCRIPT));
 
 fn address(name: &str, extension: &str, content: &str) -> String {
-    let mut hash = String::new();
-    for byte in &Sha256::digest(content.as_bytes())[..6] {
-        let _ = write!(hash, "{byte:02x}");
-    }
+    let hash = &quarry_files::sha256(content)[..12];
     format!("{ASSETS}{name}-{hash}.{extension}")
 }
 

@@ -6,7 +6,7 @@ mod log;
 
 use std::collections::BTreeMap;
 #[cfg(feature = "workers")]
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -215,9 +215,7 @@ pub fn queue_of(store: &Path) -> Result<String, AnnotateError> {
     }
     quarry_files::create_private_directory(store).map_err(failed)?;
     let name = format!("{:032x}", fastrand::u128(..));
-    let mut file = tempfile::NamedTempFile::new_in(store).map_err(failed)?;
-    file.write_all(name.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-    file.persist(&path).map_err(|error| failed(error.error))?;
+    quarry_files::replace(&path, ".tmp", quarry_files::Readers::User, name.as_bytes()).map_err(failed)?;
     Ok(name)
 }
 

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::slice;
 
 use quarry_corpus::dataset;
-use quarry_files::{sha256, sha256_of};
+use quarry_files::{Readers, replace, sha256, sha256_of};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -312,15 +311,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), FactoryError> {
 
 /// Writes a file atomically.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), FactoryError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = path.with_file_name(format!("{PARTIAL}{name}"));
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(FactoryError::write(path))
+    replace(path, PARTIAL, Readers::Umask, content).map_err(FactoryError::write(path))
 }
 
 #[cfg(test)]

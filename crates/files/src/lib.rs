@@ -16,6 +16,7 @@ mod portable;
 #[cfg(unix)]
 mod unix;
 mod user;
+mod whole;
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -29,6 +30,7 @@ pub use member::member;
 pub use user::{
     cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
 };
+pub use whole::replace;
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///

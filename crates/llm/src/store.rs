@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use quarry_files::cache::mark_used;
-use quarry_files::{create_private_directory, sha256};
+use quarry_files::{Readers, create_private_directory, replace, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -130,13 +130,8 @@ impl Cache {
             let text = serde_json::to_string(&ExchangeRef { request, response })?;
             let directory = path.parent().unwrap_or(&self.directory);
             create_private_directory(directory)?;
-            // Readable by this user only, as temporary files are.
-            let mut file = tempfile::NamedTempFile::new_in(directory)?;
-            file.write_all(format!("{}\n", sha256(&text)).as_bytes())?;
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            Ok(())
+            let whole = format!("{}\n{text}", sha256(&text));
+            replace(&path, kept::TEMPORARY, Readers::User, whole.as_bytes())
         };
         // Another process that clears the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };

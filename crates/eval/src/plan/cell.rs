@@ -8,7 +8,7 @@ use crate::slices::Property;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The result of a method on a data set.
@@ -189,16 +189,6 @@ impl QueriesOf<'_> {
 /// When it cannot be written.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), EvalError> {
     let refuse = |source| EvalError::Results { path: path.to_owned(), source };
-    let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).map_err(refuse)?;
-    let mut file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory).map_err(refuse)?;
-    file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(refuse)?;
-    // Temporary files are private; results are for everyone who may read the directory.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o644)).map_err(refuse)?;
-    }
-    file.persist(path).map_err(|error| refuse(error.error))?;
-    Ok(())
+    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(refuse)?;
+    quarry_files::replace(path, PARTIAL, quarry_files::Readers::Umask, content).map_err(refuse)
 }

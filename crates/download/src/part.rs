@@ -1,11 +1,11 @@
 //! A file that is not whole yet.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use quarry_files::{hash_of, hexadecimal};
+use quarry_files::{hash_of, hexadecimal, try_lock};
 use same_file::Handle;
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -39,10 +39,9 @@ impl Part {
         options.read(true).write(true).create(true).truncate(false);
         let file = loop {
             let file = options.open(&path).map_err(error)?;
-            file.try_lock().map_err(|problem| match problem {
-                TryLockError::WouldBlock => DownloadError::Busy { path: target.to_owned() },
-                TryLockError::Error(source) => error(source),
-            })?;
+            if !try_lock(&file).map_err(error)? {
+                return Err(DownloadError::Busy { path: target.to_owned() });
+            }
             // Who had the lock before may have renamed the file, or removed it.
             if target.symlink_metadata().is_ok() {
                 // Nobody else has a use for one that was made just now.

@@ -1,12 +1,12 @@
 //! Steps of a build: directories named by the hash of their dependencies, which are created atomically.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::slice;
 
 use quarry_corpus::dataset;
-use quarry_files::{Readers, replace, sha256, sha256_of};
+use quarry_files::{Readers, replace, sha256, sha256_of, try_lock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -126,10 +126,9 @@ impl Store {
         let path = root.join(".lock");
         refuse_link(&path)?;
         let lock = File::create(&path).map_err(FactoryError::write(&path))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
-            TryLockError::Error(source) => FactoryError::Write { path, source },
-        })?;
+        if !try_lock(&lock).map_err(FactoryError::write(path))? {
+            return Err(FactoryError::InUse(root.to_owned()));
+        }
         let is_new = !root.join("steps").exists();
         for directory in ["steps", "work", "exports"] {
             make_directory(&root.join(directory))?;

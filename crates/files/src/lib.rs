@@ -18,7 +18,7 @@ mod unix;
 mod user;
 mod whole;
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -49,6 +49,19 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Takes the lock of a file unless another process has it; returns whether it was taken. The system releases it when the
+/// process ends, however it ends.
+///
+/// # Errors
+/// When the file cannot be locked.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// Whether two open files are the same: the file of a name may have been replaced.

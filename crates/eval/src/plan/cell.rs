@@ -7,7 +7,7 @@ use crate::protocol::Outcome;
 use crate::slices::Property;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -87,10 +87,9 @@ impl Store {
         let refuse = |source: io::Error| EvalError::Results { path: cells.clone(), source };
         fs::create_dir_all(&cells).map_err(refuse)?;
         let lock = File::create(cells.join(".lock")).map_err(refuse)?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => EvalError::ResultsInUse { path: directory.to_owned() },
-            TryLockError::Error(error) => refuse(error),
-        })?;
+        if !quarry_files::try_lock(&lock).map_err(refuse)? {
+            return Err(EvalError::ResultsInUse { path: directory.to_owned() });
+        }
         for directory in [directory, &cells] {
             for entry in fs::read_dir(directory).map_err(refuse)? {
                 let entry = entry.map_err(refuse)?;

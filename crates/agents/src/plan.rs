@@ -7,11 +7,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use diffy::DiffOptions;
-use quarry_files::Readers;
+use quarry_files::{Readers, sha256};
 
 use crate::agent::TargetFile;
 use crate::edit::{Content, Present};
-use crate::receipt::{Receipt, Receipts, hash};
+use crate::receipt::{Receipt, Receipts};
 use crate::splice::Splice;
 use crate::{Agent, Environment, Error, Problem, Scope, file};
 
@@ -219,7 +219,7 @@ fn written(
         splice: Splice::between(before, &after),
         n_made: content.n_missing(before),
         before: text.as_deref().map(hash),
-        after: hash(&after),
+        after: sha256(&after),
         directories: if text.is_none() { file::missing_directories(path) } else { Vec::new() },
         content,
     };
@@ -317,9 +317,9 @@ fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Er
     let content = &receipt.content;
     let was_there = receipt.before.is_some();
     // Nobody has edited the file: it is as it was, to the byte.
-    if hash(text) == receipt.after {
+    if sha256(text) == receipt.after {
         let before = receipt.splice.undo(text).filter(|before| match &receipt.before {
-            Some(hash_before) => hash(before) == *hash_before,
+            Some(hash_before) => sha256(before) == *hash_before,
             None => before.is_empty(),
         });
         if let Some(before) = before {

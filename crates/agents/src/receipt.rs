@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use quarry_files::Readers;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::edit::Content;
 use crate::splice::Splice;
@@ -63,9 +62,4 @@ impl Receipts {
         let slot = content.slot();
         self.receipts.iter().position(|receipt| receipt.path == path && receipt.content.slot() == slot)
     }
-}
-
-/// What stands for a text.
-pub(crate) fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,11 +6,12 @@ mod log;
 
 use std::collections::BTreeMap;
 #[cfg(feature = "workers")]
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_files::digest;
 use quarry_llm::budget::Price;
 use quarry_llm::{
     Budget, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Limits, LlmError, Money, Recording,
@@ -20,7 +21,6 @@ use quarry_llm::{
 use quarry_queue::Connection;
 use serde::Deserialize;
 
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::ask_until_read;
 use crate::language::Language;
@@ -215,9 +215,7 @@ pub fn queue_of(store: &Path) -> Result<String, AnnotateError> {
     }
     quarry_files::create_private_directory(store).map_err(failed)?;
     let name = format!("{:032x}", fastrand::u128(..));
-    let mut file = tempfile::NamedTempFile::new_in(store).map_err(failed)?;
-    file.write_all(name.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-    file.persist(&path).map_err(|error| failed(error.error))?;
+    quarry_files::replace(&path, ".tmp", quarry_files::Readers::User, name.as_bytes()).map_err(failed)?;
     Ok(name)
 }
 

@@ -12,12 +12,12 @@ mod trial;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use quarry_files::digest;
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{AnswerFormat, FollowUp, ParsedAnswer};
 use crate::criterion::Criterion;
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::evidence::{Event, ModelAnswer, OptionalStep, Run, TestProgram};
 use crate::language::Language;

@@ -11,7 +11,6 @@ mod author;
 mod calibration;
 mod comparison;
 mod criterion;
-mod digest;
 mod error;
 mod evidence;
 mod export;

@@ -1,6 +1,6 @@
 //! The pairs that are judged.
 
-use crate::digest::digest;
+use quarry_files::digest;
 
 /// A query and a code.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,12 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use quarry_corpus::toml_file::{self, Mistake};
-use quarry_files::{member, read_regular_text};
+use quarry_files::{digest, member, read_regular_text};
 use quarry_llm::{ChatRequest, Message, Role};
 use serde::Deserialize;
 
 use crate::answer::AnswerFormat;
-use crate::digest::digest;
 use crate::error::AnnotateError;
 
 /// Maximum size of a prompt's file, in bytes.

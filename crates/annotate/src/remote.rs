@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use quarry_files::digest;
 use quarry_llm::{Attempt, Failure, LlmError, Transport};
 use quarry_queue::{Connection, Dispatcher, QueueError, Reply, Task};
 use quarry_sandbox::Limits;
 use quarry_sandbox::packages::Settings;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::evidence::{Run, TestProgram};
 use crate::programs::Programs;

@@ -2,14 +2,12 @@
 //! themselves.
 
 use std::collections::HashSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use quarry_source::{extract, language_named};
 use quarry_text::identifiers;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 
 use crate::dataset::near::NearIndex;
 use crate::dataset::public::public_sets;
@@ -217,21 +215,13 @@ fn published() -> &'static [Published] {
 /// When it cannot be read.
 pub fn published_as(path: &Path) -> Result<Option<&'static str>, FormatError> {
     let unreadable = |source| FormatError::Read { path: path.to_owned(), source };
-    let mut file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = std::fs::File::open(path).map_err(unreadable)?;
     let size = file.metadata().map_err(unreadable)?.len();
     let mut same_size = published().iter().filter(|known| known.size == size).peekable();
     if same_size.peek().is_none() {
         return Ok(None);
     }
-    let mut hash = Sha256::new();
-    let mut part = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut part).map_err(unreadable)? {
-            0 => break,
-            n => hash.update(&part[..n]),
-        }
-    }
-    let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let (_, hash) = quarry_files::sha256_of(file).map_err(unreadable)?;
     Ok(same_size.find(|known| known.sha256 == hash).map(|known| known.name.as_str()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use quarry_text::{identifiers, parts, query_terms};
+use quarry_text::{changes_direction, identifiers, parts, query_terms};
 use serde::Deserialize;
 
 use crate::git::Header;
@@ -213,8 +213,7 @@ fn question(
 /// What no text for people holds: control characters, those that change the direction of what follows, and what stands
 /// for bytes that are no text.
 fn is_odd(c: char) -> bool {
-    c.is_control() && !c.is_whitespace()
-        || matches!(c, '\u{fffd}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() && !c.is_whitespace() || changes_direction(c) || c == '\u{fffd}'
 }
 
 /// Whether a text holds a phrase as whole words.
@@ -380,6 +379,7 @@ mod tests {
         rejected("", "too short", "fewer than 3 words that say something");
         rejected("Retry \u{1b}[31mrequests after timeout", "not text", "U+001B");
         rejected("Retry \u{202e}requests after timeout", "not text", "U+202E");
+        rejected("Retry \u{61c}requests after timeout", "not text", "U+061C");
         rejected("Retry \u{fffd}requests after timeout", "not text", "U+FFFD");
         rejected(&format!("Retry requests {}", "a".repeat(1 << 20)), "too long", "more than 300 characters");
         rejected(&"map key cache ".repeat(14), "too long", "more than 40 words");

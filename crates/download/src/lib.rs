@@ -14,6 +14,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quarry_files::sha256_of;
 use ureq::Agent;
 use ureq::http::{Response, StatusCode, header};
 use url::{Host, Url};
@@ -125,8 +126,7 @@ pub fn download(
 
 fn verify_existing(target: &Path, expected: &Expected) -> Result<Downloaded, DownloadError> {
     let read = |source| DownloadError::Read { path: target.to_owned(), source };
-    let (size, hash) = part::hash(&mut fs::File::open(target).map_err(read)?).map_err(read)?;
-    let sha256 = part::digits(hash);
+    let (size, sha256) = fs::File::open(target).and_then(sha256_of).map_err(read)?;
     let found = Downloaded { size, sha256, kept: size, is_verified: expected.sha256.is_some() };
     match compare(&found, expected) {
         Ok(()) => Ok(found),

@@ -1,10 +1,11 @@
 //! A file that is not whole yet.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use quarry_files::{hash_of, hexadecimal, try_lock};
 use same_file::Handle;
 use sha2::{Digest, Sha256};
 use url::Url;
@@ -36,12 +37,11 @@ impl Part {
         let error = |source| DownloadError::Write { path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let mut file = loop {
+        let file = loop {
             let file = options.open(&path).map_err(error)?;
-            file.try_lock().map_err(|problem| match problem {
-                TryLockError::WouldBlock => DownloadError::Busy { path: target.to_owned() },
-                TryLockError::Error(source) => error(source),
-            })?;
+            if !try_lock(&file).map_err(error)? {
+                return Err(DownloadError::Busy { path: target.to_owned() });
+            }
             // Who had the lock before may have renamed the file, or removed it.
             if target.symlink_metadata().is_ok() {
                 // Nobody else has a use for one that was made just now.
@@ -57,7 +57,7 @@ impl Part {
         let mut lines = known.lines();
         let is_same = lines.next() == Some(url.as_str());
         let version = lines.next().map(str::to_owned);
-        let (length, hash) = if is_same { hash(&mut file).map_err(error)? } else { (0, Sha256::new()) };
+        let (length, hash) = if is_same { hash_of(&file).map_err(error)? } else { (0, Sha256::new()) };
         let origin = url.to_string();
         let mut part = Self { path, origin_path, origin, file, length, hash, version };
         if !is_same {
@@ -77,7 +77,7 @@ impl Part {
 
     /// Hash of what is there.
     pub(crate) fn sha256(&self) -> String {
-        digits(self.hash.clone())
+        hexadecimal(&self.hash.clone().finalize())
     }
 
     /// Forgets what is there; what follows is of this version.
@@ -120,23 +120,4 @@ impl Part {
 /// A device has no length to set.
 fn ignore_devices(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::InvalidInput { Ok(()) } else { Err(error) }
-}
-
-/// Length and hash of a file, which is read from its beginning to its end.
-pub(crate) fn hash(file: &mut File) -> io::Result<(u64, Sha256)> {
-    file.seek(SeekFrom::Start(0))?;
-    let (mut length, mut hash) = (0, Sha256::new());
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let read = file.read(&mut buffer)?;
-        if read == 0 {
-            return Ok((length, hash));
-        }
-        hash.update(&buffer[..read]);
-        length += read as u64;
-    }
-}
-
-pub(crate) fn digits(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -20,7 +20,7 @@ use crate::jsonl::{self, RandomReader, Writer};
 use crate::plan::CategoryPlan;
 use crate::pool::{self, POOL, Removed, Shares};
 use crate::record::{CodeRecord, LabelledPair};
-use crate::step::{Key, Step, hash_file, sha256};
+use crate::step::{Key, Step, hash_file};
 
 /// Incremented when the same answers lead to another pool.
 const VERSION: u32 = 1;
@@ -78,7 +78,7 @@ pub(crate) fn step(
         (None, Some(authoring)) => authoring.plan.version(authoring.directory, Asked::Writer, &[PROMPT])?,
         (None, None) => return Err(FactoryError::step(STEP, NOBODY)),
     };
-    let identity = Identity { plan, says, rules: sha256(RULES_TEXT.as_bytes()) };
+    let identity = Identity { plan, says, rules: quarry_files::sha256(RULES_TEXT) };
     Ok(Step::new(STEP, VERSION, &identity, &[pool]))
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_files::read_regular_text;
+use quarry_files::{read_regular_text, sha256};
 
 use crate::error::FactoryError;
-use crate::step::sha256;
 
 /// Maximum size of a documentation file in bytes, and of the part shown to the model in characters.
 const MAX_DOCUMENTATION_BYTES: u64 = 1 << 20;
@@ -58,7 +57,7 @@ pub(crate) fn documentation_hash(directory: &Path) -> Result<String, FactoryErro
     let mut all = String::new();
     for (name, path) in Documented::open(Some(directory))?.files {
         let text = read_regular_text(&path, MAX_DOCUMENTATION_BYTES).map_err(FactoryError::read(&path))?;
-        all += &format!("{name} {}\n", sha256(text.as_bytes()));
+        all += &format!("{name} {}\n", sha256(text));
     }
-    Ok(sha256(all.as_bytes()))
+    Ok(sha256(all))
 }

@@ -13,7 +13,7 @@ use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::order::{Calls, order};
 use crate::record::CodeRecord;
-use crate::step::{self, Key, Step, directory_of, sha256};
+use crate::step::{self, Key, Step, directory_of};
 
 /// Incremented when the same records lead to another graph.
 const VERSION: u32 = 1;
@@ -110,7 +110,7 @@ impl CallStatistics {
 
 /// The step that builds the call graph of sources.
 pub(crate) fn step(seed: u64, sources: &[&Key]) -> Step {
-    Step::new("calls", VERSION, &(seed, sha256(RULES_TEXT.as_bytes())), sources)
+    Step::new("calls", VERSION, &(seed, quarry_files::sha256(RULES_TEXT)), sources)
 }
 
 /// Whether Query4Code skips a function: in tests, in a nested class, with a special name of Python, or without a

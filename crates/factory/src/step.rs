@@ -1,15 +1,14 @@
 //! Steps of a build: directories named by the hash of their dependencies, which are created atomically.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::slice;
 
 use quarry_corpus::dataset;
+use quarry_files::{Readers, replace, sha256, sha256_of, try_lock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::error::FactoryError;
 use crate::outputs::{BUILD, OTHER_LANGUAGES};
@@ -87,26 +86,14 @@ impl Step {
         // The first word of the name is the kind of step.
         let kind = self.name.split(' ').next().unwrap_or_default();
         let described = serde_json::json!([kind, self.version, self.parameters, self.inputs]);
-        Key(hexadecimal(&Sha256::digest(described.to_string()))[..32].to_owned())
+        Key(sha256(described.to_string())[..32].to_owned())
     }
 }
 
-/// SHA-256 in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-/// SHA-256 of a regular file, in hexadecimal, read in blocks.
+/// SHA-256 of a regular file, in hexadecimal.
 pub(crate) fn hash_file(path: &Path) -> Result<String, FactoryError> {
-    let read = || FactoryError::read(path);
-    let mut file = quarry_files::open_regular(path).map_err(read())?;
-    let (mut hash, mut block) = (Sha256::new(), vec![0; 1 << 20]);
-    loop {
-        match io::Read::read(&mut file, &mut block).map_err(read())? {
-            0 => return Ok(hexadecimal(&hash.finalize())),
-            n_bytes => hash.update(&block[..n_bytes]),
-        }
-    }
+    let hash = quarry_files::open_regular(path).and_then(sha256_of).map_err(FactoryError::read(path))?;
+    Ok(hash.1)
 }
 
 /// Hash of a file, or of the files of a directory.
@@ -115,13 +102,9 @@ pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
         let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
         let hashes: Result<Vec<String>, _> =
             sources.iter().map(|source| content_hash(&source.path)).collect();
-        return Ok(sha256(hashes?.join(" ").as_bytes()));
+        return Ok(sha256(hashes?.join(" ")));
     }
     hash_file(path)
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The directory of a build, used by one process at a time.
@@ -143,10 +126,9 @@ impl Store {
         let path = root.join(".lock");
         refuse_link(&path)?;
         let lock = File::create(&path).map_err(FactoryError::write(&path))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => FactoryError::InUse(root.to_owned()),
-            TryLockError::Error(source) => FactoryError::Write { path, source },
-        })?;
+        if !try_lock(&lock).map_err(FactoryError::write(path))? {
+            return Err(FactoryError::InUse(root.to_owned()));
+        }
         let is_new = !root.join("steps").exists();
         for directory in ["steps", "work", "exports"] {
             make_directory(&root.join(directory))?;
@@ -328,15 +310,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), FactoryError> {
 
 /// Writes a file atomically.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<(), FactoryError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = path.with_file_name(format!("{PARTIAL}{name}"));
-    let write = || -> io::Result<()> {
-        let mut file = File::create(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(FactoryError::write(path))
+    replace(path, PARTIAL, Readers::Umask, content).map_err(FactoryError::write(path))
 }
 
 #[cfg(test)]

@@ -10,23 +10,27 @@
 
 pub mod cache;
 mod directory;
+mod hash;
 mod member;
 mod portable;
 #[cfg(unix)]
 mod unix;
 mod user;
+mod whole;
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
 
 use same_file::Handle;
 
 pub use directory::{Directory, Entry, EntryKind, Readers};
+pub use hash::{digest, hash_of, hexadecimal, sha256, sha256_of};
 pub use member::member;
 pub use user::{
     cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
 };
+pub use whole::replace;
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///
@@ -45,6 +49,19 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Takes the lock of a file unless another process has it; returns whether it was taken. The system releases it when the
+/// process ends, however it ends.
+///
+/// # Errors
+/// When the file cannot be locked.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// Whether two open files are the same: the file of a name may have been replaced.

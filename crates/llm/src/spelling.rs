@@ -35,7 +35,7 @@ impl Spelling {
     pub(crate) fn all(secret: &str) -> Vec<Self> {
         // JSON writers put backslashes before other characters, so backslashes are skipped everywhere.
         let plain: Vec<u8> = secret.bytes().filter(|byte| *byte != b'\\').collect();
-        let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let digits = quarry_files::hexadecimal(secret.as_bytes());
         let mut all = vec![
             Self { bytes: plain, kind: Kind::Plain },
             Self { bytes: digits.into_bytes(), kind: Kind::Hexadecimal },

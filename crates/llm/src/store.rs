@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use quarry_files::cache::mark_used;
-use quarry_files::create_private_directory;
+use quarry_files::{Readers, create_private_directory, replace, sha256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::error::LlmError;
 
@@ -27,7 +26,7 @@ pub(crate) struct Request {
 impl Request {
     /// SHA-256 of the serialized request, in hexadecimal. The model is part of the body.
     pub(crate) fn key(&self) -> String {
-        hash(&format!("{}\n{}\n{}", self.url, self.sample, self.request))
+        sha256(format!("{}\n{}\n{}", self.url, self.sample, self.request))
     }
 }
 
@@ -49,10 +48,6 @@ struct ExchangeRef<'a> {
 
 /// Written and removed again to check that answers can be stored: white space, which is ignored in recordings.
 const PROBE: [u8; 4096] = [b' '; 4096];
-
-fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
     LlmError::Store { path: path.to_owned(), problem: format!("{problem}: {source}"), source: Some(source) }
@@ -114,7 +109,7 @@ impl Cache {
         };
         let whole = String::from_utf8(bytes).ok().and_then(|text| {
             let (checksum, exchange) = text.split_once('\n')?;
-            if hash(exchange) != checksum {
+            if sha256(exchange) != checksum {
                 return None;
             }
             serde_json::from_str::<Exchange>(exchange).ok()
@@ -135,13 +130,8 @@ impl Cache {
             let text = serde_json::to_string(&ExchangeRef { request, response })?;
             let directory = path.parent().unwrap_or(&self.directory);
             create_private_directory(directory)?;
-            // Readable by this user only, as temporary files are.
-            let mut file = tempfile::NamedTempFile::new_in(directory)?;
-            file.write_all(format!("{}\n", hash(&text)).as_bytes())?;
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(&path)?;
-            Ok(())
+            let whole = format!("{}\n{text}", sha256(&text));
+            replace(&path, kept::TEMPORARY, Readers::User, whole.as_bytes())
         };
         // Another process that clears the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };

@@ -1,9 +1,9 @@
 //! The headings and code of AsciiDoc.
 
+use crate::block::{Block, block_of_rows, code_language};
 use crate::definition::Structure;
-use crate::embedded::Block;
 use crate::line::Lines;
-use crate::prose::{Headings, Sections, block_of_rows, code_language, n_characters, row_text, uniform};
+use crate::section::{Headings, Sections, n_characters, row_text, uniform};
 
 /// Maximum number of `=` of a heading.
 const MAX_LEVEL: usize = 6;
@@ -108,7 +108,7 @@ fn announced_language(text: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::prose::Prose;
+    use crate::language::Prose;
     use crate::prose::tests::{check_blocks, check_sections};
 
     #[track_caller]

@@ -3,30 +3,15 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use crate::block::Block;
 use crate::language::{Language, Reader, language_called, language_named};
 use crate::line::{Lines, line_number};
 use crate::magic;
 use crate::parse::{self, Part};
-use crate::prose::Headings;
 use crate::rules::Embedded;
+use crate::section::Headings;
 use crate::size::{MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, Unit, UnitKind};
-
-/// A block of code in a different language than its file.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Block {
-    /// All of it, with the marks at its ends: tags, fences.
-    pub bytes: Range<usize>,
-    /// What is between the marks: of fences whole lines.
-    pub code: Range<usize>,
-    /// What stands before the code on its lines, such as the `>` of a quotation: ascending and disjoint.
-    pub gutters: Vec<Range<usize>>,
-    pub language: Language,
-    /// Whether the code has units of its own, rather than being part of the text around it.
-    pub has_units: bool,
-    /// What the code calls, in terms of it, as far as that is known before it is cut.
-    pub references: References,
-}
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

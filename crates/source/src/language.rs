@@ -13,7 +13,6 @@ use crate::allocator;
 use crate::flow::FlowRules;
 #[cfg(test)]
 use crate::pattern::PatternError;
-use crate::prose::Prose;
 use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules};
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
@@ -82,6 +81,14 @@ const REGISTRY: &[(&str, Reader)] = &[
 
 /// The rule files, as a list in JSON (`build.rs`).
 const RULE_FILES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
+
+/// How headings and code are marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prose {
+    Markdown,
+    ReStructuredText,
+    AsciiDoc,
+}
 
 /// How files of a language are split into units.
 #[derive(Clone, Copy)]

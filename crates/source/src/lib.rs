@@ -30,6 +30,7 @@
 mod allocator;
 mod anonymous;
 mod asciidoc;
+mod block;
 mod check;
 mod comment;
 mod definition;
@@ -52,6 +53,7 @@ mod prose;
 mod reference;
 mod restructuredtext;
 mod rules;
+mod section;
 mod shape;
 mod size;
 mod text;

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use crate::language::{Language, language_for};
-use crate::notebook::cell_language;
+use crate::language::{Language, language_called, language_for};
 
 /// The cell magic in the first line of a cell, such as `%%bash`.
 pub(crate) struct CellMagic {
@@ -49,6 +48,13 @@ impl CellMagic {
         blank(&mut blanked[..bytes], b' ');
         Cow::Owned(blanked)
     }
+}
+
+/// The language that a kernel or a cell magic names, ignoring a version after it: `C++17`, `python3`.
+pub(crate) fn cell_language(name: &str) -> Option<Language> {
+    let name = name.trim_start_matches('.');
+    let without_version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    language_called(name).or_else(|| language_called(without_version))
 }
 
 /// `code`, at the same offsets, with identifiers instead of IPython commands: `%matplotlib inline`,

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
+use crate::block::{Block, code_language};
 use crate::definition::Structure;
-use crate::embedded::Block;
 use crate::language::Language;
 use crate::line::Lines;
-use crate::prose::{Headings, Sections, code_language};
+use crate::section::{Headings, Sections};
 use crate::unit::References;
 
-/// The sections of a Markdown text; see [`Prose::find_sections`](crate::prose::Prose::find_sections).
+/// The sections of a Markdown text; see [`Prose::find_sections`](crate::language::Prose::find_sections).
 pub(crate) fn find_sections(lines: &Lines, time: Duration, headings: &mut Headings) -> Option<Structure> {
     let begun = Instant::now();
     let source = lines.source();
@@ -119,7 +119,7 @@ fn as_text(source: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::prose::Prose;
+    use crate::language::Prose;
     use crate::prose::tests::check_sections;
 
     fn check(source: &[u8], expected: &[(&str, usize)]) {

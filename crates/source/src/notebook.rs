@@ -11,10 +11,10 @@ use std::time::Instant;
 use serde::de::IgnoredAny;
 
 use crate::json;
-use crate::language::{Language, language_called, language_named};
-use crate::magic::CellMagic;
+use crate::language::{Language, language_named};
+use crate::magic::{CellMagic, cell_language};
 use crate::parse::{self, Part};
-use crate::prose::Headings;
+use crate::section::Headings;
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
 
 /// Why a notebook cannot be read.
@@ -216,13 +216,6 @@ fn notebook_language(file: &[u8], metadata: usize) -> Option<Language> {
         return language_named("python");
     }
     names.find_map(|name| cell_language(&name)).or_else(|| language_named("text"))
-}
-
-/// The language that a kernel or a cell magic names, ignoring a version after it: `C++17`, `python3`.
-pub(crate) fn cell_language(name: &str) -> Option<Language> {
-    let name = name.trim_start_matches('.');
-    let without_version = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    language_called(name).or_else(|| language_called(without_version))
 }
 
 /// The values of the object at `start` by their keys; a key that is not text is empty.

@@ -15,13 +15,13 @@ use crate::embedded;
 use crate::flow::{DataFlow, find_data_flow};
 use crate::function::find_functions;
 use crate::highlight::{Highlight, find_highlights};
-use crate::language::{Language, Reader};
+use crate::language::{Language, Prose, Reader};
 use crate::layout::lay_out;
 use crate::line::{Lines, line_number};
 use crate::magic;
 use crate::matches::TimeLeft;
-use crate::prose::{Headings, Prose};
 use crate::reference::{find_references, place_calls};
+use crate::section::Headings;
 use crate::shape::{FunctionShape, find_shapes};
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,

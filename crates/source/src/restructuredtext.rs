@@ -1,9 +1,9 @@
 //! The headings and code of reStructuredText.
 
+use crate::block::{Block, block_of_rows, code_language};
 use crate::definition::Structure;
-use crate::embedded::Block;
 use crate::line::Lines;
-use crate::prose::{Headings, Sections, block_of_rows, code_language, n_characters, row_text, uniform};
+use crate::section::{Headings, Sections, n_characters, row_text, uniform};
 
 /// Shorter lines of punctuation may be something else, such as an ellipsis, unless they are as long as a title.
 const MIN_ADORNMENT: usize = 4;
@@ -136,7 +136,7 @@ fn indent_of(row: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::prose::Prose;
+    use crate::language::Prose;
     use crate::prose::tests::{check_blocks, check_sections};
 
     #[track_caller]

@@ -15,52 +15,16 @@ mod t5;
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::adapters::Adapters;
 use super::encoder::Encoder;
+use super::layout::Layout;
 use super::numeric::Activation;
 use super::pooling::{Dense, Pooling, Step};
-use super::trainable::Layout;
+use super::reader::parse;
+use super::shape::Shape;
 use super::weights::Weights;
 use quarry_embed::EmbedError;
-
-/// Shape of an encoder.
-#[derive(Debug, Clone)]
-pub struct Shape {
-    /// Columns of a token's vector.
-    pub hidden: usize,
-    /// Columns between the two products of a feed-forward block.
-    pub intermediate: usize,
-    /// Number of attention heads.
-    pub n_heads: usize,
-    /// Number of keys and values of a token, a divisor of the number of heads: several heads may share them.
-    pub n_key_heads: usize,
-    /// Columns of a head.
-    pub head_width: usize,
-    /// Number of layers.
-    pub n_layers: usize,
-    /// Number of token ids.
-    pub n_tokens: usize,
-    /// Maximum number of tokens in a text, if the positions limit it.
-    pub max_tokens: Option<usize>,
-    /// Added to the variance in every normalization.
-    pub epsilon: f32,
-    /// The function inside a feed-forward block.
-    pub activation: Activation,
-}
-
-impl Shape {
-    /// Columns of the queries, keys and values of a token.
-    pub(super) fn query_key_value_width(&self) -> usize {
-        (self.n_heads + 2 * self.n_key_heads) * self.head_width
-    }
-
-    /// What the scores of attention are multiplied by.
-    fn score_factor(&self) -> f32 {
-        1.0 / (self.head_width as f32).sqrt()
-    }
-}
 
 /// A model whose `config.json` is read and checked, and whose weights can be read.
 pub trait Architecture {
@@ -140,7 +104,7 @@ pub(super) struct ModelType {
 /// # Errors
 /// When it cannot be parsed or asks for something unsupported.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
-    let ModelType { model_type, position_embedding_type } = super::config::parse(path, bytes)?;
+    let ModelType { model_type, position_embedding_type } = parse(path, bytes)?;
     match model_type.as_str() {
         "bert" if position_embedding_type.as_deref() == Some("alibi") => jina_bert::read(path, bytes),
         "xlm-roberta" if position_embedding_type.as_deref() == Some("rotary") => jina_v3::read(path, bytes),
@@ -159,10 +123,6 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedErr
             Err(EmbedError::model(path, problem))
         }
     }
-}
-
-fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EmbedError> {
-    super::config::parse(path, bytes)
 }
 
 /// The function that `config.json` names.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::architecture::Shape;
 use super::encoder::{Linear, Norm};
 use super::graph::Graph;
 use super::numeric::{LANES, Output, Strided, multiply, rotate_rows, softmax_rows};
+use super::shape::Shape;
 
 /// Rows of scores that are computed at a time, so that a long text needs no square of its length in memory.
 const BLOCK: usize = 256;

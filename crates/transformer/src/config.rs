@@ -1,11 +1,8 @@
 //! The configuration files of a model: its architecture, how texts become tokens, and how tokens become a vector.
 
-use std::error::Error;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -13,7 +10,8 @@ use super::architecture::{self, Architecture};
 use super::modules::Modules;
 use super::options::Options;
 use super::pooling::{Head, Pooling, Step};
-use super::tokenizer::read_tokenizer;
+use super::reader::{Reader, missing, parse};
+use super::tokenizer::{SentenceConfig, read_tokenizer};
 use quarry_embed::EmbedError;
 
 /// A sentence-transformers directory, or a plain Hugging Face one, read and checked except for the encoder's weights.
@@ -36,29 +34,6 @@ pub struct Directory {
     pub document_prompt: String,
     /// Directory of the weights.
     pub weights: PathBuf,
-}
-
-/// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some damaged
-/// files; this turns panics into errors.
-pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
-    path: &Path,
-    problem: &str,
-    step: impl FnOnce() -> Result<T, E>,
-) -> Result<T, EmbedError> {
-    match catch_unwind(AssertUnwindSafe(step)) {
-        Ok(result) => result.map_err(|error| EmbedError::model_file(path, problem, error)),
-        Err(_) => Err(EmbedError::model(path, problem)),
-    }
-}
-
-/// How sentence-transformers reads texts.
-#[derive(Deserialize, Default)]
-pub struct SentenceConfig {
-    /// Maximum number of tokens in a text.
-    pub max_seq_length: Option<usize>,
-    #[serde(default)]
-    /// Whether texts are lowered before the tokenizer has them.
-    pub do_lower_case: bool,
 }
 
 /// The files that sentence-transformers has used for [`SentenceConfig`], by the architectures read here.
@@ -183,50 +158,4 @@ fn find_tasks(path: &Path, known: &[String], wanted: &[String]) -> Result<Option
         })
     };
     Ok(Some([find(names[0])?, find(names[1])?]))
-}
-
-/// Reads files and hashes their content.
-pub struct Reader<'a> {
-    /// Has what was read.
-    pub hash: &'a mut Xxh3,
-}
-
-impl Reader<'_> {
-    /// The bytes of a file; `None` if it is missing.
-    pub fn bytes(&mut self, path: &Path) -> Result<Option<Vec<u8>>, EmbedError> {
-        match quarry_embed::read_file(path) {
-            Ok(bytes) => {
-                // The length makes the hash depend on the boundaries of files.
-                self.hash.update(&(bytes.len() as u64).to_le_bytes());
-                self.hash.update(&bytes);
-                Ok(Some(bytes))
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(EmbedError::model_file(path, "cannot be read", error)),
-        }
-    }
-
-    /// The values in a JSON file; `None` if it is missing.
-    pub fn optional<T: DeserializeOwned>(&mut self, path: &Path) -> Result<Option<T>, EmbedError> {
-        let Some(bytes) = self.bytes(path)? else { return Ok(None) };
-        parse(path, &bytes).map(Some)
-    }
-
-    /// The values in a JSON file that must be there.
-    pub fn required<T: DeserializeOwned>(&mut self, path: &Path) -> Result<T, EmbedError> {
-        self.optional(path)?.ok_or_else(|| missing(path))
-    }
-}
-
-fn missing(path: &Path) -> EmbedError {
-    EmbedError::model(path, "is missing; copy it from the model's source into the directory")
-}
-
-/// The values in the JSON file at `path`, whose content is `bytes`.
-///
-/// # Errors
-/// When they are not what `T` expects; the error gives the line.
-pub fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EmbedError> {
-    let problem = "does not hold the JSON expected here; copy it again from the model's source";
-    serde_json::from_slice(bytes).map_err(|error| EmbedError::model_file(path, problem, error))
 }

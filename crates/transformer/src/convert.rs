@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 
-use super::config::guarded;
 use super::pickle;
+use super::reader::guarded;
 use super::rounded::{FourBits, GROUP, Rounded};
 use super::trainable::MATCHER_FILE;
 use super::weights::{DAMAGED, NOT_SAFETENSORS, SCALE, ZERO, check_header};

@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 use tokenizers::{PostProcessor, Tokenizer};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::config::{Directory, Reader, guarded, parse};
+use super::config::Directory;
 use super::encoder::Encoder;
 use super::options::Options;
 use super::pooling::{Head, Pooling};
+use super::reader::{Reader, guarded, parse};
 use super::trainable::cut_second_first;
 use super::weights::Weights;
 use super::{batches, check_numbers, check_tokens};

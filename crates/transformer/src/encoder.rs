@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use super::adapters::{Adapters, LowRank};
-use super::architecture::Shape;
 use super::attention::{Attention, Biases, Rotations};
 use super::graph::Graph;
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
 use super::rounded::{Packed, Rounded, Table};
+use super::shape::Shape;
 use super::weights::{Stored, Weights};
 use quarry_embed::EmbedError;
 use rayon::prelude::*;

@@ -12,7 +12,7 @@ use quarry_embed::EmbedError;
 use quarry_source::{DataFlow, FlowNode, Language, data_flow, language_of_function};
 use tokenizers::Tokenizer;
 
-use super::config::guarded;
+use super::reader::guarded;
 
 /// Tokens of code for which the model has room, and nodes of variables: as many as those who published it use.
 const CODE_LENGTH: usize = 256;

@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::config::Reader;
 use super::encoder::Linear;
 use super::numeric::Activation;
-use super::pooling::{Dense, DenseFunction, Head, POOLINGS, Pooling, Step};
+use super::pooling::{Dense, DenseFunction, Head, POOLINGS, Pooling, Step, pooling};
+use super::reader::Reader;
 use super::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -209,9 +209,4 @@ impl PoolingConfig {
         poolings.dedup();
         Ok(poolings)
     }
-}
-
-/// The pooling of this name.
-pub fn pooling(name: &str) -> Option<Pooling> {
-    POOLINGS.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling)
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::modules::pooling;
-use super::pooling::{POOLINGS, Pooling};
+use super::pooling::{POOLINGS, Pooling, pooling};
 use quarry_embed::EmbedError;
 use quarry_source::{Language, data_flow, language_named};
 

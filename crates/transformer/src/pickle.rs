@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use super::config::guarded;
+use super::reader::guarded;
 use super::weights::DAMAGED;
 use quarry_embed::EmbedError;
 use zip::ZipArchive;

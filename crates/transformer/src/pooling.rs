@@ -30,6 +30,11 @@ pub const POOLINGS: [(&str, Pooling); 6] = [
     ("lasttoken", Pooling::LastToken),
 ];
 
+/// The pooling of this name.
+pub fn pooling(name: &str) -> Option<Pooling> {
+    POOLINGS.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling)
+}
+
 /// A linear map of the pooled vector, and a function of its result.
 pub struct Dense {
     linear: Linear,

@@ -18,8 +18,8 @@ use tokenizers::models::ModelWrapper;
 use tokenizers::{Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::config::{Reader, guarded};
 use super::options::Options;
+use super::reader::{Reader, guarded};
 use super::tokenizer::parse_tokenizer;
 use super::weights::{NOT_SAFETENSORS, check_header};
 

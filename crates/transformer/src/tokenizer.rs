@@ -13,9 +13,9 @@ use tokenizers::processors::bert::BertProcessing;
 use tokenizers::processors::roberta::RobertaProcessing;
 use tokenizers::{AddedToken, PostProcessor, Tokenizer, TruncationParams};
 
-use super::architecture::Shape;
-use super::config::{Reader, SentenceConfig, guarded};
 use super::growth;
+use super::reader::{Reader, guarded};
+use super::shape::Shape;
 use quarry_embed::EmbedError;
 
 /// Limit of a text whose positions and configuration do not limit it.
@@ -23,6 +23,16 @@ const DEFAULT_MAX_TOKENS: usize = 512;
 
 /// Maximum of a limit that a configuration sets where positions do not: attention takes memory by its square.
 const UNLIMITED: usize = 1 << 15;
+
+/// How sentence-transformers reads texts.
+#[derive(Deserialize, Default)]
+pub struct SentenceConfig {
+    /// Maximum number of tokens in a text.
+    pub max_seq_length: Option<usize>,
+    #[serde(default)]
+    /// Whether texts are lowered before the tokenizer has them.
+    pub do_lower_case: bool,
+}
 
 #[derive(Deserialize)]
 struct TokenizerConfig {

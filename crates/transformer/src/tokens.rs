@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokenizers::Tokenizer;
 
-use super::config::guarded;
+use super::reader::guarded;
 use super::tokenizer::parse_tokenizer;
 use quarry_embed::EmbedError;
 

@@ -12,8 +12,8 @@ use safetensors::Dtype;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::config::guarded;
 use super::pickle;
+use super::reader::guarded;
 use super::rounded::{FourBits, GROUP, Rounded, Table};
 use quarry_embed::EmbedError;
 

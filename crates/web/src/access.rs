@@ -8,9 +8,10 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hmac::{Hmac, KeyInit, Mac};
+use quarry_files::hexadecimal;
 use sha2::Sha256;
 
-use crate::pages::ProblemPage;
+use crate::pages::{ASSETS, ProblemPage};
 use crate::problem::Problem;
 
 /// The shortest token that is accepted, in bytes.
@@ -23,9 +24,6 @@ const SESSION: &[u8] = b"quarry serve session 1";
 const OPEN: [&str; 3] = ["/favicon.ico", "/healthz", "/login"];
 /// Where what is answered is for programs.
 const PROGRAMS: [&str; 3] = ["/api/", "/mcp", "/metrics"];
-/// Where the files of the pages are, which hold nothing of a tree.
-pub(crate) const ASSETS: &str = "/assets/";
-
 /// Who is answered.
 pub struct Access {
     hosts: Vec<String>,
@@ -161,10 +159,6 @@ pub(crate) fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> 
     let mut cookies =
         lines.flat_map(|line| line.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
     cookies.find_map(|(found, value)| (found == name).then_some(value))
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(crate) fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {

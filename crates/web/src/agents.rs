@@ -12,9 +12,9 @@ use quarry_server::{MAX_MESSAGE_BYTES, Turns, http_service, refusal_of};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::app::App;
 use crate::pages;
 use crate::problem::Problem;
-use crate::router::App;
 
 /// Calls of agents that are answered, or wait for their turn.
 const MAX_CALLS: usize = 16;

@@ -19,13 +19,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::app::App;
 use crate::events::{Closed, Events};
 use crate::fitted::{Fitted, lineless};
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::question::{COMMON, MAX_TEXT_BYTES, Position, Question, query, text};
-use crate::router::App;
 use crate::trees::{Current, Progress};
 use crate::unsent::Unsent;
 

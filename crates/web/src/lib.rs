@@ -11,6 +11,7 @@
 mod access;
 mod agents;
 mod api;
+mod app;
 mod connection;
 mod documents;
 mod events;

@@ -20,11 +20,12 @@ use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
 use crate::access::{Access, AccessError};
+use crate::app::App;
 use crate::connection::Impatient;
 use crate::documents::MakeDocument;
 use crate::events::Streams;
 use crate::live::MakeTables;
-use crate::router::{App, router};
+use crate::router::router;
 use crate::trees::Trees;
 use crate::unsent::Unsent;
 

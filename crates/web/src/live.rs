@@ -14,14 +14,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::events::{Closed, Events, Streams};
-use crate::pages::layout::{Site, page_of};
+use crate::pages::layout::{RELOAD_SECONDS, Site, page_of};
 use crate::problem::Problem;
 
 /// Time between two looks at what is shown.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Seconds after which a page without a script is loaded anew.
-pub(crate) const RELOAD_SECONDS: u32 = 10;
-
 /// What makes something that is shown, or says why it cannot.
 pub(crate) type Make = dyn Fn() -> Result<String, Problem> + Send + Sync;
 

@@ -10,14 +10,11 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use quarry_server::Workspace;
-use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::timeout::TimeoutLayer;
 
-use crate::access::{self, ASSETS, Access};
-use crate::events::Streams;
-use crate::gate::Gate;
+use crate::access::{self, Access};
+use crate::app::App;
 use crate::metrics::Metrics;
 use crate::problem::{Problem, Replaced};
 use crate::trees::Trees;
@@ -32,34 +29,6 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 /// Nothing is loaded from elsewhere, no page may show another one, and no script runs but the server's own.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src \
                               'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-
-/// What all handlers know.
-#[derive(Clone)]
-pub(crate) struct App {
-    pub trees: Arc<Trees>,
-    pub access: Arc<Access>,
-    pub gate: Gate,
-    pub streams: Streams,
-    pub unsent: Unsent,
-    pub metrics: Arc<Metrics>,
-    /// One for each tree, in their order; none where agents are not served.
-    pub workspaces: Arc<[Arc<Workspace>]>,
-}
-
-impl App {
-    pub fn new(
-        trees: Arc<Trees>,
-        access: Access,
-        workspaces: Vec<Workspace>,
-        stopped: watch::Receiver<bool>,
-    ) -> Self {
-        let at_once = std::thread::available_parallelism().map_or(2, usize::from);
-        let workspaces = workspaces.into_iter().map(Arc::new).collect();
-        let (access, gate) = (Arc::new(access), Gate::new(at_once));
-        let streams = Streams::new(stopped);
-        Self { trees, access, gate, streams, unsent: Unsent::default(), metrics: Arc::default(), workspaces }
-    }
-}
 
 pub(crate) fn router(app: App) -> Router {
     let routes = agents::routes(&app)
@@ -106,7 +75,7 @@ pub(crate) fn router(app: App) -> Router {
 /// Routes that are answered only to whom they may be, within limits, with what browsers must know of them.
 pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>, unsent: Unsent) -> Router {
     routes
-        .route(&format!("{ASSETS}{{name}}"), get(pages::asset))
+        .route(&format!("{}{{name}}", pages::ASSETS), get(pages::asset))
         // Browsers ask for it beside what is not a page, such as the text of a file.
         .route("/favicon.ico", get(pages::icon))
         .route("/healthz", get(|| async { "ok\n" }))

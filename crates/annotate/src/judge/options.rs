@@ -1,8 +1,8 @@
 //! Options of a judge beyond the agents of CoSQA+, each an entry of a plan.
 
+use quarry_files::digest;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::digest;
 use crate::mutant::MUTANTS_TEXT;
 
 /// Maximum number of test programs for a pair.

@@ -1,12 +1,12 @@
 //! Code that a model wrote for queries without a correct candidate.
 
+use quarry_files::digest;
 use rusqlite::{Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use super::read::{ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair, steps, verdict};
 use super::write::Writer;
 use super::{Ledger, now};
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::{Outcome, Verdict};
 use crate::ledger::UnjudgedPair;

@@ -18,13 +18,13 @@ mod read;
 mod reread;
 mod write;
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use quarry_files::{FileIdentity, create_private, identity};
+use quarry_files::{FileIdentity, create_private, identity, try_lock};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction};
 
 use crate::error::AnnotateError;
@@ -304,11 +304,10 @@ fn lock_for_writing(path: &Path) -> Result<(File, PathBuf), AnnotateError> {
     let file = OpenOptions::new().write(true).open(&name).map_err(failed)?;
     // A process that only checks for a writer holds the lock for a moment.
     for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok((file, name)),
-            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        if try_lock(&file).map_err(failed)? {
+            return Ok((file, name));
         }
+        thread::sleep(LOCK_PAUSE);
     }
     Err(problem(
         path,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset;
 use quarry_corpus::formats::{Record, RecordKind};
+use quarry_files::digest;
 
 use super::form::{Answers, Side};
-use crate::digest::digest;
 use crate::error::AnnotateError;
 
 /// Options for choosing answers to show.

@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use quarry_files::digest;
 use serde::{Deserialize, Serialize};
 
 use super::guideline::{Guideline, ItemKind};
-use crate::digest::digest;
 use crate::ledger::GeneratedStatus;
 use crate::pair::Pair;
 

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use quarry_corpus::toml_file::{self, Mistake};
+use quarry_files::digest;
 use quarry_text::did_you_mean_or_all;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::is_same;
 use crate::criterion::Criterion;
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::ledger::GeneratedStatus;
 

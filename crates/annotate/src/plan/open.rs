@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::toml_file;
-use quarry_files::read_regular_text;
+use quarry_files::{digest, read_regular_text};
 use quarry_llm::budget::Price;
 use quarry_llm::{Limits as BudgetLimits, Money, Settings};
 use quarry_sandbox::{Limits, packages};
@@ -12,7 +12,6 @@ use super::file::PlanFile;
 use super::packages::what_labels_depend_on;
 use super::{GenerationSettings, Plan};
 use crate::answer::AnswerFormat;
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::{Judge, JudgeOptions, MAX_PROGRAMS, TestOptions};
 use crate::language::{LANGUAGES_TEXT, Language};

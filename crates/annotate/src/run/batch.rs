@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quarry_files::digest;
 use quarry_llm::batch::{
     BatchAnswer, BatchState, Cancellable, FindOutcome, MAX_BYTES, MAX_QUESTIONS, SendOutcome, SentBatch,
 };
@@ -19,7 +20,6 @@ use quarry_llm::{Batches, Booked, ChatRequest, Cost, LlmError};
 
 use super::waiting::{RequestsInFlight, lock};
 use super::{Judging, Progress, ShouldStop, concerns_all};
-use crate::digest::digest;
 use crate::error::AnnotateError;
 use crate::judge::Next;
 use crate::ledger::{Asked, BatchCall, CallEnd, EventKey, OpenBatch, now};

@@ -1,12 +1,12 @@
 //! Lists and removes cached vectors.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
-use quarry_files::{Directory, is_same_file};
+use quarry_files::{Directory, is_same_file, try_lock};
 
 use super::{ENDING, MAGIC};
 
@@ -87,12 +87,7 @@ fn is_marked(mut file: File) -> bool {
 fn remove(directory: &Directory, path: &Path, dry_run: bool) -> io::Result<bool> {
     let name = Path::new(path.file_name().unwrap_or_default());
     let file = directory.append_file(name)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(false),
-        Err(TryLockError::Error(error)) => return Err(error),
-    }
-    if !is_same_file(&file, &directory.file(name)?)? {
+    if !try_lock(&file)? || !is_same_file(&file, &directory.file(name)?)? {
         return Ok(false);
     }
     if !dry_run {

@@ -5,6 +5,7 @@
 
 mod bag_of_words;
 pub(crate) mod cross_encoder;
+mod error;
 mod expression;
 mod fusion;
 mod lucene;
@@ -16,11 +17,11 @@ mod scale;
 mod searched;
 
 pub use bag_of_words::{BagOfWords, Vocabulary};
+pub use error::MethodError;
 pub use expression::{ApiModel, ChatModel, Method};
 pub use fusion::{Fused, Fusion, Reranked};
 pub use lucene::LuceneBm25;
 pub use pairs::{AllPairs, Overlap, PairScorer};
-pub use parser::MethodError;
 pub use precomputed::{Precomputed, RunScores, Similarity};
 pub use scale::Scale;
 pub use searched::{Bm25, Dense, Hybrid, Precision, Tiered};

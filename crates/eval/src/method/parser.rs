@@ -9,6 +9,7 @@
 //! quoted method is always a path.
 
 use super::bag_of_words::Vocabulary;
+use super::error::MethodError;
 use super::expression::{ApiModel, COMBINATIONS, ChatModel, DEFAULT_DEPTH, Method, NAMES};
 use super::fusion::Fusion;
 use super::precomputed::Similarity;
@@ -16,17 +17,6 @@ use std::str::FromStr;
 
 /// Maximum nesting of methods: far more than is useful, few enough for the stack.
 const MAX_NESTING: usize = 16;
-
-/// Why an expression is not a method.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected {expected} at character {}, found {found}\n  {text}\n  {:>width$}", .at + 1, '^', width = .at + 1)]
-pub struct MethodError {
-    text: String,
-    /// Offset of the error in characters.
-    at: usize,
-    expected: String,
-    found: String,
-}
 
 impl FromStr for Method {
     type Err = MethodError;

@@ -7,8 +7,8 @@ use crate::protocol::Outcome;
 use crate::slices::Property;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The result of a method on a data set.
@@ -87,10 +87,9 @@ impl Store {
         let refuse = |source: io::Error| EvalError::Results { path: cells.clone(), source };
         fs::create_dir_all(&cells).map_err(refuse)?;
         let lock = File::create(cells.join(".lock")).map_err(refuse)?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => EvalError::ResultsInUse { path: directory.to_owned() },
-            TryLockError::Error(error) => refuse(error),
-        })?;
+        if !quarry_files::try_lock(&lock).map_err(refuse)? {
+            return Err(EvalError::ResultsInUse { path: directory.to_owned() });
+        }
         for directory in [directory, &cells] {
             for entry in fs::read_dir(directory).map_err(refuse)? {
                 let entry = entry.map_err(refuse)?;
@@ -189,16 +188,6 @@ impl QueriesOf<'_> {
 /// When it cannot be written.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), EvalError> {
     let refuse = |source| EvalError::Results { path: path.to_owned(), source };
-    let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
-    fs::create_dir_all(directory).map_err(refuse)?;
-    let mut file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory).map_err(refuse)?;
-    file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(refuse)?;
-    // Temporary files are private; results are for everyone who may read the directory.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        file.as_file().set_permissions(fs::Permissions::from_mode(0o644)).map_err(refuse)?;
-    }
-    file.persist(path).map_err(|error| refuse(error.error))?;
-    Ok(())
+    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(refuse)?;
+    quarry_files::replace(path, PARTIAL, quarry_files::Readers::Umask, content).map_err(refuse)
 }

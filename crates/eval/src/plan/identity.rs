@@ -3,11 +3,11 @@
 use crate::EvalError;
 use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName, rerankers};
 use crate::protocol::ProtocolOptions;
+use quarry_files::{sha256, sha256_of};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Everything that a measurement depends on: two with the same identity give the same numbers.
@@ -94,7 +94,7 @@ impl Identity {
     /// Name of the file that stores the measurement.
     pub(super) fn name(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
-        hexadecimal(&Sha256::digest(&text))[..32].to_owned()
+        sha256(text)[..32].to_owned()
     }
 }
 
@@ -111,34 +111,20 @@ impl Input {
 }
 
 fn digest(path: &Path) -> io::Result<(u64, String)> {
-    let mut hash = Sha256::new();
     if !path.is_dir() {
-        let mut file = File::open(path)?;
-        let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
-        loop {
-            let read = file.read(&mut buffer)?;
-            if read == 0 {
-                return Ok((bytes, hexadecimal(&hash.finalize())));
-            }
-            hash.update(&buffer[..read]);
-            bytes += read as u64;
-        }
+        return sha256_of(File::open(path)?);
     }
     let mut entries: Vec<PathBuf> =
         fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     entries.sort();
-    let mut total = 0;
+    let (mut total, mut lines) = (0, String::new());
     for entry in entries {
         let (bytes, of_entry) = digest(&entry)?;
         total += bytes;
         let name = entry.file_name().unwrap_or_default().to_string_lossy();
-        hash.update(format!("{of_entry}  {name}\n"));
+        lines += &format!("{of_entry}  {name}\n");
     }
-    Ok((total, hexadecimal(&hash.finalize())))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok((total, sha256(lines)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use quarry_corpus::git;
+use quarry_files::{hexadecimal, sha256};
 use quarry_walk::{ListedFile, WalkOptions, base_directory, list, open, read, resolved};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -14,7 +15,6 @@ use super::{Content, Counts, Sample, SampleLimits, TakeRecord, changed, wrong};
 use crate::error::FactoryError;
 use crate::license::is_license_file;
 use crate::plan::SourcePlan;
-use crate::step::{hexadecimal, sha256};
 
 /// A directory whose files were listed and hashed.
 pub(super) struct Directory<'p> {
@@ -65,7 +65,7 @@ impl<'p> Directory<'p> {
     /// Combines the hash of the files with the texts of licenses, which are not source files.
     fn with_licenses(&self, files: &str) -> String {
         let licenses = serde_json::to_string(&self.reading.licenses).unwrap_or_default();
-        sha256(format!("{files}{licenses}").as_bytes())
+        sha256(format!("{files}{licenses}"))
     }
 
     /// Reads files in order, several at a time; returns a hash of their names and texts. Functions are extracted

@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
+use quarry_text::needs_escape;
 use serde::Deserialize;
 
 use crate::found::Excluded;
-use crate::harmless::is_odd;
 
 /// The limits as text, for the keys of steps.
 pub(super) const LIMITS_TEXT: &str = include_str!("../written.toml");
@@ -30,7 +30,7 @@ pub(super) fn unfit(query: &str, name: &str) -> Option<Excluded> {
     } else if n_words > most_words || n_characters > most_characters {
         let found = format!("{n_words} words, {n_characters} characters");
         ("length", format!("{found}; expected at most {most_words} and {most_characters}"))
-    } else if let Some(odd) = query.chars().find(|c| is_odd(*c) && !c.is_whitespace()) {
+    } else if let Some(odd) = query.chars().find(|c| needs_escape(*c) && !c.is_whitespace()) {
         ("control characters", format!("holds U+{:04X}", u32::from(odd)))
     } else if names(query, name) {
         ("names of functions", format!("names {name}"))
@@ -74,6 +74,7 @@ mod tests {
             (&*"x".repeat(2_200_000), "f", "length"),
             ("a\u{1b}[2J text", "f", "control characters"),
             ("a \u{202e}text", "f", "control characters"),
+            ("a \u{200f}text", "f", "control characters"),
             ("clean()", "Text.clean", "names of functions"),
             ("what does strip_all do", "strip_all", "names of functions"),
             ("call ParseHTTPHeader", "parseHttpHeader", "names of functions"),

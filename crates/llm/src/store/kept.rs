@@ -17,7 +17,7 @@ const DIGITS: [usize; 2] = [2, 62];
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Prefix of the names of temporary files.
-const TEMPORARY: &str = ".tmp";
+pub(super) const TEMPORARY: &str = ".tmp";
 
 /// The answers in a cache directory.
 pub struct KeptAnswers;

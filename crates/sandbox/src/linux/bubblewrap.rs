@@ -18,7 +18,7 @@ use super::seccomp::Filters;
 use super::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
 use super::supervise::{KILL_TIME, Stream, Supervised, adopt_orphans, reap, supervise, wait_for};
 use super::tree;
-use super::watchdog::{WatchScope, Watchdog};
+use super::watchdog::{DIRECTORIES, WatchScope, Watchdog};
 use crate::{
     Ended, Error, Limits, MemoryBound, OUTPUT_DIRECTORY, Outcome, Program, REPORT_VARIABLE, SEARCH_PATH,
     Sandbox, WORK_DIRECTORY, find_executable,
@@ -72,9 +72,6 @@ const ETC: &[&str] =
 
 /// Prefixes of further names in `/etc` that belong to interpreters.
 const ETC_PREFIXES: &[&str] = &["java-"];
-
-/// The writable directories: each is a separate tmpfs of [`Limits::directory_bytes`].
-pub(crate) const DIRECTORIES: [&str; 3] = [WORK_DIRECTORY, "/tmp", "/dev/shm"];
 
 /// Time limit for bubblewrap to set up the sandbox.
 const SETUP_TIME: Duration = Duration::from_secs(10);

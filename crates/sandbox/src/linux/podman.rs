@@ -12,7 +12,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use sha2::{Digest, Sha256};
 
 use super::bubblewrap::{GROUPS, USERS, User, interpreter_files, system_directories};
 use super::guard::Guard;
@@ -106,9 +105,7 @@ impl Podman {
     /// Creates an image that contains only mount points, and returns its name.
     fn make_image(&self) -> Result<String, Error> {
         let content = image().map_err(Error::io("make an image"))?;
-        let digits: String =
-            Sha256::digest(&content).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("localhost/quarry-sandbox:{digits}");
+        let name = format!("localhost/quarry-sandbox:{}", &quarry_files::sha256(&content)[..16]);
         if self.ask(&["image", "exists", &name])?.status.success() {
             return Ok(name);
         }

@@ -12,8 +12,11 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
-use super::bubblewrap::DIRECTORIES;
 use super::resources::Usage;
+use crate::WORK_DIRECTORY;
+
+/// The writable directories: each is a separate tmpfs of [`directory_bytes`](crate::Limits::directory_bytes).
+pub(crate) const DIRECTORIES: [&str; 3] = [WORK_DIRECTORY, "/tmp", "/dev/shm"];
 
 /// What the kernel needs for a file of any size, with a name of maximum length.
 const FILE_BYTES: u64 = 1 << 10;

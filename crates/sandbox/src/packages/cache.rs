@@ -1,13 +1,13 @@
 //! Sets of packages in the cache.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection, mark_used};
-use quarry_files::open_private;
+use quarry_files::{open_private, try_lock};
 use serde::{Deserialize, Serialize};
 
 use super::PackageError;
@@ -52,11 +52,10 @@ pub(super) fn read_manifest(directory: &Path) -> Result<Option<Manifest>, Error>
 pub(super) fn lock(path: &Path, stop: &AtomicBool) -> Result<File, PackageError> {
     let file = open_lock(path).map_err(Error::file("write", path))?;
     while !stop.load(Ordering::SeqCst) {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
-            Err(TryLockError::Error(error)) => return Err(Error::file("lock", path)(error).into()),
+        if try_lock(&file).map_err(Error::file("lock", path))? {
+            return Ok(file);
         }
+        std::thread::sleep(POLL_INTERVAL);
     }
     Err(PackageError::Stopped)
 }
@@ -108,11 +107,7 @@ impl KeptPackages {
             return Ok(Vec::new());
         }
         let lock = open_lock(&cache.join(LOCK))?;
-        let is_used = match lock.try_lock() {
-            Ok(()) => false,
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Error(error)) => return Err(error),
-        };
+        let is_used = !try_lock(&lock)?;
         let prune = |CacheEntry { what, path, bytes, .. }| {
             let outcome = if is_used {
                 PruneOutcome::InUse

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quarry_files::{create_private_directory, open_private};
-use sha2::{Digest, Sha256};
+use quarry_files::{create_private_directory, digest, open_private};
 
 use super::cache::{
     MANIFEST, Manifest, PACKAGES, PARTIAL, SET_LOCK, lock, note_use, publish, read_manifest, remove, share,
@@ -407,13 +406,9 @@ impl Packages {
             }
         };
         let runtime = self.runtime(manager)?;
-        let mut hash = Sha256::new();
-        for part in [CHECKS, &runtime, &index].into_iter().chain(requirements.iter().map(String::as_str)) {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-        let digits: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        Ok(format!("{}-{digits}", manager.name()))
+        let parts: Vec<&str> =
+            [CHECKS, &runtime, &index].into_iter().chain(requirements.iter().map(String::as_str)).collect();
+        Ok(format!("{}-{}", manager.name(), digest(&parts)))
     }
 }
 

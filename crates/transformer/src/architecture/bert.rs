@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::{Architecture, Classifier, Shape, activation, check_divisor, check_epsilon, check_sizes, parse};
 use crate::attention::{Attention, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms, Positions};
+use crate::layout::{Layout, Wiring};
 use crate::numeric::add_to_rows;
 use crate::pooling::{Dense, DenseFunction, Pooling, Step};
-use crate::trainable::{Layout, Wiring};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 

@@ -8,7 +8,7 @@ use super::bert::{Config, Names, classifier, layers, layout, wiring};
 use super::{Architecture, Classifier, Shape, check_sizes, parse};
 use crate::attention::Biases;
 use crate::encoder::{Encoder, Norm, Positions};
-use crate::trainable::{Layout, Relative, Wiring};
+use crate::layout::{Layout, Relative, Wiring};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 

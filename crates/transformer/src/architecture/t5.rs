@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
 use crate::attention::{Attention, Biases, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
+use crate::layout::{Layout, Relative, Wiring};
 use crate::pooling::Dense;
-use crate::trainable::{Layout, Relative, Wiring};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 

@@ -15,9 +15,10 @@ use hmac::Mac;
 use maud::Markup;
 use quarry_annotate::AnnotateError;
 use quarry_annotate::people::{Kept, Said, Session, Stage};
+use quarry_files::hexadecimal;
 use serde::Deserialize;
 
-use crate::access::{Access, cookie, hexadecimal, keyed};
+use crate::access::{Access, cookie, keyed};
 use crate::events::Streams;
 use crate::live::{self, Live, MakeTables};
 use crate::pages::{FormOf, ProblemPage};

@@ -13,10 +13,10 @@ use super::code::{Asked, CodeLine, lines};
 use super::layout::{file_address, path_text};
 use super::results::whole;
 use crate::api::not_indexed;
+use crate::app::App;
 use crate::highlight::ColoredLines;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::router::App;
 
 /// Lines of a file on one page.
 const PAGE_LINES: usize = 2000;

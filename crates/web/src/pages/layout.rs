@@ -1,33 +1,33 @@
 //! What all pages share.
 
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use quarry_text::needs_escape;
-use sha2::{Digest, Sha256};
-
-use super::{SCRIPT, STYLE};
-use crate::access::ASSETS;
-use crate::live::RELOAD_SECONDS;
 
 /// Characters that a path in an address may have.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Where the files of the pages are, which hold nothing of a tree.
+pub(crate) const ASSETS: &str = "/assets/";
+
+pub(super) const STYLE: &str = include_str!("../../assets/style.css");
+pub(super) const SCRIPT: &str = include_str!("../../assets/search.js");
 
 pub(super) const ICON: &str = "/assets/icon.svg";
 pub(super) const ICON_SVG: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><circle cx=\"7\" \
     cy=\"7\" r=\"4.5\" fill=\"none\" stroke=\"#2f6f9f\" stroke-width=\"2\"/><path d=\"M10.5 10.5 14 14\" \
     stroke=\"#2f6f9f\" stroke-width=\"2.5\" stroke-linecap=\"round\"/></svg>";
 
+/// Seconds after which a page without a script is loaded anew.
+pub(crate) const RELOAD_SECONDS: u32 = 10;
+
 static STYLE_ADDRESS: LazyLock<String> = LazyLock::new(|| address("style", "css", STYLE));
 static SCRIPT_ADDRESS: LazyLock<String> = LazyLock::new(|| address("search", "js", SCRIPT));
 
 fn address(name: &str, extension: &str, content: &str) -> String {
-    let mut hash = String::new();
-    for byte in &Sha256::digest(content.as_bytes())[..6] {
-        let _ = write!(hash, "{byte:02x}");
-    }
+    let hash = &quarry_files::sha256(content)[..12];
     format!("{ASSETS}{name}-{hash}.{extension}")
 }
 

@@ -15,13 +15,13 @@ use super::code::{Asked, CodeLine, lines};
 use super::layout::{file_address, page};
 use super::{ProblemPage, is_fragment};
 use crate::api::{CallsAsked, MAX_CALLS, like, unit_at};
+use crate::app::App;
 use crate::fitted::{Fitted, lineless};
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
 use crate::question::{COMMON, MAX_RESULTS, Position, Question, query};
-use crate::router::App;
 use crate::trees::{Progress, Trees};
 
 /// Lines of a result where a request does not say how many.

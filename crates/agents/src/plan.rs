@@ -218,7 +218,7 @@ fn written(
         path: path.to_owned(),
         splice: Splice::between(before, &after),
         n_made: content.n_missing(before),
-        before: text.as_deref().map(hash),
+        before: text.as_deref().map(sha256),
         after: sha256(&after),
         directories: if text.is_none() { file::missing_directories(path) } else { Vec::new() },
         content,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use quarry_answer::{Answer, Extras, LineMatch, ResultView, SearchQuestion, Tree, milliseconds};
@@ -187,7 +187,8 @@ fn query_of(input: impl Read) -> anyhow::Result<String> {
     if bytes.len() as u64 > MAX_QUERY_BYTES {
         bail!("the query on stdin is longer than {} KiB; send less text", MAX_QUERY_BYTES >> 10);
     }
-    let text = quarry_files::text(bytes).context("the query on stdin; send UTF-8")?;
+    let text =
+        quarry_files::text(bytes).map_err(|error| anyhow!("the query on stdin: {error}; send UTF-8"))?;
     Ok(text.trim().to_owned())
 }
 

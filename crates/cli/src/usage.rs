@@ -39,7 +39,11 @@ const EXAMPLES: [(&str, &str); 24] = [
 
 /// The error of a command line, with help; `arguments` are those after the name of the program.
 pub fn explained(mut error: Error, mut command: Command, arguments: &[String]) -> Error {
-    if !matches!(error.kind(), ErrorKind::InvalidSubcommand | ErrorKind::MissingRequiredArgument) {
+    let is_explained = matches!(
+        error.kind(),
+        ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict | ErrorKind::MissingRequiredArgument
+    );
+    if !is_explained {
         return error;
     }
     command.build();
@@ -49,10 +53,13 @@ pub fn explained(mut error: Error, mut command: Command, arguments: &[String]) -
         path.push(next.get_name());
     }
     let changed = match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
+        kind @ (ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict) => {
+            let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidSubcommand) else {
                 return error;
             };
+            // A conflict: a misspelled command was taken for an argument, and the word after it for a command.
+            let is_conflict = kind == ErrorKind::ArgumentConflict;
+            let unknown = arguments.get(path.len()).filter(|_| is_conflict).unwrap_or(refused);
             let names = called.get_subcommands().filter(|command| !command.is_hide_set());
             let meant = misspelled(unknown, names.map(Command::get_name), N_SUGGESTIONS);
             (!meant.is_empty()).then_some((ContextKind::SuggestedSubcommand, ContextValue::Strings(meant)))
@@ -103,6 +110,7 @@ mod tests {
         check(&["mpc"], "'mcp'");
         check(&["data", "chekc"], "'check'");
         check(&["judge", "stat"], "'status'");
+        check(&["eval", "rnu", "plan.toml"], "'run'");
         let unlike = told(&["frobnicate"]);
         assert!(unlike.contains("unrecognized subcommand") && !unlike.contains("tip:"), "{unlike}");
     }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use quarry_text::nearest;
+use quarry_text::did_you_mean_or_all;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
@@ -124,9 +124,8 @@ impl Params {
             });
         };
         let name = short(name);
-        let near = nearest(&name, known.iter().copied(), 1);
-        let hint = near.first().map_or_else(|| known.join(", "), |near| (*near).to_owned());
-        Err(Problem::bad_request(format!("there is no parameter {name:?}; did you mean {hint}?")))
+        let hint = did_you_mean_or_all(&name, known.iter().copied());
+        Err(Problem::bad_request(format!("there is no parameter {name:?}; {hint}")))
     }
 
     /// With one value of a parameter, in place of all others of that name.
@@ -252,8 +251,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let params = Params::parse("limt=3&explain=maybe").unwrap();
-        assert!(params.only(&["q", "line"]).unwrap_err().detail.contains("did you mean line?"));
+        let params = Params::parse("lnie=3&explain=maybe").unwrap();
+        assert!(params.only(&["q", "line"]).unwrap_err().detail.contains("did you mean `line`?"));
+        assert!(params.only(&["q", "k"]).unwrap_err().detail.contains("expected one of q, k"));
         assert!(params.is_on("explain").is_err() && params.number::<usize>("explain").is_err());
         for wrong in ["", "+", "+5", "%2B5", "5+", ".5", "1.5", "0x1", "-1", "05", "inf", "1e2"] {
             let params = Params::parse(&format!("n={wrong}")).unwrap();

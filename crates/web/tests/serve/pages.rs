@@ -42,7 +42,7 @@ fn filters_and_facets_narrow() {
     let wrong = served.get("/?q=retry&lang=pyhton");
     assert_eq!(wrong.status, 400);
     assert!(wrong.body.contains("did you mean python") || wrong.body.contains("python"), "{}", wrong.body);
-    assert!(served.get("/?q=retry&langs=python").body.contains("did you mean lang?"));
+    assert!(served.get("/?q=retry&langs=python").body.contains("did you mean `lang`?"));
 }
 
 #[test]

@@ -262,7 +262,8 @@ mod bus_error {
     pub fn handle() {}
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! Answers about trees whose files want to be taken for Quarry's own words.
 
 #![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::fs;
 use std::path::Path;

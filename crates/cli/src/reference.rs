@@ -231,7 +231,7 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     let long = command.get_long_about().map_or_else(|| about(command), ToString::to_string);
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
-    let _ = write!(text, "\n{} {name}\n\n{}\n\n`{usage}`\n", "#".repeat(level), escaped(&long));
+    let _ = write!(text, "\n{} {name}\n\n{}\n\n```text\n{usage}\n```\n", "#".repeat(level), escaped(&long));
     let arguments = arguments(command);
     let (single, own): (Vec<&ShownArgument>, Vec<&ShownArgument>) =
         shared.own(&arguments).into_iter().partition(|argument| shared.is_single(argument));

@@ -182,15 +182,14 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             sites.push(site(bytes, *line, kind));
         }
     }
-    // Assertions of the program itself that are only called with constants, of which the first holds anyway.
+    // Assertions of the program itself that are only called with what holds anyway.
     let hollow = |function: &&Function| {
         let mut calls = found.iter().filter_map(|check| match &check.kind {
             CheckKind::Call { name, arguments, .. } if *name == function.name => {
-                let is_constant =
-                    |argument: &Range<usize>| check.constants.iter().any(|(part, _)| part == argument);
-                let holds =
-                    arguments.first().is_some_and(|first| check.constants.contains(&(first.clone(), true)));
-                Some(holds && arguments.iter().all(is_constant))
+                // A text names what is checked: it is not the condition.
+                let is_condition = |part: &&Range<usize>| !source[(*part).clone()].contains(['"', '\'', '`']);
+                let condition = arguments.first().filter(is_condition);
+                Some(condition.is_some_and(|first| check.constants.contains(&(first.clone(), true))))
             }
             _ => None,
         });

@@ -10,7 +10,7 @@ pub struct Opened {
     pub index: Index,
     /// The result of the build; `None` if the index was fresh.
     pub built: Option<BuildReport>,
-    /// Why it is out of date; `None` if it is up to date or was opened with [`Update::Never`].
+    /// Why it is out of date; `None` if it is up to date or was opened with [`Update::Never`](crate::Update::Never).
     pub outdated: Option<Outdated>,
     /// Why it could not be stored and is only in memory, for this process.
     pub unsaved: Option<Error>,

@@ -26,6 +26,7 @@ mod mixture;
 mod open;
 mod pieces;
 mod portable;
+pub mod question;
 mod rankings;
 mod rebuild_reason;
 mod records;

@@ -92,7 +92,8 @@ pub fn factors(
 }
 
 impl Index {
-    /// Orders candidates again, which come best first and stay so.
+    /// Orders candidates again, which come best first and stay so. Returns the maximum cosine that the first re-ranker finds,
+    /// if it reads any.
     ///
     /// # Errors
     /// When the model fails.
@@ -102,7 +103,7 @@ impl Index {
         query: &str,
         reranker: &dyn Embedder,
         ranking: &RankingWeights,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<f32>, Error> {
         let depth = DEPTH.min(candidates.len());
         let of_query = reranker.embed_queries(&[query])?.values;
         let mut best = candidates[..depth]
@@ -117,8 +118,9 @@ impl Index {
         for (at, vectors) in embedded_pieces(&texts, reranker)? {
             best[at] = best_piece(&vectors, &of_query);
         }
-        if best.iter().all(Option::is_none) {
-            return Ok(());
+        let maximum = best.iter().flatten().map(|best| best.cosine).reduce(f32::max);
+        if maximum.is_none() {
+            return Ok(None);
         }
         let read: HashMap<usize, BestPiece> = candidates
             .iter()
@@ -130,10 +132,10 @@ impl Index {
         multiply(candidates, &cosines, [ranking.rerank_function, ranking.rerank_file], |parts| {
             (&mut parts.reranker, &mut parts.reranker_factor)
         });
-        match reranker.reranker() {
-            Some(second) => self.rerank_again(candidates, query, second, &read, ranking),
-            None => Ok(()),
+        if let Some(second) = reranker.reranker() {
+            self.rerank_again(candidates, query, second, &read, ranking)?;
         }
+        Ok(maximum)
     }
 
     /// Orders candidates again that another re-ranker has ordered, by the best piece of what that one `read`.

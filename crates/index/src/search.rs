@@ -133,7 +133,7 @@ pub struct SearchResponse {
     /// Confidence that any hit answers the query, 0 to 1, computed from `evidence`; for
     /// [`Index::similar`] the cosine of the first hit. 0 without hits.
     pub confidence: f32,
-    /// The evidence for the confidence.
+    /// The evidence for the confidence; none for [`Index::similar`].
     pub evidence: Evidence,
     /// The query as it was interpreted, if that differs from the text: with its symbols as they are written in the
     /// code.
@@ -225,9 +225,16 @@ pub struct RankedUnits {
     pub(crate) ranking: RankingWeights,
     /// Like [`SearchResponse::read_as`].
     read_as: Option<String>,
+    evidence: Evidence,
 }
 
 impl RankedUnits {
+    /// Confidence that any unit answers the query, 0 to 1; 0 without units.
+    #[must_use]
+    pub fn confidence(&self) -> f32 {
+        if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
+    }
+
     /// The numbers of the units, best first.
     pub fn units(&self) -> impl Iterator<Item = usize> {
         self.candidates.iter().map(|candidate| candidate.unit)
@@ -284,29 +291,12 @@ impl Index {
     #[must_use]
     pub fn response(&self, ranked: &RankedUnits, limit: usize) -> SearchResponse {
         let candidates = ranked.candidates.iter().take(limit);
-        let (evidence, confidence) = self.evidence(ranked, limit);
         SearchResponse {
             hits: candidates.map(|candidate| self.hit_of(candidate)).collect(),
-            confidence,
-            evidence,
+            confidence: ranked.confidence(),
+            evidence: ranked.evidence,
             read_as: ranked.read_as.clone(),
         }
-    }
-
-    /// The evidence and the confidence of a [`response`](Self::response).
-    #[must_use]
-    pub fn evidence(&self, ranked: &RankedUnits, limit: usize) -> (Evidence, f32) {
-        let candidates = &ranked.candidates[..limit.min(ranked.candidates.len())];
-        let maximum = |part: fn(&ScoreParts) -> f32| {
-            candidates.iter().map(|candidate| part(&candidate.parts)).fold(0.0, f32::max)
-        };
-        let evidence = Evidence {
-            dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
-            coverage: maximum(|parts| parts.coverage),
-            known: ranked.signals.lexical.known,
-            share: Self::share_of_first(&ranked.candidates),
-        };
-        (evidence, if candidates.is_empty() { 0.0 } else { evidence.confidence() })
     }
 
     /// The hit at a 0-based position of a ranking.
@@ -357,16 +347,17 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
         }
+        let mut evidence = self.evidence(&candidates, &signals, request.query);
         let embedder = self.dense.as_ref().map(|dense| &dense.embedder).filter(|_| !is_symbol);
         if let Some(reranker) = embedder.and_then(|embedder| embedder.reranker()) {
-            self.rerank(&mut candidates, request.query, reranker, ranking)?;
+            evidence.reranker = self.rerank(&mut candidates, request.query, reranker, ranking)?;
         }
         if let Some(cross_encoder) = embedder.and_then(|embedder| embedder.cross_encoder()) {
             self.read_with_query(&mut candidates, request.query, cross_encoder, ranking)?;
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
-        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
+        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as, evidence })
     }
 
     /// The signals of each candidate that do not depend on other candidates.
@@ -517,8 +508,7 @@ impl Index {
         let hits: Vec<Hit> =
             units.into_iter().map(|(unit, score)| self.hit(unit, score, part(score))).collect();
         let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
-        let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0, share: 1.0 };
-        Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
+        Ok(SearchResponse { hits, confidence: first, ..SearchResponse::default() })
     }
 
     /// Whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without a

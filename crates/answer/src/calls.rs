@@ -37,7 +37,7 @@ pub struct Callers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// With several trees, their absolute paths.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// What has the name or is at the position.
     pub definitions: Vec<DefinitionView>,
@@ -116,7 +116,7 @@ pub struct Callees {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// With several trees, their absolute paths.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// Each definition, with what it calls.
     pub definitions: Vec<CalleesOfDefinition>,

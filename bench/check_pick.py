@@ -37,7 +37,7 @@ def main():
             session = pick(quarry, index, columns, lines)
             session.wait_for("> ")
             session.press(QUERY)
-            shown = session.wait_for("index_directory.rs")
+            shown = session.wait_for(f"{QUERY} method")
             if arguments.show:
                 print(f"{columns} columns, {lines} lines\n{shown}\n")
             session.press("\x1b[B\x1b[A\r")

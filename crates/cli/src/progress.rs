@@ -21,7 +21,7 @@ const MIN_SHARE: f64 = 0.02;
 /// disappears when it is dropped.
 pub struct Progress {
     bar: ProgressBar,
-    /// Dropping it ends the thread that prints lines where there is no bar.
+    /// Dropping it ends the thread that prints lines in place of a bar.
     _lines: Option<Sender<()>>,
 }
 

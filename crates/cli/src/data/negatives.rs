@@ -108,7 +108,7 @@ fn text<'a>(row: &'a Map<String, Value>, name: &str) -> &'a str {
     row.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The label of a row, if it is not null; -1 if it is no label.
+/// The label of a row, if it is not null; -1 if it is not a valid label.
 fn label(row: &Map<String, Value>) -> Option<i8> {
     let label = row.get("label").filter(|label| !label.is_null())?;
     Some(match label.as_f64() {

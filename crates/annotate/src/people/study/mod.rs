@@ -65,7 +65,7 @@ pub struct Label {
     pub exact: Option<bool>,
     /// The label under [`Criterion::Half`].
     pub half: Option<bool>,
-    /// What labels under one criterion say about the other, which counts where there is no label under that.
+    /// What the label under one criterion implies for another, used where that one has no label.
     pub beside: BTreeMap<Criterion, bool>,
     /// The names of the labels given, by guideline.
     pub said: BTreeMap<String, String>,

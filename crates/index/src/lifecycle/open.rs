@@ -28,6 +28,9 @@ use crate::storage::segments::{SegmentPool, SegmentSource};
 use crate::storage::table::{LEXICAL_DIRECTORY, PartSize, Table, open_directory};
 use crate::{BuildReport, Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 
+/// How often an index is refreshed that another program overwrites meanwhile.
+const MAX_REFRESHES: usize = 5;
+
 impl Index {
     /// Opens the index of the tree at `root`, which may also be a single file, or the index of an enclosing tree, as
     /// specified by [`OpenOptions`]; paths are relative to `root` in both cases. Builds the index first if there is
@@ -237,7 +240,11 @@ impl Opener<'_> {
         }
         let looked_ns = now_ns();
         let listing = &walk::list(&self.location.root, walk)?;
-        let mut opened = self.refresh(options, (walk, remembered), listing, looked_ns, events)?;
+        let refresh = || self.refresh(options, (walk, remembered), listing, looked_ns, events);
+        // Another program may overwrite the index while it is opened.
+        let is_replaced = |opened: &Result<Opened, Error>| matches!(opened, Err(Error::Replaced { .. }));
+        let opened = (1..MAX_REFRESHES).map(|_| refresh()).find(|opened| !is_replaced(opened));
+        let mut opened = opened.unwrap_or_else(refresh)?;
         opened.index.add_unread(listing);
         Ok(opened)
     }

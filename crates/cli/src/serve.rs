@@ -194,7 +194,7 @@ fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
 /// Serves the trees of an engine, until it is interrupted.
 #[cfg(feature = "milvus")]
 fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
-    args.source.rerank(args.rerank);
+    args.source.rerank(args.rerank.clone());
     if !args.source.names_no_path() {
         bail!("--from {url} serves the trees of the engine; name no PATH with it");
     }

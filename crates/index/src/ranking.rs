@@ -4,6 +4,7 @@ pub mod confidence;
 pub(crate) mod explain;
 pub mod fusion;
 pub mod intent;
+pub mod issue;
 mod mixture;
 pub(crate) mod ranked_units;
 pub(crate) mod rankings;

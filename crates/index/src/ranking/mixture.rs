@@ -48,7 +48,7 @@ impl Index {
     /// without candidates.
     pub(crate) fn share_of_first(candidates: &[Candidate]) -> f32 {
         let Some(first) = candidates.first() else { return 0.0 };
-        let is_mixed = first.parts.file_share > 0.0;
+        let is_mixed = first.parts.file_share > 0.0 || first.parts.issue_share > 0.0;
         if is_mixed {
             first.score
         } else {

@@ -1,8 +1,11 @@
 //! Units ranked by a search, with the signals that their scores are made of.
 
+use std::collections::HashMap;
+
 use crate::index::hit::ScoreParts;
 use crate::lexical::Scores;
 use crate::ranking::intent::UnitFeatures;
+use crate::ranking::issue::model::IssueFeatures;
 use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules::Query;
 use crate::ranking::weights::RankingWeights;
@@ -15,6 +18,8 @@ pub struct RankedUnits {
     pub(crate) ranking: RankingWeights,
     /// Like [`crate::SearchResponse::read_as`].
     pub(crate) read_as: Option<String>,
+    /// What was recognized, if the query is an issue.
+    pub(crate) of_issue: Option<RankedIssue>,
 }
 
 impl RankedUnits {
@@ -22,6 +27,14 @@ impl RankedUnits {
     pub fn units(&self) -> impl Iterator<Item = usize> {
         self.candidates.iter().map(|candidate| candidate.unit)
     }
+}
+
+/// An issue as it was recognized.
+pub(crate) struct RankedIssue {
+    /// The features of each unit.
+    pub features: HashMap<usize, IssueFeatures>,
+    /// The number of its parts of each kind.
+    pub parts: Vec<(&'static str, usize)>,
 }
 
 /// A unit that may be a result.

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::lexical::Groups;
 use crate::ranking::fusion::{Fusion, convex_combination, max_or_one};
 use crate::ranking::intent::UnitFeatures;
+use crate::ranking::issue::Issue;
 use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::{best, better_first, hide};
@@ -83,6 +84,11 @@ impl Index {
     }
 
     fn rank_by(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
+        if request.ranking.issues
+            && let Some(issue) = Issue::of(request.query)
+        {
+            return self.rank_issue(request, &issue);
+        }
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
         let query = signals.query();
@@ -128,7 +134,7 @@ impl Index {
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
-        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
+        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as, of_issue: None })
     }
 
     /// The signals of each candidate that do not depend on other candidates.
@@ -253,7 +259,7 @@ impl Index {
     }
 
     /// The maximum score among the units of each file, at least 0.
-    fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
+    pub(crate) fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
         let best = |units: &Range<usize>| scores[units.clone()].iter().copied().fold(0.0, f32::max);
         self.units_of_files.par_iter().with_min_len(FILES_PER_TASK).map(best).collect()
     }

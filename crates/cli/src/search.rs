@@ -118,7 +118,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     } else {
         None
     };
-    let confidence = ranked.as_ref().map_or(0.0, |ranked| index.evidence(ranked, n_units).1);
+    let confidence = ranked.as_ref().map_or(0.0, RankedUnits::confidence);
     let (mut matches, order) = match &expression {
         None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),
         Some(expression) => matching(index, expression, ranked.as_ref()),

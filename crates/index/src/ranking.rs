@@ -5,6 +5,7 @@ pub(crate) mod explain;
 pub mod fusion;
 pub mod intent;
 mod mixture;
+pub mod question;
 pub(crate) mod ranked_units;
 pub(crate) mod rankings;
 pub(crate) mod request;

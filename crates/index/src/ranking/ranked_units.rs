@@ -2,6 +2,7 @@
 
 use crate::index::hit::ScoreParts;
 use crate::lexical::Scores;
+use crate::ranking::confidence::Evidence;
 use crate::ranking::intent::UnitFeatures;
 use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules::Query;
@@ -15,9 +16,17 @@ pub struct RankedUnits {
     pub(crate) ranking: RankingWeights,
     /// Like [`crate::SearchResponse::read_as`].
     pub(crate) read_as: Option<String>,
+    /// From the ranking before any re-ranker read it, so that re-rankers do not change the confidence.
+    pub(crate) evidence: Evidence,
 }
 
 impl RankedUnits {
+    /// Confidence that any unit answers the query, 0 to 1; 0 without units.
+    #[must_use]
+    pub fn confidence(&self) -> f32 {
+        if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
+    }
+
     /// The numbers of the units, best first.
     pub fn units(&self) -> impl Iterator<Item = usize> {
         self.candidates.iter().map(|candidate| candidate.unit)

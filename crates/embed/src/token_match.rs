@@ -83,7 +83,8 @@ impl QueryTokens<'_> {
     #[must_use]
     pub fn largest_gaps(&self, texts: &[&[u16]]) -> Vec<f32> {
         self.compare(texts, |best| {
-            let gaps = best.iter().zip(&self.tokens).map(|(best, token)| token.weight * (1.0 - best.max(0.0)));
+            let gaps =
+                best.iter().zip(&self.tokens).map(|(best, token)| token.weight * (1.0 - best.max(0.0)));
             gaps.fold(0.0, f32::max)
         })
     }

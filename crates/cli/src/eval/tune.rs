@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
-use quarry_eval::report::{Series, reliability_alone};
 use quarry_eval::repo_search::Indexes;
 use quarry_eval::repo_search::calibration::{self, KEPT, Measured, Sample, Separation};
 use quarry_eval::repo_search::documentation::Documented;
@@ -13,6 +12,7 @@ use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{
     self, Ablated, CROSS_ENCODER, CrossValidation, Fold, PARAMETERS, RERANKING, RERANKING_AGAIN,
 };
+use quarry_eval::report::{Series, reliability_alone};
 use quarry_index::DEFAULT_THRESHOLD;
 use quarry_index::confidence::{FEATURES, Weights};
 use quarry_index::intent::Model;
@@ -139,7 +139,10 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
             let points = &found.cross_validated.reliability;
             let points = points.iter().map(|bin| (bin.mean_probability, bin.share_held, bin.count)).collect();
             let series = [Series { label: format!("{method}, cross-validated"), points }];
-            new_file::write_text(path, &reliability_alone("How often a search with a confidence has an answer", &series))?;
+            new_file::write_text(
+                path,
+                &reliability_alone("How often a search with a confidence has an answer", &series),
+            )?;
         }
         return args.layout.print(&found, || confidence_sections(&found));
     }
@@ -329,7 +332,8 @@ fn confidence_sections(found: &Confidence) -> Sections {
         let kinds = measured.kinds.iter().map(|(kind, separation)| (kind.name(), separation, String::new()));
         let error = format!("{:.3}", measured.calibration_error);
         for (kind, separation, error) in std::iter::once(("all", &measured.all, error)).chain(kinds) {
-            let Separation { found, unanswerable, roc_auc, held_back, kept_in_use, held_back_in_use } = separation;
+            let Separation { found, unanswerable, roc_auc, held_back, kept_in_use, held_back_in_use } =
+                separation;
             separations.push([
                 weights.to_owned(),
                 kind.to_owned(),
@@ -356,5 +360,8 @@ fn confidence_sections(found: &Confidence) -> Sections {
     for (name, weight) in features.chain([(&"intercept", found.chosen.intercept)]) {
         chosen.push([(*name).to_owned(), format!("{weight:.2}")]);
     }
-    Sections::new().table(separations).titled("Reliability, cross-validated", reliability).titled("Weights, fitted on all", chosen)
+    Sections::new()
+        .table(separations)
+        .titled("Reliability, cross-validated", reliability)
+        .titled("Weights, fitted on all", chosen)
 }

@@ -68,7 +68,9 @@ impl Separation {
     /// Of confidences, each with whether it belongs to an answer.
     #[must_use]
     pub fn new(judged: &[(bool, f32)], threshold: f32) -> Self {
-        let of = |found: bool| judged.iter().filter(move |(is_found, _)| *is_found == found).map(|(_, value)| *value);
+        let of = |found: bool| {
+            judged.iter().filter(move |(is_found, _)| *is_found == found).map(|(_, value)| *value)
+        };
         let mut kept: Vec<f32> = of(true).collect();
         kept.sort_unstable_by(f32::total_cmp);
         let below = |limit: f32, found: bool| of(found).filter(|value| *value < limit).count() as f64;
@@ -149,7 +151,10 @@ pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>, stage: Stage) -> Weigh
         for (label, class) in [0.0, 1.0].into_iter().zip(classes) {
             rows.extend(class.iter().map(|sample| {
                 let mut inputs = [1.0; FEATURES.len() + 1];
-                inputs.iter_mut().zip(sample.evidence.features()).for_each(|(input, value)| *input = f64::from(value));
+                inputs
+                    .iter_mut()
+                    .zip(sample.evidence.features())
+                    .for_each(|(input, value)| *input = f64::from(value));
                 (inputs, label, half / class.len() as f64)
             }));
         }
@@ -164,9 +169,9 @@ pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>, stage: Stage) -> Weigh
 pub fn cross_validate(samples: &[Sample], stage: Stage) -> Vec<f32> {
     let mut fitted = BTreeMap::<usize, Weights>::new();
     for Sample { repository, .. } in samples {
-        fitted.entry(*repository).or_insert_with(|| {
-            fit(samples.iter().filter(|sample| sample.repository != *repository), stage)
-        });
+        fitted
+            .entry(*repository)
+            .or_insert_with(|| fit(samples.iter().filter(|sample| sample.repository != *repository), stage));
     }
     let confidence = |sample: &Sample| match sample.evidence.stage() == stage {
         true => fitted[&sample.repository].confidence(&sample.evidence),
@@ -216,9 +221,9 @@ mod tests {
     #[test]
     fn a_fit_gives_the_frequencies_of_what_it_was_fitted_to() {
         // Three of four on the right side.
-        let samples = [(true, 0.8), (false, 0.2)]
-            .into_iter()
-            .flat_map(|(answerable, matched)| [matched, matched, matched, 1.0 - matched].map(|m| sample(0, answerable, m)));
+        let samples = [(true, 0.8), (false, 0.2)].into_iter().flat_map(|(answerable, matched)| {
+            [matched, matched, matched, 1.0 - matched].map(|m| sample(0, answerable, m))
+        });
         let samples: Vec<Sample> = samples.collect();
         let weights = fit(samples.iter(), Stage::Words);
         for (matched, expected) in [(0.8, 0.75), (0.2, 0.25)] {
@@ -250,7 +255,9 @@ mod tests {
     fn a_repository_is_judged_by_what_the_others_say() {
         // In the first two, more of the words are found with an answer; in the last it is the other way round.
         let mut samples: Vec<Sample> = (0..2)
-            .flat_map(|repository| [(true, 0.8), (true, 0.7), (false, 0.2)].map(|(a, m)| sample(repository, a, m)))
+            .flat_map(|repository| {
+                [(true, 0.8), (true, 0.7), (false, 0.2)].map(|(a, m)| sample(repository, a, m))
+            })
             .collect();
         samples.extend([sample(2, true, 0.1), sample(2, false, 0.9)]);
         let confidences = cross_validate(&samples, Stage::Words);
@@ -261,7 +268,10 @@ mod tests {
     fn what_is_not_read_again_is_judged_by_the_weights_in_use() {
         let read = |answerable, matched| {
             let other = sample(0, answerable, matched);
-            Sample { evidence: Evidence { cosine: Some(0.1), reranker: Some(matched), ..other.evidence }, ..other }
+            Sample {
+                evidence: Evidence { cosine: Some(0.1), reranker: Some(matched), ..other.evidence },
+                ..other
+            }
         };
         let name = sample(1, true, 0.5);
         let samples = [read(true, 0.9), read(false, 0.1), name.clone()];

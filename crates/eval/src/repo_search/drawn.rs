@@ -47,7 +47,8 @@ pub fn questions(index: &Index) -> Result<Vec<RepositoryQuery>, EvalError> {
             if parts(name).count() > 1 && !hit.signature.is_empty() {
                 names.entry(name.to_owned()).or_default().push(target.clone());
             }
-            let own = lines.iter().take(hit.end_line as usize).skip(hit.start_line.saturating_sub(1) as usize);
+            let own =
+                lines.iter().take(hit.end_line as usize).skip(hit.start_line.saturating_sub(1) as usize);
             for message in own.flat_map(|line| messages_of(line)) {
                 let targets = messages.entry(message.to_owned()).or_default();
                 if targets.last() != Some(&target) {
@@ -105,7 +106,11 @@ fn messages_of(line: &str) -> Vec<&str> {
             && text.split_whitespace().filter(is_word).count() >= MESSAGE_WORDS
             && !text.contains('\\')
     };
-    ['"', '\''].into_iter().flat_map(|quote| line.split(quote).skip(1).step_by(2)).filter(is_message).collect()
+    ['"', '\'']
+        .into_iter()
+        .flat_map(|quote| line.split(quote).skip(1).step_by(2))
+        .filter(is_message)
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Estimates whether any result answers the query, or the results are merely the nearest ones.
 //!
 //! The evidence is of the ranking before anything reads results again: re-rankers order similar results, and what they
-//! multiply scores by says nothing about whether the first one is an answer. Of them counts only how similar the most
-//! similar result is.
+//! multiply scores by says nothing about whether the first one is an answer. The best cosine that a re-ranker finds is
+//! evidence as well, with its own weight.
 
 use std::sync::LazyLock;
 
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::intent::by_name;
 use crate::question::QuestionKind;
 
-/// The confidence from which on a search counts as having found something: about the highest that 95 % of the questions
-/// reach whose answer is among the first ten results. `docs/concepts/confidence.md` shows how often it is right.
+/// The confidence from which on a search counts as having found something: about the highest that, without a re-ranker,
+/// 95 % of the questions reach whose answer is among the first ten results.
 pub const DEFAULT_THRESHOLD: f32 = 0.26;
 
 /// Number of results that evidence is taken from.
@@ -47,8 +47,19 @@ pub struct Evidence {
 }
 
 /// Names of the features of evidence, in the order of [`Features`].
-pub const FEATURES: [&str; 11] =
-    ["matched", "known", "gap", "words", "cosine", "log_share", "log_lead", "reranker", "name", "error", "long"];
+pub const FEATURES: [&str; 11] = [
+    "matched",
+    "known",
+    "gap",
+    "words",
+    "cosine",
+    "log_share",
+    "log_lead",
+    "reranker",
+    "name",
+    "error",
+    "long",
+];
 
 /// What weights are applied to.
 pub type Features = [f32; FEATURES.len()];
@@ -106,7 +117,8 @@ impl Weights {
     /// without an answer are equally frequent.
     #[must_use]
     pub fn confidence(&self, evidence: &Evidence) -> f32 {
-        let products = self.features.iter().zip(evidence.features()).map(|(weight, feature)| weight * feature);
+        let products =
+            self.features.iter().zip(evidence.features()).map(|(weight, feature)| weight * feature);
         1.0 / (1.0 + (-(self.intercept + products.sum::<f32>())).exp())
     }
 }
@@ -153,8 +165,7 @@ impl Evidence {
 mod tests {
     use super::*;
 
-    const STAGES: [(Option<f32>, Option<f32>); 3] =
-        [(None, None), (Some(0.2), None), (Some(0.2), Some(0.4))];
+    const STAGES: [(Option<f32>, Option<f32>); 3] = [(None, None), (Some(0.2), None), (Some(0.2), Some(0.4))];
 
     #[test]
     fn each_piece_of_evidence_makes_more_confident() {
@@ -178,7 +189,6 @@ mod tests {
                 Evidence { share: 0.2, ..none },
             ];
             more.extend(cosine.map(|cosine| Evidence { cosine: Some(cosine + 0.1), ..none }));
-            more.extend(reranker.map(|cosine| Evidence { reranker: Some(cosine + 0.1), ..none }));
             for more in more {
                 assert!(more.confidence() > none.confidence(), "{more:?}");
             }

@@ -152,7 +152,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         roots,
         results: views.collect(),
         // An expression alone is met or not.
-        confident: query.is_empty() || confidence >= layout.threshold,
+        confident: ranked.as_ref().map_or(Some(true), |ranked| ranked.is_confident(layout.threshold)),
         confidence,
         took_ms: milliseconds(opened.elapsed()),
         open_ms: milliseconds(opened - start),

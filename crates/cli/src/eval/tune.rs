@@ -246,8 +246,7 @@ fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> a
 }
 
 fn confidence(samples: &[Sample]) -> Confidence {
-    let stage = calibration::stage(samples);
-    let cross_validated = calibration::cross_validate(samples, stage);
+    let cross_validated = calibration::cross_validate(samples);
     let measured = |confidence: &dyn Fn(usize) -> f32| {
         let confidences = (0..samples.len()).map(confidence).collect::<Vec<_>>();
         Measured::new(samples, &confidences, DEFAULT_THRESHOLD)
@@ -256,7 +255,7 @@ fn confidence(samples: &[Sample]) -> Confidence {
         threshold: DEFAULT_THRESHOLD,
         in_use: measured(&|number| samples[number].evidence.confidence()),
         cross_validated: measured(&|number| cross_validated[number]),
-        chosen: calibration::fit(samples.iter(), stage),
+        chosen: calibration::fit(samples.iter()),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use quarry_index::Evidence;
-use quarry_index::confidence::{FEATURES, Stage, Weights};
+use quarry_index::confidence::{FEATURES, Weights};
 use quarry_index::question::QuestionKind;
 use quarry_metrics::calibration::{Bin, Binning, expected_calibration_error, reliability};
 use quarry_metrics::classification;
@@ -129,13 +129,13 @@ impl Measured {
     }
 }
 
-/// The logistic regression on the evidence of a stage of whether there is an answer. Among questions of one kind and about
+/// The logistic regression on the evidence of whether there is an answer. Among questions of one kind and about
 /// the same length, those with and without an answer have the same total weight, so that neither the kind nor the length is
 /// evidence by itself.
 #[must_use]
-pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>, stage: Stage) -> Weights {
+pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>) -> Weights {
     let mut groups = BTreeMap::<(QuestionKind, usize), [Vec<&Sample>; 2]>::new();
-    for sample in samples.filter(|sample| sample.decides() && sample.evidence.stage() == stage) {
+    for sample in samples.filter(|sample| sample.decides()) {
         let kind = sample.evidence.kind;
         let length = match kind {
             QuestionKind::Description => LENGTHS.partition_point(|end| *end < sample.words),
@@ -163,27 +163,16 @@ pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>, stage: Stage) -> Weigh
     Weights { intercept: found[FEATURES.len()], features: std::array::from_fn(|at| found[at]) }
 }
 
-/// The confidence of each sample by weights that were fitted without its repository. Samples of another stage, whose queries
-/// a re-ranker does not read, have that of the weights in use.
+/// The confidence of each sample by weights that were fitted without its repository.
 #[must_use]
-pub fn cross_validate(samples: &[Sample], stage: Stage) -> Vec<f32> {
+pub fn cross_validate(samples: &[Sample]) -> Vec<f32> {
     let mut fitted = BTreeMap::<usize, Weights>::new();
     for Sample { repository, .. } in samples {
         fitted
             .entry(*repository)
-            .or_insert_with(|| fit(samples.iter().filter(|sample| sample.repository != *repository), stage));
+            .or_insert_with(|| fit(samples.iter().filter(|sample| sample.repository != *repository)));
     }
-    let confidence = |sample: &Sample| match sample.evidence.stage() == stage {
-        true => fitted[&sample.repository].confidence(&sample.evidence),
-        false => sample.evidence.confidence(),
-    };
-    samples.iter().map(confidence).collect()
-}
-
-/// The last stage that any of the samples has.
-#[must_use]
-pub fn stage(samples: &[Sample]) -> Stage {
-    samples.iter().map(|sample| sample.evidence.stage()).max().unwrap_or(Stage::Words)
+    samples.iter().map(|sample| fitted[&sample.repository].confidence(&sample.evidence)).collect()
 }
 
 #[cfg(test)]
@@ -225,7 +214,7 @@ mod tests {
             [matched, matched, matched, 1.0 - matched].map(|m| sample(0, answerable, m))
         });
         let samples: Vec<Sample> = samples.collect();
-        let weights = fit(samples.iter(), Stage::Words);
+        let weights = fit(samples.iter());
         for (matched, expected) in [(0.8, 0.75), (0.2, 0.25)] {
             let found = weights.confidence(&sample(0, true, matched).evidence);
             assert!((found - expected).abs() < 1e-2, "{matched}: {found}");
@@ -238,7 +227,7 @@ mod tests {
         let of = |answerable, words| Sample { words, ..sample(0, answerable, words as f32 / 10.0) };
         let mut samples = vec![of(true, 3), of(false, 10)];
         samples.extend((0..9).flat_map(|_| [of(true, 10), of(false, 3)]));
-        let weights = fit(samples.iter(), Stage::Words);
+        let weights = fit(samples.iter());
         assert!(weights.features[0].abs() < 1e-2, "{weights:?}");
     }
 
@@ -247,7 +236,7 @@ mod tests {
         let lost = Sample { found: false, ..sample(0, true, 0.1) };
         let samples = [sample(0, true, 0.9), sample(0, false, 0.1)];
         let with = [samples[0].clone(), samples[1].clone(), lost];
-        assert_eq!(fit(with.iter(), Stage::Words), fit(samples.iter(), Stage::Words));
+        assert_eq!(fit(with.iter()), fit(samples.iter()));
         assert_eq!(Measured::new(&with, &[0.9, 0.1, 0.1], 0.5), Measured::new(&samples, &[0.9, 0.1], 0.5));
     }
 
@@ -260,22 +249,7 @@ mod tests {
             })
             .collect();
         samples.extend([sample(2, true, 0.1), sample(2, false, 0.9)]);
-        let confidences = cross_validate(&samples, Stage::Words);
+        let confidences = cross_validate(&samples);
         assert!(confidences[6] < 0.5 && confidences[7] > 0.5, "{confidences:?}");
-    }
-
-    #[test]
-    fn what_is_not_read_again_is_judged_by_the_weights_in_use() {
-        let read = |answerable, matched| {
-            let other = sample(0, answerable, matched);
-            Sample {
-                evidence: Evidence { cosine: Some(0.1), reranker: Some(matched), ..other.evidence },
-                ..other
-            }
-        };
-        let name = sample(1, true, 0.5);
-        let samples = [read(true, 0.9), read(false, 0.1), name.clone()];
-        assert_eq!(stage(&samples), Stage::Reranker);
-        assert_eq!(cross_validate(&samples, Stage::Reranker)[2], name.evidence.confidence());
     }
 }

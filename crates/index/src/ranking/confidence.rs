@@ -1,19 +1,28 @@
 //! Estimates whether any result answers the query, or the results are merely the nearest ones.
 //!
-//! The evidence is of the ranking before anything reads results again: re-rankers order similar results, and what they
-//! multiply scores by says nothing about whether the first one is an answer. The best cosine that a re-ranker finds is
-//! evidence as well, with its own weight.
+//! The evidence is of the ranking before any re-ranker reads results: what it multiplies scores by orders similar results,
+//! and is no evidence that the first one is an answer. So the confidence of a query does not depend on `--quality`.
 
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::intent::by_name;
-use crate::question::QuestionKind;
+use crate::ranking::intent::by_name;
+use crate::ranking::question::QuestionKind;
 
-/// The confidence from which on a search counts as having found something: about the highest that, without a re-ranker,
-/// 95 % of the questions reach whose answer is among the first ten results.
+/// The confidence from which on a search counts as having found something: about the highest that 95 % of the questions
+/// reach whose answer is among the first ten results.
 pub const DEFAULT_THRESHOLD: f32 = 0.26;
+
+/// Whether a search with a confidence found something: whether that reaches the threshold that the user gave, or else
+/// [`DEFAULT_THRESHOLD`]. `None` for a long text with results but without a given threshold: its confidence hardly tells.
+#[must_use]
+pub fn is_confident(confidence: f32, kind: QuestionKind, threshold: Option<f32>) -> Option<bool> {
+    match threshold {
+        None if kind == QuestionKind::Long && confidence > 0.0 => None,
+        _ => Some(confidence >= threshold.unwrap_or(DEFAULT_THRESHOLD)),
+    }
+}
 
 /// Number of results that evidence is taken from.
 pub(crate) const N_RESULTS: usize = 10;
@@ -42,38 +51,14 @@ pub struct Evidence {
     pub share: f32,
     /// The score of the first result over that of the second, at least 1.
     pub lead: f32,
-    /// Maximum cosine of a result by the re-ranker; `None` if it read nothing.
-    pub reranker: Option<f32>,
 }
 
 /// Names of the features of evidence, in the order of [`Features`].
-pub const FEATURES: [&str; 11] = [
-    "matched",
-    "known",
-    "gap",
-    "words",
-    "cosine",
-    "log_share",
-    "log_lead",
-    "reranker",
-    "name",
-    "error",
-    "long",
-];
+pub const FEATURES: [&str; 10] =
+    ["matched", "known", "gap", "words", "cosine", "log_share", "log_lead", "name", "error", "long"];
 
 /// What weights are applied to.
 pub type Features = [f32; FEATURES.len()];
-
-/// What has taken part in a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Stage {
-    /// Words alone.
-    Words,
-    /// A model for all units.
-    Model,
-    /// Another model that reads the first results.
-    Reranker,
-}
 
 /// Weights of a logistic regression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,29 +73,25 @@ pub struct Weights {
 
 by_name!(features_by_name, FEATURES);
 
-/// The weights for each stage.
+/// The weights for searches by words alone, and with a model.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BuiltIn {
     words: Weights,
     model: Weights,
-    reranker: Weights,
 }
 
 impl Weights {
-    /// The weights that search uses, fitted by `quarry eval tune`.
+    /// The weights that search uses, with a model or by words alone; fitted by `quarry eval tune --confidence`. They are
+    /// for the built-in model: cosines of another one may be higher or lower.
     #[must_use]
-    pub fn in_use(stage: Stage) -> &'static Self {
+    pub fn in_use(with_model: bool) -> &'static Self {
         static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
             // A test parses the file, so it cannot be invalid in a release.
-            serde_json::from_str(include_str!("../confidence.json"))
+            serde_json::from_str(include_str!("../../confidence.json"))
                 .unwrap_or_else(|error| unreachable!("crates/index/confidence.json: {error}"))
         });
-        match stage {
-            Stage::Words => &BUILT_IN.words,
-            Stage::Model => &BUILT_IN.model,
-            Stage::Reranker => &BUILT_IN.reranker,
-        }
+        if with_model { &BUILT_IN.model } else { &BUILT_IN.words }
     }
 
     /// The probability, 0 to 1, that the evidence belongs to a query with an answer, assuming that queries with and
@@ -124,16 +105,6 @@ impl Weights {
 }
 
 impl Evidence {
-    /// What has taken part in the search.
-    #[must_use]
-    pub fn stage(&self) -> Stage {
-        match (self.cosine, self.reranker) {
-            (_, Some(_)) => Stage::Reranker,
-            (Some(_), None) => Stage::Model,
-            (None, None) => Stage::Words,
-        }
-    }
-
     /// The features of the evidence.
     #[must_use]
     pub fn features(&self) -> Features {
@@ -147,7 +118,6 @@ impl Evidence {
             self.share.max(1e-3).ln(),
             // Beyond this lead, nothing changes.
             self.lead.clamp(1.0, 10.0).ln(),
-            self.reranker.unwrap_or_default(),
             is(QuestionKind::Name),
             is(QuestionKind::Error),
             is(QuestionKind::Long),
@@ -157,7 +127,7 @@ impl Evidence {
     /// [`Weights::confidence`] with the weights in use.
     #[must_use]
     pub fn confidence(&self) -> f32 {
-        Weights::in_use(self.stage()).confidence(self)
+        Weights::in_use(self.cosine.is_some()).confidence(self)
     }
 }
 
@@ -165,11 +135,11 @@ impl Evidence {
 mod tests {
     use super::*;
 
-    const STAGES: [(Option<f32>, Option<f32>); 3] = [(None, None), (Some(0.2), None), (Some(0.2), Some(0.4))];
+    const COSINES: [Option<f32>; 2] = [None, Some(0.2)];
 
     #[test]
     fn each_piece_of_evidence_makes_more_confident() {
-        for (cosine, reranker) in STAGES {
+        for cosine in COSINES {
             let none = Evidence {
                 matched: 0.3,
                 known: 0.3,
@@ -178,7 +148,6 @@ mod tests {
                 share: 0.1,
                 lead: 1.0,
                 cosine,
-                reranker,
                 ..Evidence::default()
             };
             let mut more = vec![
@@ -197,7 +166,7 @@ mod tests {
 
     #[test]
     fn all_is_found_and_nothing_is_not() {
-        for (cosine, reranker) in STAGES {
+        for cosine in COSINES {
             let all = Evidence {
                 matched: 1.0,
                 known: 1.0,
@@ -205,17 +174,22 @@ mod tests {
                 cosine: cosine.map(|_| 0.4),
                 share: 1.0,
                 lead: 2.0,
-                reranker: reranker.map(|_| 0.8),
                 ..Evidence::default()
             };
             assert!(all.confidence() > 0.95, "{all:?}: {}", all.confidence());
-            let nothing = Evidence {
-                gap: 0.4,
-                cosine: cosine.map(|_| 0.0),
-                reranker: reranker.map(|_| 0.0),
-                ..Evidence::default()
-            };
+            let nothing = Evidence { gap: 0.4, cosine: cosine.map(|_| 0.0), ..Evidence::default() };
             assert!(nothing.confidence() < 0.05, "{nothing:?}: {}", nothing.confidence());
         }
+    }
+
+    #[test]
+    fn a_long_text_is_judged_only_by_a_threshold_that_is_given() {
+        let of = |kind, threshold| is_confident(0.2, kind, threshold);
+        assert_eq!(of(QuestionKind::Description, None), Some(false));
+        assert_eq!(of(QuestionKind::Description, Some(0.1)), Some(true));
+        assert_eq!(of(QuestionKind::Long, None), None);
+        assert_eq!(is_confident(0.0, QuestionKind::Long, None), Some(false));
+        assert_eq!(of(QuestionKind::Long, Some(0.3)), Some(false));
+        assert_eq!(of(QuestionKind::Long, Some(0.0)), Some(true));
     }
 }

@@ -86,7 +86,6 @@ impl Index {
             }),
             share: Self::share_of_first(candidates),
             lead: score(0) / score(1).max(f32::MIN_POSITIVE),
-            reranker: None,
         }
     }
 

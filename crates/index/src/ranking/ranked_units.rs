@@ -2,7 +2,7 @@
 
 use crate::index::hit::ScoreParts;
 use crate::lexical::Scores;
-use crate::ranking::confidence::Evidence;
+use crate::ranking::confidence::{Evidence, is_confident};
 use crate::ranking::intent::UnitFeatures;
 use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules::Query;
@@ -25,6 +25,12 @@ impl RankedUnits {
     #[must_use]
     pub fn confidence(&self) -> f32 {
         if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
+    }
+
+    /// Whether the search found something, by [`is_confident`].
+    #[must_use]
+    pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
+        is_confident(self.confidence(), self.evidence.kind, threshold)
     }
 
     /// The numbers of the units, best first.

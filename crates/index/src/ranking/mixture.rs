@@ -66,12 +66,13 @@ impl Index {
         let texts: Vec<&[u16]> =
             first.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
         let gaps = StaticModel::builtin().query_tokens(&reading.text).largest_gaps(&texts);
-        // In a tree with fewer units, the least of all.
-        let nth_best = |scores: &[f32], n: usize| {
-            let n = n.min(scores.len());
+        // The best score and the n-th best; in a tree with fewer units, the least of all.
+        let best_and_nth = |scores: &[f32], n: usize| {
+            let n = n.min(scores.len()).max(1);
             let best = best(scores.len(), n, |unit| scores[unit]);
-            let least = best.iter().map(|(_, score)| *score).reduce(f32::min);
-            if best.len() < n { 0.0 } else { least.unwrap_or_default() }
+            let score = best.iter().map(|(_, score)| *score);
+            let nth = if best.len() < n { 0.0 } else { score.clone().fold(f32::INFINITY, f32::min) };
+            (score.fold(0.0, f32::max), nth)
         };
         let score = |position: usize| candidates.get(position).map_or(0.0, |candidate| candidate.score);
         Evidence {
@@ -79,10 +80,11 @@ impl Index {
             matched: first.iter().map(|candidate| lexical.matched[candidate.unit]).fold(0.0, f32::max),
             known: lexical.known,
             gap: gaps.into_iter().reduce(f32::min).unwrap_or(1.0),
-            words: nth_best(&lexical.texts, confidence::N_RESULTS) / self.lexical.n_among().max(2.0).ln(),
+            words: best_and_nth(&lexical.texts, confidence::N_RESULTS).1
+                / self.lexical.n_among().max(2.0).ln(),
             cosine: self.dense.as_ref().map(|_| {
-                let maximum = dense.iter().copied().fold(0.0, f32::max);
-                maximum - nth_best(dense, confidence::COSINE_RANK)
+                let (best, nth) = best_and_nth(dense, confidence::COSINE_RANK);
+                best - nth
             }),
             share: Self::share_of_first(candidates),
             lead: score(0) / score(1).max(f32::MIN_POSITIVE),

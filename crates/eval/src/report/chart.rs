@@ -255,14 +255,14 @@ pub fn reliability(title: &str, series: &[Series]) -> Markup {
 }
 
 fn reliability_svg(title: &str, series: &[Series]) -> Markup {
-    let frame = Frame::unit("probability that is given", "share that is so");
+    let frame = Frame::unit("predicted probability", "observed share");
     let most = series.iter().flat_map(|series| &series.points).map(|(_, _, count)| *count).max().unwrap_or(1);
     frame.open(title, html! {
         line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
         @for (index, series) in series.iter().enumerate() {
             @for (x, y, count) in series.points.iter().filter(|(_, _, count)| *count > 0) {
                 circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r=(fixed(2.5 + 9.0 * (*count as f64 / most as f64).sqrt())) {
-                    title { (format!("{}: {x:.2} is given, {y:.2} are so, {count} cases", series.label)) }
+                    title { (format!("{}: predicted {x:.2}, observed {y:.2}, {count} cases", series.label)) }
                 }
             }
         }

@@ -222,7 +222,7 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
 fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         limit: settings.get(|layer| layer.limit).unwrap_or_default(),
-        threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
+        threshold: settings.get(|layer| layer.threshold),
         ranking: settings.ranking(None),
         lines: settings.get(|layer| layer.lines).unwrap_or_default(),
         context: settings.get(|layer| layer.context).unwrap_or_default(),

@@ -198,6 +198,11 @@ impl LexicalIndex {
         self.numbering.n_units
     }
 
+    /// Number of texts that these are scored among: themselves, unless they are part of a collection.
+    pub(crate) fn n_among(&self) -> f32 {
+        self.whole.as_ref().map_or(self.len() as f32, |whole| whole.n_texts)
+    }
+
     /// Whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -6,6 +6,7 @@ pub mod fusion;
 pub mod intent;
 pub mod issue;
 mod mixture;
+pub mod question;
 pub(crate) mod ranked_units;
 pub(crate) mod rankings;
 pub(crate) mod request;

@@ -86,13 +86,14 @@ impl Index {
         let features = candidates.iter().map(|candidate| candidate.unit).zip(features).collect();
         let of_issue = RankedIssue { features, parts: issue.parts() };
         let ranking = request.ranking.clone();
+        let evidence = self.evidence(&candidates, &signals, request.query);
         if let Some(reranker) = self.dense.as_ref().and_then(|dense| dense.embedder.reranker()) {
             self.rerank(&mut candidates, &issue.sentences(), reranker, &ranking)?;
         }
         if let Some(cross_encoder) = self.dense.as_ref().and_then(|dense| dense.embedder.cross_encoder()) {
             self.read_with_query(&mut candidates, &issue.sentences(), cross_encoder, &ranking)?;
         }
-        Ok(RankedUnits { candidates, signals, ranking, read_as: None, of_issue: Some(of_issue) })
+        Ok(RankedUnits { candidates, signals, ranking, read_as: None, evidence, of_issue: Some(of_issue) })
     }
 
     /// The candidates for an issue with their features, for fitting an [`IssueModel`]; `None` if the text is not an issue.

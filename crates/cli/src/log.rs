@@ -207,7 +207,11 @@ fn show_state(json: bool) -> anyhow::Result<()> {
     }
     let State { on, file, n_records } = state;
     let on = if on { "recorded" } else { "not recorded" };
-    Ok(output::print(&format!("searches are {on}; {} in {}\n", counted(n_records, "record"), file.display()))?)
+    Ok(output::print(&format!(
+        "searches are {on}; {} in {}\n",
+        counted(n_records, "record"),
+        file.display()
+    ))?)
 }
 
 /// Whether searches are recorded, where, and how many were.

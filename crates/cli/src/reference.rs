@@ -122,7 +122,8 @@ fn arguments(command: &Command) -> Vec<ShownArgument> {
         let group = groups.iter().find(|group| group.get_args().any(|id| id == argument.get_id()));
         group.map(|group| title(group.get_id().as_str()))
     };
-    let shown = |argument| ShownArgument { name: name(argument), group: group(argument), line: line(argument) };
+    let shown =
+        |argument| ShownArgument { name: name(argument), group: group(argument), line: line(argument) };
     command.get_arguments().filter(is_shown).map(shown).collect()
 }
 
@@ -389,7 +390,8 @@ fn the_page_of_formats_lists_all_with_their_fields() {
 #[test]
 fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
     let mut text = "Each protocol measures as a paper does, with any [method](methods.md): `quarry eval protocol` and its name. \
-                    Where a paper and its released code differ, the numbers of the discrepancies are given; \
+                    `full-corpus` is that of `quarry eval DIR`, and `repo-search` that of `quarry eval repo-search`; plans name \
+                    them, too. Where a paper and its released code differ, the numbers of the discrepancies are given; \
                     `--as-released` follows the code.\n"
         .to_owned();
     for protocol in PROTOCOLS {

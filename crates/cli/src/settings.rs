@@ -175,7 +175,8 @@ fn user_file() -> Option<PathBuf> {
 /// When there is no such table.
 #[cfg(feature = "eval")]
 pub fn named_llm(name: &str) -> anyhow::Result<(PathBuf, toml::Table)> {
-    let file = user_file().context("this user has no configuration directory; set XDG_CONFIG_HOME or HOME")?;
+    let file =
+        user_file().context("this user has no configuration directory; set XDG_CONFIG_HOME or HOME")?;
     let tables = read_of_user(&file)?.and_then(|layer| layer.llm).unwrap_or_default();
     match tables.get(name) {
         Some(table) => Ok((file, table.clone())),
@@ -322,7 +323,10 @@ pub fn values(layer: &Layer) -> Vec<(String, serde_json::Value)> {
 
 /// The names of tables alone: an address may hold a password.
 #[expect(clippy::ref_option, reason = "serde asks for this form")]
-fn names<S: Serializer>(tables: &Option<BTreeMap<String, toml::Table>>, serializer: S) -> Result<S::Ok, S::Error> {
+fn names<S: Serializer>(
+    tables: &Option<BTreeMap<String, toml::Table>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     tables.as_ref().map(|tables| tables.keys().collect::<Vec<_>>()).serialize(serializer)
 }
 

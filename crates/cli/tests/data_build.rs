@@ -226,7 +226,8 @@ fn two_builds_are_compared() {
     assert_eq!((&difference["pairs_added"], &difference["pairs_relabelled"]), (&0.into(), &0.into()));
     let same = stdout(&fixture.run(&["data", "report", one_path, "--against", one_path]));
     assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with another label"), "{same}");
-    let missing = fixture.run(&["data", "report", one_path, "--against", fixture.path("none").to_str().unwrap()]);
+    let missing =
+        fixture.run(&["data", "report", one_path, "--against", fixture.path("none").to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(stderr(&missing).contains("none/build.json: no such file or directory"), "{}", stderr(&missing));
 }
@@ -571,8 +572,7 @@ fn workers_build_the_same() {
         ["written.toml", "endpoint.toml"].map(|name| directory.join(name).to_str().unwrap().to_owned());
     let begin = |out: &Path, more: &[&str]| {
         let out = out.to_str().unwrap();
-        let arguments =
-            ["data", "build", &plan, "--out", out, "--llm", &endpoint, "--llm", "cache=false"];
+        let arguments = ["data", "build", &plan, "--out", out, "--llm", &endpoint, "--llm", "cache=false"];
         let mut command = fixture.command(&[&arguments, more].concat());
         Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };

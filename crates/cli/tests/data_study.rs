@@ -39,7 +39,10 @@ fn leaks_between_data_sets_are_listed_and_end_with_status_1() {
     assert_eq!(of("query", "train.jsonl"), Some((2.into(), 0.into())));
     let output = fixture.run(&["data", "check", "--leaks", "own.jsonl", "test.jsonl"]);
     assert!(output.status.success(), "{}", stdout(&output));
-    check_error(&fixture.run(&["data", "check", "--leaks", "own.jsonl"]), "expected two data sets to compare");
+    check_error(
+        &fixture.run(&["data", "check", "--leaks", "own.jsonl"]),
+        "expected two data sets to compare",
+    );
 }
 
 #[test]
@@ -160,7 +163,8 @@ fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let written = ["data", "build", "build/written.toml", "--out", "built"];
     let output = fixture.run(&written);
     assert!(output.status.success(), "{}", stderr(&output));
-    let docs = [&written[..], &["--api-docs", "docs", "--unsafe-no-sandbox", "--command", "echo about {}"]].concat();
+    let docs =
+        [&written[..], &["--api-docs", "docs", "--unsafe-no-sandbox", "--command", "echo about {}"]].concat();
     let output = fixture.run(&docs);
     assert!(output.status.success(), "{}", stderr(&output));
     let files: Vec<_> = std::fs::read_dir(fixture.path("tree/docs")).unwrap().map(Result::unwrap).collect();
@@ -174,7 +178,11 @@ fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let said = stderr(&fixture.run(&docs));
     assert!(said.contains("docs: 0 of 0 functions"), "{said}");
     // A package whose docstrings are read is imported in the sandbox.
-    let output = fixture.run(&[&written[..], &["--api-docs", "own", "--unsafe-no-sandbox", "--below", "1000"]].concat());
+    let output = fixture
+        .run(&[&written[..], &["--api-docs", "own", "--unsafe-no-sandbox", "--below", "1000"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    check_error(&fixture.run(&["data", "build", "build/written.toml", "--out", "tree", "--api-docs", "x"]), "build");
+    check_error(
+        &fixture.run(&["data", "build", "build/written.toml", "--out", "tree", "--api-docs", "x"]),
+        "build",
+    );
 }

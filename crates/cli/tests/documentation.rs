@@ -251,7 +251,10 @@ const JSON_COMMANDS: [(&str, &[&str]); 20] = [
         &["quarry eval compare runs/bm25.run runs/hybrid.run --qrels benchmark/qrels/test.tsv --json"],
     ),
     ("eval-agreement", &["quarry eval agreement ratings.csv --level ordinal --unit-column pair --json"]),
-    ("eval-verdicts", &["quarry eval verdicts verdicts.csv --json", "quarry eval verdicts forecasts.csv --json"]),
+    (
+        "eval-verdicts",
+        &["quarry eval verdicts verdicts.csv --json", "quarry eval verdicts forecasts.csv --json"],
+    ),
     (
         "eval-protocol",
         &[

@@ -180,7 +180,8 @@ fn runs_are_compared_query_by_query() {
     for part in ["python read a csv", "0 (relevant)", "| def read_csv(path):"] {
         assert!(shown.contains(part), "{part} {shown}");
     }
-    let rows = quarry(directory.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --format csv").stdout;
+    let rows =
+        quarry(directory.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --format csv").stdout;
     assert!(rows.starts_with(",a,b,b - a,interval,wins,losses,"), "{rows}");
 }
 
@@ -287,7 +288,10 @@ fn verdicts_are_scored_with_and_without_probabilities() {
             "wrong.csv:3: expected a number from 0 to 1 as probability, found \"1.2\"",
         ),
         ("eval verdicts unsure.csv", "expected a column \"outcome\""),
-        ("eval verdicts neither.csv", "expected the columns truth and prediction, or probability and outcome"),
+        (
+            "eval verdicts neither.csv",
+            "expected the columns truth and prediction, or probability and outcome",
+        ),
         ("eval verdicts forecasts.csv --against others.csv", "it compares predictions"),
         ("eval verdicts verdicts.csv --against unlike.csv", "expected the truth of verdicts.csv"),
     ] {
@@ -312,8 +316,7 @@ fn repositories() -> tempfile::TempDir {
 #[test]
 fn the_weight_of_a_reranker_is_cross_validated() {
     let directory = repositories();
-    let arguments =
-        "eval tune table.tsv --repos repos --reranking --model balanced --llm cache=false --json";
+    let arguments = "eval tune table.tsv --repos repos --reranking --model balanced --llm cache=false --json";
     let report = json(directory.path(), arguments);
     assert_eq!(report["parameters"], serde_json::json!(["rerank_function", "rerank_file"]));
     assert!(report.get("confidence").is_none() && report["ablation"] == serde_json::json!([]));
@@ -385,7 +388,8 @@ fn a_plan_writes_its_page_beside_itself() {
     let cells = fs::read_dir(directory_of_results.join("cells")).unwrap().map(|cell| cell.unwrap().path());
     let cell = cells.filter(|cell| cell.extension().is_some()).min().unwrap();
     fs::remove_file(cell).unwrap();
-    let latex = quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --format latex").stdout;
+    let latex =
+        quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --format latex").stdout;
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
     let words = "eval run plans/plan.toml --data . --repos repos";
@@ -506,7 +510,10 @@ fn protocols_are_run_and_listed() {
     let one = quarry(directory.path(), "eval protocol csn-mrr --list").stdout;
     assert!(one.contains("--pairs") && one.contains("options: --metrics, --seeds, --batch"), "{one}");
     let help = quarry(directory.path(), "eval protocol --help").stdout;
-    assert!(help.contains("--statcodesearch") && help.contains("StatCodeSearch") && help.contains("(gecs)"), "{help}");
+    assert!(
+        help.contains("--statcodesearch") && help.contains("StatCodeSearch") && help.contains("(gecs)"),
+        "{help}"
+    );
     for (arguments, message) in [
         (
             "eval protocol cosqa-search --queries pairs.json",
@@ -552,7 +559,10 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
         "eval protocol --reliability c.json --reliability c.json",
         "expected parts by number of positives",
     );
-    fixture::layouts::check_layouts(|words| run(directory.path(), words), "eval protocol --reliability a.json --reliability b.json");
+    fixture::layouts::check_layouts(
+        |words| run(directory.path(), words),
+        "eval protocol --reliability a.json --reliability b.json",
+    );
     let hands_nothing_in = "eval protocol distractors --benchmark web.json --method bm25 --out out";
     check_refused(directory.path(), hands_nothing_in, "no grade of 1 or more");
 }

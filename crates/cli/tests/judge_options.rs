@@ -177,7 +177,8 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert!(story.contains("══ round 2") && story.contains("verdict: no, by majority"), "{story}");
 
     // The query without an answer gets one.
-    let generate = |rest: &[&str]| fixture.run(&[&["judge", "run", "one.toml", "--generate"][..], rest].concat());
+    let generate =
+        |rest: &[&str]| fixture.run(&[&["judge", "run", "one.toml", "--generate"][..], rest].concat());
     let dry = generate(&["--dry-run"]);
     assert!(stderr(&dry).contains("1 query that no candidate answers"), "{}", stderr(&dry));
     let generated = generate(&["--json"]);

@@ -80,8 +80,7 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
     let path = directory.path();
     fs::write(path.join("endpoint.toml"), format!("base_url = \"{}\"\ninput_price = 1", server.url()))
         .unwrap();
-    let cached =
-        ["--method", METHOD, "--llm", "endpoint.toml", "--llm", "cache=kept", "--llm", "budget=1"];
+    let cached = ["--method", METHOD, "--llm", "endpoint.toml", "--llm", "cache=kept", "--llm", "budget=1"];
     let first = metrics(path, &[&cached[..], &["--llm", "record=answers.jsonl"]].concat());
     assert_eq!((&first["metrics"]["mrr"], &first["method"]), (&json!(1.0), &json!(METHOD)));
     assert!(first["model"].as_str().unwrap().contains("(tiny)"), "{}", first["model"]);
@@ -107,6 +106,20 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
     let replayed =
         ["--llm", "endpoint.toml", "--llm", "replay=answers.jsonl", "--llm", "cache=false", "--method"];
     assert_eq!(metrics(path, &[&replayed[..], &[METHOD]].concat())["metrics"], first["metrics"]);
+    // The same settings as a table of the user's, whose paths are relative to its file.
+    let endpoint = fs::read_to_string(path.join("endpoint.toml")).unwrap();
+    let config = path.join("config");
+    fs::create_dir_all(config.join("quarry")).unwrap();
+    let table = format!("[llm.kept]\nreplay = \"../../answers.jsonl\"\ncache = false\n{endpoint}\n");
+    fs::write(config.join("quarry/config.toml"), table).unwrap();
+    let user = [("XDG_CONFIG_HOME", config.to_str().unwrap())];
+    let (code, stdout, stderr) = eval(path, &["--method", METHOD, "--llm", "kept"], &user);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["metrics"], first["metrics"]);
+    let (code, _, stderr) = eval(path, &["--method", METHOD, "--llm", "other"], &user);
+    assert!(code == 2 && stderr.contains("which has [\"kept\"]"), "{stderr}");
+    let both = ["--method", METHOD, "--llm", "record=other.jsonl", "--llm", "replay=answers.jsonl"];
+    check_refused(path, &both, "record and replay exclude each other");
     let fused = format!("zscore(bm25, 0.5 * {METHOD})");
     assert_eq!(metrics(path, &[&replayed[..], &[&fused]].concat())["metrics"]["mrr"], 1.0);
     check_refused(path, &[&replayed[..], &["api:tiny"]].concat(), "answers.jsonl: no recorded answer");
@@ -214,8 +227,11 @@ fn the_environment_names_the_server_and_a_budget_holds() {
         server.seen().iter().all(|seen| seen.headers.contains("authorization: bearer sk-test-0123456789"))
     );
     assert!(path.join("home-cache/quarry/embeddings/answers").is_dir());
-    let (code, _, stderr) =
-        eval(path, &[&method[..], &["--llm", "token_budget=1", "--llm", "cache=false"]].concat(), &environment);
+    let (code, _, stderr) = eval(
+        path,
+        &[&method[..], &["--llm", "token_budget=1", "--llm", "cache=false"]].concat(),
+        &environment,
+    );
     assert!(code == 2 && stderr.contains("budget"), "{stderr}");
     check_refused(path, &["--method", "api:tiny"], "OPENAI_API_KEY");
     check_refused(path, &["--method", "api:tiny", "--llm", "none.toml"], "none.toml");

@@ -171,8 +171,18 @@ fn weights_are_written_in_other_forms() {
     let fixture = Fixture::new();
     let model = tiny_bert().display().to_string();
     fixture.write("tree/texts.txt", "open a socket\n\nsort a list of numbers\n");
-    let report =
-        fixture.json(&["model", "convert", &model, "--bits", "8", "--texts", "texts.txt", "--out", "../int8", "--json"]);
+    let report = fixture.json(&[
+        "model",
+        "convert",
+        &model,
+        "--bits",
+        "8",
+        "--texts",
+        "texts.txt",
+        "--out",
+        "../int8",
+        "--json",
+    ]);
     let number = |name: &str| report[name].as_f64().unwrap();
     assert_eq!(report["texts"], 2);
     assert!(number("bytes_after") * 2.0 < number("bytes_before"), "{report}");
@@ -194,8 +204,18 @@ fn weights_are_written_in_other_forms() {
     assert!(!fixture.path("new").exists());
     // A cross-encoder is compared by its log-odds, and described.
     let cross_encoder = tiny_bert().with_file_name("tiny-cross-bert").display().to_string();
-    let quantize =
-        ["model", "convert", "--bits", "8", &cross_encoder, "--texts", "texts.txt", "--out", "../cross8", "--json"];
+    let quantize = [
+        "model",
+        "convert",
+        "--bits",
+        "8",
+        &cross_encoder,
+        "--texts",
+        "texts.txt",
+        "--out",
+        "../cross8",
+        "--json",
+    ];
     let loss = fixture.json(&quantize);
     assert!(loss["mean_difference"].as_f64().unwrap() <= loss["maximum_difference"].as_f64().unwrap());
     assert!(loss["maximum_difference"].as_f64().unwrap() < 0.2, "{loss}");
@@ -203,10 +223,21 @@ fn weights_are_written_in_other_forms() {
     assert!(info.contains("kind: cross-encoder"), "{info}");
     assert!(stdout(&fixture.run(&["model", "list", "balanced"])).contains("columns: 384"));
     fixture.write("tree/empty.txt", "\n");
-    let empty = fixture.run(&["model", "convert", "--bits", "8", &model, "--texts", "empty.txt", "--out", "../new"]);
+    let empty =
+        fixture.run(&["model", "convert", "--bits", "8", &model, "--texts", "empty.txt", "--out", "../new"]);
     check_error(&empty, "empty.txt: expected texts");
     check_error(
-        &fixture.run(&["model", "convert", "--bits", "8", "builtin.bin", "--texts", "texts.txt", "--out", "../new"]),
+        &fixture.run(&[
+            "model",
+            "convert",
+            "--bits",
+            "8",
+            "builtin.bin",
+            "--texts",
+            "texts.txt",
+            "--out",
+            "../new",
+        ]),
         "builtin.bin",
     );
 }

@@ -189,6 +189,19 @@ fn results_are_shown_in_a_browser() {
 }
 
 #[test]
+fn the_progress_of_judging_is_shown_where_nobody_labels() {
+    let fixture = Fixture::new();
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/judging/plan.toml");
+    let ledger = fixture.path("progress.ledger").display().to_string();
+    let serve = ["judge", "serve", plan, "--ledger", &ledger, "--listen"];
+    let server = Running::start(&fixture, &[&serve[..], &["127.0.0.1:0"]].concat(), 1);
+    let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    let (status, _, page) = ask(&address, "GET", "/", "", "").unwrap();
+    assert!(status == 200 && page.contains("quarry judge run"), "{page}");
+    check_error(&fixture.run(&[&serve[..], &["0.0.0.0:0"]].concat()), "other machines can reach it");
+}
+
+#[test]
 fn servers_for_everybody_need_a_token() {
     let fixture = Fixture::new();
     check_error(&fixture.run(&["serve", "--listen", "0.0.0.0:0", "."]), "give a token with --token-file");

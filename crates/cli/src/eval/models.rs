@@ -118,11 +118,13 @@ impl ModelArgs {
 
 /// What one `--llm` sets, for the server and for us. A mistake is reported before anything is embedded.
 fn read_setting(setting: &str) -> anyhow::Result<(Table, Table)> {
-    let is_key = |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_key =
+        |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let (mut endpoint, directory) = match setting.split_once('=').filter(|(key, _)| is_key(key)) {
         // A text needs no quotes.
         Some((key, value)) => {
-            let table = setting.parse().unwrap_or_else(|_| Table::from_iter([(key.to_owned(), value.into())]));
+            let table =
+                setting.parse().unwrap_or_else(|_| Table::from_iter([(key.to_owned(), value.into())]));
             (table, PathBuf::new())
         }
         None if setting.ends_with(".toml") => (read_file(setting)?, parent(setting.as_ref())),

@@ -11,8 +11,8 @@ use quarry_eval::EvalError;
 use quarry_eval::method::{Corpus, Method, Prepared};
 use quarry_eval::protocol::{
     Discrepancy, Fold, MeasuredMethod, Outcome, PROTOCOLS, Part, Protocol, ProtocolOptions, Request, Role,
-    Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol,
-    reliability as reliability_of, run as run_protocol,
+    Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol, reliability as reliability_of,
+    run as run_protocol,
 };
 use quarry_eval::repo_search::{self, RepoSearchScores};
 use quarry_metrics::Measure;
@@ -62,7 +62,9 @@ type MeasuredProtocol = &'static Protocol;
 
 fn measured(name: &str) -> Result<MeasuredProtocol, String> {
     match name {
-        "full-corpus" => Err("`quarry eval DIR` measures this, and `quarry data convert` makes such a DIR".to_owned()),
+        "full-corpus" => {
+            Err("`quarry eval DIR` measures this, and `quarry data convert` makes such a DIR".to_owned())
+        }
         "repo-search" => Err("`quarry eval repo-search TSV --repos DIR` measures this".to_owned()),
         _ => protocol(name).ok_or_else(|| {
             let names = did_you_mean_or_all(name, names().collect::<Vec<_>>());
@@ -73,7 +75,10 @@ fn measured(name: &str) -> Result<MeasuredProtocol, String> {
 
 /// The protocols of this command: two have commands of their own, and are for plans.
 fn names() -> impl Iterator<Item = &'static str> {
-    PROTOCOLS.iter().map(|protocol| protocol.name).filter(|name| !["full-corpus", "repo-search"].contains(name))
+    PROTOCOLS
+        .iter()
+        .map(|protocol| protocol.name)
+        .filter(|name| !["full-corpus", "repo-search"].contains(name))
 }
 
 /// The inputs of all protocols, by role; each may be repeated. A protocol refuses those that it does not take.

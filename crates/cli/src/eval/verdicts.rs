@@ -74,7 +74,11 @@ struct Calibration {
 
 fn calibration(args: &VerdictsArgs, table: &VerdictTable) -> anyhow::Result<()> {
     if let Some(file) = &args.against {
-        bail!("--against {}: it compares predictions, and {} has probabilities", file.display(), args.file.display());
+        bail!(
+            "--against {}: it compares predictions, and {} has probabilities",
+            file.display(),
+            args.file.display()
+        );
     }
     let probabilities = table.column("probability", "a number from 0 to 1", |field| {
         field.parse().ok().filter(|value| (0.0..=1.0).contains(value))

@@ -52,7 +52,7 @@ fn the_page_of_commands_is_what_the_command_line_says() {
     command.build();
     let shared = SharedOptions::of(&command);
     let mut text = format!(
-        "The {} commands, then each with its arguments and options, which may come in any order. `--help` prints the same in \
+        "The {} commands with what they do, then each with its arguments and options, which may come in any order. `--help` prints the same in \
          the terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n```text\n{}```\n\n\
          ## Shared options\n\nOptions that several commands share; each command names them.\n",
         leaves(&command).len(),
@@ -236,10 +236,15 @@ fn groups_of(arguments: &[ShownArgument]) -> Vec<Group> {
 
 fn write_command(text: &mut String, command: &Command, parents: &str, level: usize, shared: &SharedOptions) {
     let name = format!("{parents} {}", command.get_name());
-    let long = command.get_long_about().map_or_else(|| about(command), ToString::to_string);
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
-    let _ = write!(text, "\n{} {name}\n\n{}\n\n```text\n{usage}\n```\n", "#".repeat(level), escaped(&long));
+    let _ = write!(text, "\n{} {name}\n\n```text\n{usage}\n```\n", "#".repeat(level));
+    // What follows the line at the top of the page.
+    if let Some((_, more)) =
+        command.get_long_about().map(ToString::to_string).as_deref().and_then(|long| long.split_once("\n\n"))
+    {
+        let _ = write!(text, "\n{}\n", escaped(more));
+    }
     let arguments = arguments(command);
     let (single, own): (Vec<&ShownArgument>, Vec<&ShownArgument>) =
         shared.own(&arguments).into_iter().partition(|argument| shared.is_single(argument));

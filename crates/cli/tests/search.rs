@@ -114,25 +114,6 @@ fn what_is_not_there_exits_with_1_and_still_lists_results() {
 }
 
 #[test]
-fn a_long_text_fails_only_by_a_threshold_that_is_given() {
-    let fixture = Fixture::new();
-    let text = "zebra unicorn host recipes for a long and windy afternoon in the garden ".repeat(4);
-    for (arguments, code, confident) in [
-        (&[][..], 0, Value::Null),
-        (&["--threshold", "0.99"], 1, Value::Bool(false)),
-        (&["--threshold", "0"], 0, Value::Bool(true)),
-    ] {
-        let output = fixture.run(&[&["search", &text, "--json"], arguments].concat());
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!((output.status.code(), &answer["confident"]), (Some(code), &confident), "{arguments:?}");
-        assert!(!answer["results"].as_array().unwrap().is_empty());
-    }
-    let short: Vec<&str> = text.split_whitespace().take(29).collect();
-    let output = fixture.run(&["search", &short.join(" "), "--json"]);
-    assert_eq!(output.status.code(), Some(1));
-}
-
-#[test]
 fn text_says_in_words_when_it_is_unsure() {
     let fixture = Fixture::new();
     let search =

@@ -133,7 +133,8 @@ impl Index {
     }
 
     fn file_names(&self) -> FileNames<'_> {
-        let (mut by_name, mut by_stem): (HashMap<&str, Vec<u32>>, HashMap<&str, Vec<u32>>) = Default::default();
+        let mut by_name: HashMap<&str, Vec<u32>> = HashMap::new();
+        let mut by_stem: HashMap<&str, Vec<u32>> = HashMap::new();
         for (row, file) in (0..).zip(self.table.files.iter()) {
             let path = self.table.text(file.path);
             by_name.entry(file_name(path)).or_default().push(row);

@@ -4,6 +4,7 @@ mod agreement;
 pub(crate) mod arguments;
 mod benchmark;
 mod compare;
+mod localize;
 pub mod models;
 mod plan;
 mod protocol;
@@ -44,6 +45,8 @@ enum Command {
     Repo(repo::RepoArgs),
     /// Measure search over whole repositories, by the ranks of the files and functions that answer
     RepoSearch(repo_search::RepoSearchArgs),
+    /// Measure how well issues lead to the functions that their fixes changed: Acc@k, MRR, NDCG
+    Localize(localize::LocalizeArgs),
     /// Measure a method by the protocol of a paper
     Protocol(protocol::ProtocolArgs),
     /// List the protocols, or show the inputs of one and where its paper and code differ
@@ -72,6 +75,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Calibration(args)) => verdicts::calibration(args)?,
         Some(Command::Repo(args)) => return repo::run(args),
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
+        Some(Command::Localize(args)) => localize::run(args)?,
         Some(Command::Protocol(args)) => protocol::run(args)?,
         Some(Command::Protocols(args)) => protocol::list(args)?,
         Some(Command::Reliability(args)) => protocol::reliability(args)?,

@@ -157,7 +157,7 @@ struct Entry<'a> {
 }
 
 /// The model and the weights with which a method searches.
-fn searching(
+pub(crate) fn searching(
     method: &Method,
     load: &LoadModel<'_>,
 ) -> Result<(Option<Arc<dyn Embedder>>, RankingWeights), EvalError> {

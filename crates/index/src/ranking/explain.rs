@@ -350,7 +350,7 @@ mod tests {
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
                     let mut before = explanation;
-                    for name in ["cross-encoder", "second reranker", "reranker"] {
+                    for name in ["message", "cross-encoder", "second reranker", "reranker"] {
                         if let [rest, factor] = before.parts.as_slice()
                             && factor.name == name
                         {

@@ -151,11 +151,13 @@ impl Index {
         // Without values, the unit has every word.
         let least = if message.has_values() { 0.3 } else { 0.99 };
         let lexical = &signals.lexical;
-        let matched = lexical.matched.iter().zip(&lexical.texts);
-        let matched: Vec<f32> = matched
-            .map(|(matched, score)| if *score > 0.0 && *matched >= least { *matched } else { 0.0 })
-            .collect();
-        for (unit, printed) in self.printing(&message, &matched, N_PRINTING) {
+        let most = max_or_one(&lexical.texts);
+        // Of those with equal parts of it, the best by their words.
+        let matched = lexical.matched.iter().zip(&lexical.texts).map(|(&matched, score)| {
+            if *score > 0.0 && matched >= least { matched + 0.01 * score / most } else { 0.0 }
+        });
+        let matched: Vec<f32> = matched.collect();
+        for (unit, printed) in self.printing(&message, &matched, 2 * N_PRINTING) {
             if printed < MIN_PRINTED {
                 continue;
             }

@@ -28,7 +28,7 @@ const N_CANDIDATES: usize = 400;
 const MAX_TERMS: usize = 60;
 
 /// The most terms of an issue that are looked up at all, in the order of its parts.
-const MAX_LOOKUPS: usize = 400;
+const MAX_LOOKUPS: usize = 300;
 
 /// The most messages that are compared with sources, the last ones.
 const MAX_MESSAGES: usize = 4;

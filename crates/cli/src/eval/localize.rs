@@ -51,6 +51,10 @@ pub struct LocalizeArgs {
     /// Also write an HTML page that shows for each issue what came first
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Also write the candidates of the first method with their features, one JSON object for each issue, from which
+    /// `bench/fit_issues.py` fits the ranking of issues
+    #[arg(long, value_name = "FILE")]
+    features: Option<PathBuf>,
     #[command(flatten)]
     model: BuiltinModelArgs,
     #[command(flatten)]
@@ -80,7 +84,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let issues = args.chosen(format::read(&args.file)?)?;
     let models = args.models.resolve(args.model.path.clone())?;
     let (_temporary, work) = args.work_directory()?;
-    let places = Places { mirrors: &args.mirrors, work: &work };
+    let places = Places { mirrors: &args.mirrors, work: &work, features: args.features.is_some() };
     let bar = progress::Progress::new("issues", issues.len());
     bar.show();
     let outcome = localize(&issues, &args.methods, places, &models, &|| bar.inc(1))?;
@@ -91,6 +95,9 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let methods: Vec<String> = args.methods.iter().map(ToString::to_string).collect();
     if let Some(path) = &args.output.per_query {
         new_file::write_json_lines(path, issue_lines(&issues, &methods, &outcome))?;
+    }
+    if let Some(path) = &args.features {
+        new_file::write_json_lines(path, outcome.features.iter())?;
     }
     let dataset = shown::file_name(&args.file);
     if let Some(path) = &args.page {

@@ -44,10 +44,16 @@ impl Message {
         (n_words >= 2 && total >= 2 * MIN_PIECE).then_some(Self { text, counts, total })
     }
 
-    /// Its text.
+    /// Number of its words, without values.
     #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn n_words(&self) -> usize {
+        self.text.split(' ').filter(|word| !is_value(word)).count()
+    }
+
+    /// Whether it has values or placeholders.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.text.split(' ').any(is_value)
     }
 
     /// Its words without values and placeholders.

@@ -23,9 +23,9 @@ A rule with markup: {SCRIPT}
 - of two
 """
 values = [
-  {{ says = ["yes", "y"], means = "it does {IMAGE}", exact = true }},
-  {{ says = ["no", "n"], means = "it does not", exact = false }},
-  {{ says = ["<b>cannot</b> tell"], means = "nobody could say" }},
+  {{ says = ["yes", "y"], means = "it does {IMAGE}", label = 1 }},
+  {{ says = ["no", "n"], means = "it does not", label = 0 }},
+  {{ says = ["<b>cannot</b> tell"], means = "nobody could say", label = "none" }},
 ]
 '''
 N_PAIRS = 12
@@ -242,7 +242,7 @@ def check_adjudication(browser, labeling, organizer):
         require(("adjudicated" in line) == (line["item"] in decided), line)
     organizer.goto(labeling.base + "/progress")
     expect(organizer.locator("main")).to_contain_text("Nobody disagrees on anything that is not adjudicated")
-    require(re.fullmatch(r"-?[01]\.\d{3}", organizer.get_by_role("row", name="exact").locator("td").last.inner_text()), "α")
+    require(re.fullmatch(r"-?[01]\.\d{3}", organizer.get_by_role("row", name="label").locator("td").last.inner_text()), "α")
 
 
 def check_test_programs(browser, quarry, scratch):

@@ -191,7 +191,7 @@ fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
 /// Serves the trees of an engine, until it is interrupted.
 #[cfg(feature = "milvus")]
 fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
-    args.source.rerank(args.rerank);
+    args.source.rerank(args.rerank.clone());
     if !args.source.names_no_path() {
         bail!("--from {url} serves the trees of the engine; name no PATH with it");
     }
@@ -219,7 +219,7 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
 fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         limit: settings.get(|layer| layer.limit).unwrap_or_default(),
-        threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
+        threshold: settings.get(|layer| layer.threshold),
         ranking: settings.ranking(None),
         lines: settings.get(|layer| layer.lines).unwrap_or_default(),
         context: settings.get(|layer| layer.context).unwrap_or_default(),

@@ -46,7 +46,8 @@ const MAX_MODEL_BYTES: u64 = 2 << 30;
 pub struct Layer {
     /// Maximum number of results.
     pub limit: Option<usize>,
-    /// Minimum confidence, 0 to 1, of a search that found something.
+    /// Minimum confidence, 0 to 1, of a search that found something. The default is 0.26, and none for texts of 30 words or
+    /// more.
     pub threshold: Option<f32>,
     /// The ranking, by its name.
     #[serde(deserialize_with = "ranking_named")]
@@ -78,11 +79,11 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// The defaults. The model is none: the built-in one.
+    /// The defaults. The model is none: the built-in one; so is the threshold, which depends on the query.
     fn defaults() -> Self {
         Self {
             limit: Some(10),
-            threshold: Some(quarry_index::DEFAULT_THRESHOLD),
+            threshold: None,
             ranking: Some(RANKINGS[0].name.to_owned()),
             lines: Some(DEFAULT_LINES),
             context: Some(0),

@@ -1,11 +1,11 @@
 //! The credential of an endpoint, which is sent but never shown.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
+
+use regex::{Captures, Regex};
 
 use crate::error::LlmError;
-use crate::spelling::Spelling;
 
 /// Shorter plain words, such as `none`, `ollama` or `not-needed`, are placeholders for servers without keys: they
 /// protect nothing, and removing them from texts would mangle these.
@@ -44,8 +44,8 @@ fn looks_like_key(name: &str) -> bool {
 pub struct ApiKey {
     secret: String,
     variable: String,
-    /// The forms in which texts may contain it; empty for a placeholder word.
-    spellings: Arc<[Spelling]>,
+    /// Finds it in texts; `None` for a placeholder word.
+    finder: Option<Finder>,
 }
 
 impl ApiKey {
@@ -86,8 +86,9 @@ impl ApiKey {
             ));
         }
         let is_guarded = !is_word(secret) || secret.len() >= MIN_WORD_KEY_BYTES;
-        let spellings = if is_guarded { Spelling::all(secret) } else { Vec::new() };
-        Ok(Self { secret: secret.to_owned(), variable: variable.to_owned(), spellings: spellings.into() })
+        let finder = is_guarded.then(|| Finder::of(secret)).transpose();
+        let finder = finder.map_err(|_| fail("is too long; expected at most a few thousand characters"))?;
+        Ok(Self { secret: secret.to_owned(), variable: variable.to_owned(), finder })
     }
 
     /// The name of the environment variable that the key came from.
@@ -101,24 +102,52 @@ impl ApiKey {
 
     /// Whether `text` contains the key.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        self.spellings.iter().any(|spelling| spelling.occurrences(text).next().is_some())
+        self.finder.as_ref().is_some_and(|finder| finder.key.is_match(text))
     }
 
     /// `text` with the name of the variable in place of the key. Servers repeat keys in error messages.
     pub(crate) fn redact(&self, text: &str) -> String {
-        let mut ranges: Vec<Range<usize>> =
-            self.spellings.iter().flat_map(|spelling| spelling.occurrences(text)).collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        let (mut redacted, mut done) = (String::with_capacity(text.len()), 0);
-        for Range { start, end } in ranges {
-            // Two spellings may overlap.
-            if start >= done {
-                redacted.push_str(&text[done..start]);
-                redacted.push_str(&format!("[{}]", self.variable));
-            }
-            done = done.max(end);
+        let Some(Finder { key, key_or_escape }) = &self.finder else { return text.to_owned() };
+        let name = format!("[{}]", self.variable);
+        let or_escape = |found: &Captures<'_>| match found.name("key") {
+            Some(_) => name.clone(),
+            None => found[0].to_owned(),
+        };
+        // First outside of escapes, which a key that ends one of them would leave cut in half.
+        let redacted = key_or_escape.replace_all(text, or_escape);
+        match key.replace_all(&redacted, regex::NoExpand(&name)) {
+            Cow::Borrowed(_) => redacted.into_owned(),
+            Cow::Owned(redacted) => redacted,
         }
-        redacted + &text[done..]
+    }
+}
+
+/// Finds a key verbatim, escaped for JSON, also in JSON within JSON, and percent-encoded, also more than once. Keys in
+/// other encodings, in parts or paraphrased are not found.
+#[derive(Clone)]
+struct Finder {
+    key: Regex,
+    /// The key, as the group `key`, or an escape of JSON.
+    key_or_escape: Regex,
+}
+
+impl Finder {
+    /// For a key of printable ASCII characters.
+    fn of(secret: &str) -> Result<Self, regex::Error> {
+        /// A backslash, as any number of writers of JSON write it.
+        const BACKSLASH: &str = r"\\(?:\\|(?i:u005c))*";
+        let character = |byte: u8| {
+            let plain = match byte {
+                b'\\' => BACKSLASH.to_owned(),
+                _ => format!("(?:{BACKSLASH})?{}", regex::escape(&char::from(byte).to_string())),
+            };
+            format!("(?:{plain}|{BACKSLASH}(?i:u00{byte:02x})|%(?:25)*(?i:{byte:02x}))")
+        };
+        let key: String = secret.bytes().map(character).collect();
+        Ok(Self {
+            key: Regex::new(&key)?,
+            key_or_escape: Regex::new(&format!("(?<key>{key})|{BACKSLASH}u[0-9a-fA-F]{{4}}"))?,
+        })
     }
 }
 
@@ -144,10 +173,7 @@ impl fmt::Display for ApiKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base64::Engine;
-    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
     use proptest::prelude::*;
-    use serde_json::json;
 
     #[test]
     fn a_key_shows_its_variable_only() {
@@ -157,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_key_is_hidden() {
+    fn a_key_is_hidden_however_json_writes_it() {
         let key = ApiKey::new("K", r#"a/b"c\d-0123456789"#).unwrap();
         let once = serde_json::to_string(key.expose()).unwrap();
         let twice = serde_json::to_string(&once).unwrap();
@@ -170,92 +196,25 @@ mod tests {
     #[test]
     fn escaped_characters_are_those_they_stand_for() {
         let key = ApiKey::new("K", "sk-a+b/0123456789").unwrap();
-        for spelling in [
+        for form in [
             r"sk-a\u002Bb/0123456789",
             r"\u0073k\u002da\u002bb\u002F0123456789",
             r"sk-a\\u002Bb\\/0123456789",
             r"sk-a\u005Cu002Bb\u002F0123456789",
             "sk-a%2Bb%2f0123456789",
-            "sk-a&#43;b&#x2F;0123456789",
-            "s\0k\0-\0a\0+\0b\0/\x000\x001\x002\x003\x004\x005\x006\x007\x008\x009",
-        ] {
-            assert_eq!(key.redact(&format!("my {spelling}, ä")), "my [K], ä", "{spelling}");
-        }
-        for spelling in [
-            "SK-A+B/0123456789",
-            r"\x73\x6b-a\x2Bb/0123456789",
-            r"\\x73k-a\u{2b}b\U0000002f0123456789",
-            r"\163k-a\53b\0570123456789",
             "sk-a%252Bb%252F0123456789",
-            "sk-\u{200b}a+b\u{feff}/01234\u{2060}56789",
-            r"sk-\u200ba+b/0123456789",
-            "sk-%E2%80%8Ba+b/0123456789",
-            "sk-&#8203;a+b/0123456789",
-            "sk-a+b/01234\n    56789",
-            r"sk-a+b/01234\r\n\t56789",
-            "s k - a + b / 0 1 2 3 4 5 6 7 8 9",
-            "736b2d612b622f30313233343536373839",
-            "736B2D612B622F30313233343536373839",
-            "73 6b 2d 61 2b 62 2f 30 31 32 33 34 35 36 37 38 39",
-            "0x73, 0x6b, 0x2d, 0x61, 0x2b, 0x62, 0x2f, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39",
-            "73:6b:2d:61:2b:62:2f:30:31:32:33:34:35:36:37:38:39",
         ] {
-            assert_eq!(key.redact(&format!("my {spelling}, ä")), "my [K], ä", "{spelling}");
+            assert_eq!(key.redact(&format!("my {form}, ä")), "my [K], ä", "{form}");
         }
         let json = r#"{"message": "line\n\u0073k-a\u002Bb\/0123456789\\"}"#;
         let shown: serde_json::Value = serde_json::from_str(&key.redact(json)).unwrap();
         assert_eq!(shown["message"], "line\n[K]\\");
-        // The key may also be read from the last digit of the quotation mark, of which half would be left.
-        let key_of_digits = ApiKey::new("K", r"2\2000!0").unwrap();
-        assert_eq!(key_of_digits.redact(r#""\u0022\r2\\2000!0""#), r#""\u0022\r[K]""#);
-        for other in [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", "sk-a&#43", r"sk-a\u00"] {
+        // The key may also be read from the last digits of an escape, of which half would be left.
+        let key_of_digits = ApiKey::new("K", "000000").unwrap();
+        assert_eq!(key_of_digits.redact(r#""\u0000000000""#), r#""\u0000[K]""#);
+        assert_eq!(key_of_digits.redact(r"C:\u000000"), r"C:\u[K]");
+        for other in [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", r"sk-a\u00", "sk_a+b/0123456789"] {
             assert_eq!(key.redact(other), other);
-        }
-    }
-
-    #[test]
-    fn a_key_in_base64_is_hidden_whatever_stands_around_it() {
-        let key = ApiKey::new("K", "sk-a+b/0123456789?>~").unwrap();
-        for whole in
-            ["KEY", "Bearer KEY", "user:KEY", "u:KEY", "us:KEY", ":KEY", "KEY:", "{\"key\":\"KEY\"}", "KEY\n"]
-        {
-            let plain = whole.replace("KEY", key.expose());
-            for encoded in [STANDARD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)] {
-                for text in [
-                    format!("Authorization: Basic {encoded}; ä"),
-                    json!(["a\n", encoded, "é"]).to_string(),
-                    format!("{{\"a\": \"line\\n{}\"}}", encoded.replace('/', "\\/").replace('+', "\\u002b")),
-                ] {
-                    let shown = key.redact(&text);
-                    assert!(
-                        shown.contains("[K]") && !shown.contains(&encoded[4..encoded.len() - 4]),
-                        "{shown}"
-                    );
-                    if text.starts_with(['[', '{']) {
-                        serde_json::from_str::<serde_json::Value>(&shown).unwrap();
-                    }
-                }
-            }
-            let encoded = STANDARD.encode(&plain);
-            let (first, rest) = encoded.split_at(9);
-            assert!(key.is_in(&format!("{first}\n {rest}")), "{whole}");
-        }
-        let other = STANDARD.encode("Bearer sk-a+b/0123456780?>~");
-        assert_eq!(key.redact(&other), other);
-    }
-
-    #[test]
-    fn what_is_no_spelling_of_the_key_stays() {
-        let key = ApiKey::new("K", "sk-a+b/0123456789").unwrap();
-        let long = format!("sk-a+b/{}0123456789", " ".repeat(1000));
-        for text in [
-            "sk-a+b/01234-56789",
-            "sk-a+b/012345678",
-            "736b2d612b622f303132333435363738",
-            "sk_a+b/0123456789",
-            &long,
-        ] {
-            assert_eq!(key.redact(text), text);
         }
     }
 

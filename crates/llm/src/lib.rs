@@ -25,7 +25,6 @@ mod pace;
 mod request;
 mod retry;
 mod settings;
-mod spelling;
 mod store;
 mod transport;
 mod wire;

@@ -104,6 +104,7 @@ pub(crate) enum Reader {
     /// At blank lines.
     Lines,
     /// At blank lines, as this build lacks the grammar that the rules are for.
+    #[cfg_attr(feature = "more-languages", expect(dead_code, reason = "this build has all grammars"))]
     Lacking,
     /// Not at all: rules for other languages to inherit.
     Template,

@@ -1,8 +1,13 @@
 //! The steps of `crates/xtask/ci.toml`: lists them, and runs them one after the other.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZero;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -87,6 +92,13 @@ enum Outcome {
     Skipped,
 }
 
+/// A step that was run.
+struct Ended<'a> {
+    name: &'a str,
+    outcome: Outcome,
+    took: Duration,
+}
+
 impl Steps {
     /// # Errors
     /// When the text is not a list of steps, two of which may not have one name, each with either `run` or `check`.
@@ -133,34 +145,86 @@ impl Steps {
     }
 
     /// Runs the selected steps in `root`, and prints how long each took. Steps go on after one that failed, so that one
-    /// run shows all failures, unless nothing after it can pass. Returns whether none failed.
+    /// run shows all failures, unless nothing after it can pass. Checks that follow each other run at the same time, one
+    /// on each core; their output is printed when they end. Returns whether none failed.
     ///
     /// # Errors
     /// When a name is not that of a step, or bash cannot be started.
     #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
     pub fn run(&self, root: &Path, options: &Options) -> anyhow::Result<bool> {
         let start = Instant::now();
-        let mut ended: Vec<(&str, Outcome, Duration)> = Vec::new();
+        let mut ended: Vec<Ended> = Vec::new();
         std::fs::create_dir_all(root.join("target/ci")).context("target/ci cannot be created")?;
-        for step in self.selected(options)? {
-            println!("\n==> {}: {}", step.name, step.about);
-            let begun = Instant::now();
-            let outcome = self.run_step(root, step, options)?;
-            println!("==> {}: {} s", step.name, begun.elapsed().as_secs());
-            ended.push((&step.name, outcome, begun.elapsed()));
-            if outcome == Outcome::Failed && step.stop {
+        let selected = self.selected(options)?;
+        for steps in selected.chunk_by(|step, next| step.check.is_some() && next.check.is_some()) {
+            let start = ended.len();
+            match steps {
+                [step] => ended.push(self.run_alone(root, step, options)?),
+                steps => ended.extend(self.run_together(root, steps, options)?),
+            }
+            if ended[start..].iter().zip(steps).any(|(ended, step)| ended.outcome == Outcome::Failed && step.stop) {
                 break;
             }
         }
         println!("\n==> {} s in total", start.elapsed().as_secs());
-        for (name, outcome, took) in &ended {
+        for Ended { name, outcome, took } in &ended {
             println!("{outcome:?}  {:5} s  {name}", took.as_secs());
         }
-        Ok(ended.iter().all(|(_, outcome, _)| *outcome != Outcome::Failed))
+        Ok(ended.iter().all(|step| step.outcome != Outcome::Failed))
     }
 
     #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
-    fn run_step(&self, root: &Path, step: &Step, options: &Options) -> anyhow::Result<Outcome> {
+    fn run_alone<'a>(&self, root: &Path, step: &'a Step, options: &Options) -> anyhow::Result<Ended<'a>> {
+        println!("\n==> {}: {}", step.name, step.about);
+        let begun = Instant::now();
+        let outcome = self.run_step(root, step, options, None)?;
+        let took = begun.elapsed();
+        println!("==> {}: {} s", step.name, took.as_secs());
+        Ok(Ended { name: &step.name, outcome, took })
+    }
+
+    /// Runs steps on all cores; each prints its output when it ends.
+    #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
+    fn run_together<'a>(
+        &self,
+        root: &Path,
+        steps: &[&'a Step],
+        options: &Options,
+    ) -> anyhow::Result<Vec<Ended<'a>>> {
+        let (waiting, ended) = (Mutex::new(steps.iter()), Mutex::new(Vec::new()));
+        let lock_failed = "another step panicked";
+        let work = || -> anyhow::Result<()> {
+            loop {
+                let Some(step) = waiting.lock().expect(lock_failed).next() else { return Ok(()) };
+                let begun = Instant::now();
+                let path = root.join("target/ci").join(format!("{}.log", step.name));
+                let log = File::create(&path).with_context(|| path.display().to_string())?;
+                let outcome = self.run_step(root, step, options, Some(log))?;
+                let took = begun.elapsed();
+                let mut ended = ended.lock().expect(lock_failed);
+                println!("\n==> {}: {}", step.name, step.about);
+                io::copy(&mut File::open(&path)?, &mut io::stdout())?;
+                println!("==> {}: {} s", step.name, took.as_secs());
+                io::stdout().flush()?;
+                ended.push(Ended { name: &step.name, outcome, took });
+            }
+        };
+        let n_cores = thread::available_parallelism().map_or(1, NonZero::get);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..n_cores).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| worker.join().expect(lock_failed))
+        })?;
+        Ok(ended.into_inner().expect(lock_failed))
+    }
+
+    #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
+    fn run_step(
+        &self,
+        root: &Path,
+        step: &Step,
+        options: &Options,
+        output: Option<File>,
+    ) -> anyhow::Result<Outcome> {
         for program in &step.needs {
             if on_path(program) || (options.install && self.install(root, program)?) {
                 continue;
@@ -177,7 +241,9 @@ impl Steps {
             (None, None) => return Ok(Outcome::Failed),
         };
         let mut bash = bash(root, &format!("{}\n{script}", self.prelude.run));
-        bash.env("XTASK", std::env::current_exe().context("the path of this program is unknown")?);
+        if let Some(output) = output {
+            bash.stderr(output.try_clone()?).stdout(output);
+        }
         if let Some(since) = &options.since {
             bash.env("CI_SINCE", since);
         }
@@ -278,13 +344,30 @@ mod tests {
         let root = std::env::temp_dir();
         let steps = Steps::parse(STEPS).unwrap();
         let outcome = |position: usize, options: &Options| {
-            steps.run_step(&root, &steps.steps[position], options).unwrap()
+            steps.run_step(&root, &steps.steps[position], options, None).unwrap()
         };
         let strict = Options::default();
         assert_eq!(outcome(0, &strict), Outcome::Passed);
         assert_eq!(outcome(1, &strict), Outcome::Failed);
         let lenient = Options { skip_missing: true, ..Options::default() };
         assert_eq!(outcome(2, &lenient), Outcome::Skipped);
+    }
+
+    #[test]
+    fn checks_run_together_and_each_counts() {
+        let root = tempfile::tempdir().unwrap();
+        // Each check waits for the other one, if there are two cores.
+        let wait = "touch $1; for i in {1..50}; do if [ -e $2 ] || [ $(nproc) = 1 ]; then break; fi; sleep 0.1; done";
+        let prelude = format!("python_check() {{ {wait}; [ $1 = one ]; }}");
+        let check = |name, check| format!("[[step]]\nname = '{name}'\nabout = ''\ncheck = '{check}'\n");
+        let text = format!(
+            "packages = {{}}\nprelude.run = '{prelude}'\n{}{}",
+            check("first", "one two"),
+            check("second", "two one")
+        );
+        let steps = Steps::parse(&text).unwrap();
+        assert!(!steps.run(root.path(), &Options::default()).unwrap());
+        assert!(steps.run(root.path(), &options(&["first"])).unwrap());
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub struct ReposArgs {
 #[derive(Debug, Args)]
 pub struct RankingArgs {
     /// Metrics, separated by commas: mrr, mmrr, map, ndcg (each also with a cut-off, as mrr@10), recall@K, precision@K,
-    /// hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95) [default: those of the
+    /// hit_rate@K, success@K, acc@K (all relevant found), judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95) [default: those of the
     /// protocol, or those that papers report]
     #[arg(long = "metrics", value_name = "NAMES", value_delimiter = ',')]
     pub measures: Vec<Measure>,

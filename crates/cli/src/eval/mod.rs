@@ -4,6 +4,7 @@ mod agreement;
 pub(crate) mod arguments;
 mod benchmark;
 mod compare;
+mod localize;
 pub mod models;
 mod plan;
 mod protocol;
@@ -46,6 +47,8 @@ enum Command {
     Repo(repo::RepoArgs),
     /// Measure search over whole repositories, by the ranks of the files and functions that answer
     RepoSearch(repo_search::RepoSearchArgs),
+    /// Measure how well issues lead to the functions that their fixes changed: Acc@k, MRR, NDCG
+    Localize(localize::LocalizeArgs),
     /// Measure a method by the protocol of a paper, or list the protocols
     Protocol(Box<protocol::ProtocolArgs>),
     /// Choose the weights of the ranking, cross-validated by repository, and measure what each part contributes
@@ -68,6 +71,7 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Verdicts(args)) => verdicts::run(args)?,
         Some(Command::Repo(args)) => return repo::run(args),
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
+        Some(Command::Localize(args)) => localize::run(args)?,
         Some(Command::Protocol(args)) => protocol::run(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,

@@ -159,7 +159,7 @@ struct SharedOptions {
 }
 
 /// An option outside of shared groups is described once if so many commands have it.
-const MANY: usize = 3;
+const MANY: usize = 2;
 
 impl SharedOptions {
     fn of(root: &Command) -> Self {

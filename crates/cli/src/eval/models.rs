@@ -32,11 +32,12 @@ const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// How models are reached, and where their answers are kept.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of kept vectors, as KEY=VALUE, a TOML file, or the NAME of
-    /// a table `[llm.NAME]` in your settings (can be repeated; later ones count). KEY is one of `[model]` in a judging plan
-    /// (provider, base_url, key_variable, input_price, …), budget in dollars, token_budget, record or replay with a file of
-    /// answers, or cache with a directory for vectors and answers or false [default: OPENAI_BASE_URL and OPENAI_API_KEY name
-    /// the server; quarry/embeddings in the user's cache directory keeps vectors]
+    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of kept vectors; may be repeated, later ones count
+    ///
+    /// SETTING is KEY=VALUE, a TOML file, or the NAME of a table `[llm.NAME]` in your settings. Keys are those of `[model]` in
+    /// a judging plan (provider, base_url, key_variable, input_price, …), `budget` in dollars, `token_budget`, `record` or
+    /// `replay` with a file of answers, and `cache`: a directory for vectors and answers, or false [default: the server of
+    /// OPENAI_BASE_URL with the key in OPENAI_API_KEY; vectors in quarry/embeddings in the user's cache directory]
     #[arg(long, value_name = "SETTING")]
     llm: Vec<String>,
 }

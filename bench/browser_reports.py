@@ -1,4 +1,4 @@
-"""Uses the pages of `quarry eval report --serve` and `quarry judge status --serve`; see check_browser.py."""
+"""Uses the pages of `quarry serve --report` and of the progress of `quarry judge serve`; see check_browser.py."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def check_reports(browser, quarry, scratch):
     subprocess.run(build, check=True, capture_output=True)
     card = directory / "build" / "plan.build" / "card.html"
     shown = [directory / "plan.results", card]
-    with served([quarry, "eval", "report", "--serve=127.0.0.1:0", *shown]) as base:
+    with served([quarry, "serve", "--listen", "127.0.0.1:0", *(word for path in shown for word in ("--report", path))]) as base:
         page = browser.context().new_page()
         page.goto(base + "/")
         page.get_by_role("link", name="Two methods").click()
@@ -96,7 +96,7 @@ def check_status(browser, quarry, scratch):
     """The state of a plan, which the page follows while the plan runs, and which is there without JavaScript."""
     plan = scratch / "judging" / "plan.toml"
     shutil.copytree(ROOT / "examples" / "judging", plan.parent)
-    with served([quarry, "judge", "status", plan, "--serve=127.0.0.1:0"]) as base:
+    with served([quarry, "judge", "serve", plan, "--listen", "127.0.0.1:0"]) as base:
         page = browser.context().new_page()
         page.goto(base + "/")
         expect(page.get_by_role("status")).to_contain_text("quarry judge run")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks `quarry eval classification` and `quarry eval calibration` against scikit-learn and statsmodels.
+"""Checks `quarry eval verdicts` against scikit-learn and statsmodels.
 
     pip install scikit-learn==1.9.1 statsmodels==0.15.0
     python3 bench/check_verdicts.py target/release/quarry [--cases 100] [--seed 1]
@@ -29,7 +29,7 @@ def check_classification(check):
     rows = [f"{t},{p},{s!r}" for t, p, s in zip(truth, predicted, map(float, scores))]
     file = check.write("verdicts", ["truth,prediction,score", *rows])
     against = check.write("other", ["truth,prediction", *(f"{t},{p}" for t, p in zip(truth, other))])
-    found = check.run("classification", file, "--against", against)
+    found = check.run("verdicts", file, "--against", against)
     check.equal("accuracy", found["accuracy"], metrics.accuracy_score(truth, predicted))
     check.equal("macro F1", found["macro_f1"], metrics.f1_score(truth, predicted, average="macro", zero_division=0))
     names = sorted(set(truth) | set(predicted))
@@ -57,7 +57,7 @@ def check_calibration(check):
     rows = [f"{p!r},{rng.choice(['1', 'true', 'Yes'] if o else ['0', 'False', 'no'])}" for p, o in zip(map(float, probabilities), outcomes)]
     n_bins, strategy = rng.choice([1, 2, 10, 15]), rng.choice(["uniform", "quantile"])
     options = ["--bins", n_bins, "--binning", "width" if strategy == "uniform" else strategy]
-    found = check.run("calibration", check.write("forecasts", ["probability,outcome", *rows]), *options)
+    found = check.run("verdicts", check.write("forecasts", ["probability,outcome", *rows]), *options)
     expected = float(np.mean((probabilities - outcomes) ** 2))
     if 0 < outcomes.sum() < n:
         expected = metrics.brier_score_loss(outcomes, probabilities)

@@ -8,7 +8,7 @@
 32 texts of 64, 128 and 256 tokens each, and the corpus of a BEIR directory, sorted by length as sentence-transformers
 does itself; --texts N takes N of its documents, evenly spaced. PyTorch runs sentence-transformers. ONNX Runtime runs the
 same model, exported here, with the tokenizer and the mean of its library; in 8 bits as its `quantize_dynamic` makes it.
---rounded names the same model by `quarry model quantize`. All take turns; medians. The vectors of the first text must agree.
+--rounded names the same model by `quarry model convert --bits 8`. All take turns; medians. The vectors of the first text must agree.
 """
 
 import argparse

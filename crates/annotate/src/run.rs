@@ -150,7 +150,7 @@ impl Judging {
         if has_earlier_labels(writer.ledger(), &plan)? {
             return Err(AnnotateError::Ledger {
                 path: plan.ledger,
-                problem: "it has labels of this plan by the rules of an earlier version of quarry: `quarry judge reread \
+                problem: "it has labels of this plan by the rules of an earlier version of quarry: `quarry judge run --reread \
                           PLAN` reads them again and asks no model; name another ledger to judge all anew"
                     .to_owned(),
                 source: None,

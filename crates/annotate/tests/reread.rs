@@ -70,7 +70,7 @@ fn what_earlier_rules_took_for_labels_waits_and_the_rest_is_kept() {
     let plan = fixture.plan();
     // The ledger is not judged again by mistake, and the error says what to do.
     for error in [Ledger::open(&plan.ledger).unwrap_err(), fixture.prepare().err().unwrap()] {
-        assert!(error.to_string().contains("quarry judge reread PLAN"), "{error}");
+        assert!(error.to_string().contains("quarry judge run --reread PLAN"), "{error}");
     }
     let found = reread(&plan).unwrap();
     let changed: Vec<(&str, Outcome, Option<Outcome>)> =

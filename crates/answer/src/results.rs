@@ -70,8 +70,8 @@ pub struct Answer<Q> {
     pub roots: Vec<String>,
     /// Best first.
     pub results: Vec<ResultView>,
-    /// Whether the confidence reaches the threshold.
-    pub confident: bool,
+    /// Whether the confidence reaches the threshold; null for a long text without a given threshold.
+    pub confident: Option<bool>,
     /// Confidence that a result answers, 0 to 1.
     pub confidence: f32,
     /// Milliseconds of the search, without opening or building the index.
@@ -95,8 +95,8 @@ pub struct AnswerEnd<Q> {
     pub roots: Vec<String>,
     /// Number of the results.
     pub total: usize,
-    /// Whether the confidence reaches the threshold.
-    pub confident: bool,
+    /// Whether the confidence reaches the threshold; null for a long text without a given threshold.
+    pub confident: Option<bool>,
     /// Confidence that a result answers, 0 to 1.
     pub confidence: f32,
     /// Milliseconds of the search, without opening or building the index.

@@ -48,8 +48,8 @@ pub struct UnitsRequest<'a> {
     pub filter: &'a Filter,
     /// Maximum number of results.
     pub limit: usize,
-    /// Minimum confidence.
-    pub threshold: f32,
+    /// Minimum confidence; without one, that of [`quarry_index::confidence::is_confident`].
+    pub threshold: Option<f32>,
     /// Whether to explain the scores.
     pub explain: bool,
     /// How [`search`] ranks.
@@ -88,7 +88,8 @@ pub fn search(tree: &Tree, query: &str, request: &UnitsRequest) -> Result<Found,
     let ranking = request.ranking.clone();
     let ranked = tree.index.rank(&SearchRequest { query, limit, ranking, filter })?;
     let response = tree.index.response(&ranked, limit);
-    let (hits, confidence) = (response.hits, response.confidence);
+    let (confident, confidence) = (response.is_confident(request.threshold), response.confidence);
+    let hits = response.hits;
     let mut explanations =
         if request.explain { tree.index.explain(&ranked, &hits)? } else { Vec::new() }.into_iter();
     let terms = query_terms(query);
@@ -103,7 +104,7 @@ pub fn search(tree: &Tree, query: &str, request: &UnitsRequest) -> Result<Found,
         root,
         roots,
         results,
-        confident: confidence >= request.threshold,
+        confident,
         confidence,
         took_ms: milliseconds(start.elapsed()),
         open_ms: 0.0,
@@ -130,6 +131,7 @@ pub fn similar(
         let extras = Extras { explanation, ..Extras::default() };
         ResultView::new(tree, ranked, &[], extras, request.shown)
     };
+    let confident = response.is_confident(request.threshold);
     let results: Vec<ResultView> = select(response.hits).into_iter().zip(1..).map(view).collect();
     let (root, roots) = roots(tree, tree.n_paths());
     tree.index.check_intact()?;
@@ -145,7 +147,7 @@ pub fn similar(
         root,
         roots,
         results,
-        confident: response.confidence >= request.threshold,
+        confident,
         confidence: response.confidence,
         took_ms: milliseconds(start.elapsed()),
         open_ms: milliseconds(open_time),

@@ -244,7 +244,7 @@ fn an_option_between_two_paths_does_not_separate_them() {
         "data split in out --parts train:8,test:2",
         "data distractors in --count 9 other out",
         "data convert in --to beir out",
-        "eval reliability a.json --json b.json",
+        "judge study a.toml --json b.toml",
     ] {
         Cli::try_parse_from(std::iter::once("quarry").chain(line.split(' '))).unwrap();
     }

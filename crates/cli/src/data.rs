@@ -16,6 +16,7 @@ mod intent;
 mod leaks;
 mod negatives;
 mod pull;
+mod report;
 mod split;
 mod written;
 
@@ -40,45 +41,34 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Write the documentation of the functions of other packages that a build calls, as installed packages have it
-    #[cfg(feature = "judge")]
-    ApiDocs(api_docs::ApiDocsArgs),
     /// Page through, filter and search pairs of queries and codes
     Browse(browse::BrowseArgs),
-    /// Build a labeled benchmark and training pairs from source trees, by a plan
+    /// Build a labeled benchmark and training pairs from source trees, by a plan, or show what is built
     Build(Box<build::BuildArgs>),
-    /// Check data files, and report what is wrong and where
+    /// Check data files, and report what is wrong and where; or report what data sets share
     Check(check::CheckArgs),
     /// Turn data sets of one format into another
     Convert(convert::ConvertArgs),
     /// Remove what is there twice, or leaks from a test set
     Dedupe(dedupe::DedupeArgs),
-    /// Estimate how many candidates of a query are worth labeling: how often they answer, by rank
-    Depth(depth::DepthArgs),
     /// Print the statistics of a data set, and what it shares with others
     Describe(describe::DescribeArgs),
     /// Draw the candidates that each query is ranked among
     Distractors(distractors::DistractorsArgs),
-    /// Show what differs between two builds
-    Diff(compare::DiffArgs),
     /// List the formats of data sets, or the fields of one
     Formats(formats::FormatsArgs),
     /// Find the queries that look for code, by CoSQA's intent filter
     Intent(intent::IntentArgs),
-    /// Report what data sets share, such as the parts of a build and a public test set
-    Leaks(leaks::LeaksArgs),
     /// Find codes for training pairs that rank high for their query and do not answer it
     Negatives(negatives::NegativesArgs),
     /// Download a public data set, or list those that are known
     Pull(pull::PullArgs),
     /// Split by query, with as many of each number of positives in every part
     Split(split::SplitArgs),
-    /// Show which steps of a build are done
-    Status(Box<build::StatusArgs>),
-    /// Make training pairs out of source trees
+    /// Make training pairs out of a list of checkouts, without a plan
     Pairs(pairs::PairsArgs),
-    /// Report on the call graph of a build, and on the queries that a model wrote
-    Written(written::WrittenArgs),
+    /// Report on a build: calls and written queries, the depth of candidates, or what differs from another build
+    Report(report::ReportArgs),
 }
 
 /// Files to read, as most of the commands take them.
@@ -118,13 +108,7 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Browse(args) => browse::run(&args),
         Command::Build(args) => build::run(&args),
-        Command::Status(args) => build::status(&args),
-        Command::Diff(args) => compare::run(&args),
         Command::Intent(args) => intent::run(&args),
-        #[cfg(feature = "judge")]
-        Command::ApiDocs(args) => api_docs::run(&args),
-        Command::Depth(args) => depth::run(&args),
-        Command::Leaks(args) => leaks::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Dedupe(args) => dedupe::run(&args),
@@ -135,6 +119,6 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Pull(args) => pull::run(&args),
         Command::Split(args) => split::run(&args),
         Command::Pairs(args) => pairs::run(&args),
-        Command::Written(args) => written::run(&args),
+        Command::Report(args) => report::run(&args),
     }
 }

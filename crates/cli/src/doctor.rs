@@ -299,7 +299,7 @@ fn watching(root: &Path, options: WalkOptions) -> Check {
         Check::warning(
             "watch",
             found,
-            format!("raise it ({}), or use `quarry watch --poll 10`", watch::RAISE_LIMIT),
+            format!("raise it ({}), or use `quarry index --watch --poll 10`", watch::RAISE_LIMIT),
         )
     }
 }

@@ -22,6 +22,7 @@ use crate::model_choice::{ModelChoice, ModelSource, RerankArgs};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::tuned::{self, Tuned};
+use crate::watch::{self, WatchArgs};
 use crate::{byte_size, model, output};
 
 /// A tree, where its index is and what that is made with.
@@ -103,7 +104,9 @@ pub struct IndexArgs {
     /// Remove the tree from the engine; nothing is indexed
     #[arg(long, requires = "to", conflicts_with_all = ["rebuild", "local", "json"])]
     remove: bool,
-    /// Print one JSON object
+    #[command(flatten)]
+    watch: WatchArgs,
+    /// Print one JSON object, or with --watch one per line for each refresh
     #[arg(long)]
     json: bool,
 }
@@ -137,6 +140,9 @@ pub struct Summary<'a> {
 pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     args.source.rerank(RerankArgs::of_quality(args.quality));
+    if args.watch.watch {
+        return watch::run(args.source, &args.watch, args.json);
+    }
     let source = &args.source;
     #[cfg(not(feature = "milvus"))]
     if args.to.is_some() || args.name.is_some() || args.remove {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, ValueEnum};
 use quarry_answer::Tree;
 use quarry_files::{create_private_directory, open_private, state_directory};
 use quarry_index::Hit;
@@ -29,31 +29,26 @@ const SWITCH_FILE: &str = "record-searches";
 /// Arguments of `quarry log`.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    #[command(subcommand)]
-    action: Action,
+    /// What to do [default: show whether and where searches are recorded, and how many are]
+    action: Option<Action>,
+    /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so themselves
+    #[arg(long, value_name = "RANK", conflicts_with = "action")]
+    opened: Option<usize>,
+    /// Print the state as one JSON object
+    #[arg(long, conflicts_with_all = ["action", "opened"])]
+    json: bool,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum Action {
     /// Start recording searches
     On,
     /// Stop recording searches; recorded ones are kept
     Off,
-    /// Record which result of the last search was the right one, by its rank; pick and mcp do so themselves
-    Opened {
-        /// Rank of the result, from 1
-        rank: usize,
-    },
     /// Print the recorded searches, one JSON object per line
     Show,
     /// Remove the recorded searches
     Clear,
-    /// Show whether and where searches are recorded, and how many are
-    Status {
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
 }
 
 /// A search, as the log has it.
@@ -169,23 +164,17 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let directory = directory()?;
     let (log, switch) = (directory.join(LOG_FILE), directory.join(SWITCH_FILE));
     match args.action {
-        Action::On => {
+        Some(Action::On) => {
             create_private_directory(&directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
             private(&switch)?;
             output::note(&format!("recording searches in {}", log.display()));
         }
-        Action::Off => {
+        Some(Action::Off) => {
             remove(&switch)?;
             output::note("no longer recording searches; `quarry log clear` removes the recorded ones");
         }
-        Action::Opened { rank } => {
-            if !switch.exists() {
-                bail!("searches are not recorded, so there is no last one; `quarry log on` records them");
-            }
-            output::note(&append_opened(&log, rank)?);
-        }
-        Action::Show => {
+        Some(Action::Show) => {
             let records = read(&log)?;
             if records.is_empty() {
                 output::note(if switch.exists() {
@@ -196,23 +185,33 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
             }
             output::print_json_text(&records)?;
         }
-        Action::Clear => {
+        Some(Action::Clear) => {
             remove(&log)?;
             output::note("removed the recorded searches");
         }
-        Action::Status { json } => {
-            let state = state()?;
-            if json {
-                output::print_json(&state)?;
-            } else {
-                let State { on, file, n_records } = state;
-                let on = if on { "recorded" } else { "not recorded" };
-                let records = counted(n_records, "record");
-                output::print(&format!("searches are {on}; {records} in {}\n", file.display()))?;
+        None => match args.opened {
+            Some(_) if !switch.exists() => {
+                bail!("searches are not recorded, so there is no last one; `quarry log on` records them");
             }
-        }
+            Some(rank) => output::note(&append_opened(&log, rank)?),
+            None => show_state(args.json)?,
+        },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show_state(json: bool) -> anyhow::Result<()> {
+    let state = state()?;
+    if json {
+        return output::print_json(&state);
+    }
+    let State { on, file, n_records } = state;
+    let on = if on { "recorded" } else { "not recorded" };
+    Ok(output::print(&format!(
+        "searches are {on}; {} in {}\n",
+        counted(n_records, "record"),
+        file.display()
+    ))?)
 }
 
 /// Whether searches are recorded, where, and how many were.

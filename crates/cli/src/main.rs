@@ -92,14 +92,12 @@ enum Command {
     Callees(Deferred<calls::CallsArgs>),
     /// Choose a result in the terminal, with a preview; prints its position
     Pick(Deferred<pick::PickArgs>),
-    /// Build or refresh the index of a source tree
+    /// Build or refresh the index of a source tree, or keep it fresh while files change
     Index(Deferred<index::IndexArgs>),
-    /// Keep the index of a source tree fresh while files change
-    Watch(Deferred<watch::WatchArgs>),
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     #[cfg(feature = "mcp")]
     Mcp(Deferred<mcp::McpArgs>),
-    /// Serve search in a browser and over HTTP
+    /// Serve search in a browser and over HTTP, or pages of results
     #[cfg(feature = "serve")]
     Serve(Deferred<serve::ServeArgs>),
     /// Add Quarry to the settings of coding agents, or remove it
@@ -159,7 +157,6 @@ fn main() -> ExitCode {
         Command::Log(Deferred(args)) => log::run(&args),
         Command::Pick(Deferred(args)) => pick::run(args),
         Command::Index(Deferred(args)) => index::run(args),
-        Command::Watch(Deferred(args)) => watch::run(args),
         Command::Doctor(Deferred(args)) => doctor::run(args),
         #[cfg(feature = "mcp")]
         Command::Mcp(Deferred(args)) => mcp::run(args),

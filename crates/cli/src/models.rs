@@ -27,24 +27,13 @@ pub struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the models that are here: built in, beside the program, pulled or copied into the cache, tuned
+    /// List the models that are here: built in, beside the program, pulled or copied into the cache, tuned; or describe one
     List(list::ListArgs),
-    /// Describe a model: its kind, size and limits
-    Info(InfoArgs),
     /// Download a model from a hub, verified; files that are there already are kept
     Pull(PullArgs),
-    /// Write a transformer's weights as safetensors, a model of model2vec as a static model, or a static model as one of
-    /// model2vec
+    /// Write a transformer's weights as safetensors or in 8 or 4 bits, a model of model2vec as a static model, or a static
+    /// model as one of model2vec
     Convert(convert::ConvertArgs),
-    /// Write a transformer's weights in 8 bits, in which it is computed too, and measure what that loses
-    Quantize(convert::QuantizeArgs),
-}
-
-#[derive(Debug, Args)]
-struct InfoArgs {
-    /// Directory or file of the model, with options as for --model
-    #[arg(value_name = "MODEL", default_value = "builtin")]
-    model: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -68,18 +57,20 @@ struct PullArgs {
 /// When the model cannot be read or downloaded.
 pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::List(args) => list::run(args)?,
-        Command::Info(args) => return info(args),
+        Command::List(args) => match &args.model {
+            Some(model) => describe(model)?,
+            None => list::run(args)?,
+        },
         Command::Pull(args) => return pull(args),
         Command::Convert(args) => convert::convert(args)?,
-        Command::Quantize(args) => convert::quantize(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
-    let of_quality = model::directory_of_quality(&args.model)?;
-    let path = of_quality.as_deref().or(model::named(&args.model));
+/// Prints the kind, size and limits of a model.
+fn describe(named: &Path) -> anyhow::Result<()> {
+    let of_quality = model::directory_of_quality(named)?;
+    let path = of_quality.as_deref().or(model::named(named));
     if let Some(path) = path.filter(|path| CrossEncoder::is_at(path)) {
         let model = CrossEncoder::load(path)?;
         let lines = format!(
@@ -87,8 +78,7 @@ fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
             model.id(),
             model.max_tokens()
         );
-        output::print(&lines)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(output::print(&lines)?);
     }
     let loaded = model::load(path)?;
     let mut lines = vec![format!("id: {}", loaded.id()), format!("columns: {}", loaded.dimension())];
@@ -126,8 +116,7 @@ fn info(args: &InfoArgs) -> anyhow::Result<ExitCode> {
             lines.push(format!("from: {} at {}", receipt.name, receipt.revision));
         }
     }
-    output::print(&(lines.join("\n") + "\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(output::print(&(lines.join("\n") + "\n"))?)
 }
 
 /// Name of the file that says what was downloaded into a directory.

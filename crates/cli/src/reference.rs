@@ -15,6 +15,7 @@ use quarry_eval::protocol::{DISCREPANCIES, PROTOCOLS};
 use quarry_source::{Language, languages};
 
 use crate::Cli;
+use crate::eval::INPUTS;
 use crate::settings::{self, Settings};
 
 /// Compares a page below its heading with the file of this name.
@@ -50,12 +51,12 @@ fn the_page_of_commands_is_what_the_command_line_says() {
     let mut command = Cli::command();
     command.build();
     let shared = SharedOptions::of(&command);
-    let links = visible(&command).map(|below| format!("[`{0}`](#quarry-{0})", below.get_name()));
     let mut text = format!(
-        "Every command with its arguments and options, which may come in any order. `--help` prints the same in the \
-         terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n{}\n\n## Shared options\n\n\
-         Options that several commands share; each command names them.\n",
-        links.collect::<Vec<_>>().join(", ")
+        "The {} commands with what they do, then each with its arguments and options, which may come in any order. `--help` prints the same in \
+         the terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n```text\n{}```\n\n\
+         ## Shared options\n\nOptions that several commands share; each command names them.\n",
+        leaves(&command).len(),
+        tree(&command, "")
     );
     shared.write(&mut text);
     for below in visible(&command) {
@@ -72,51 +73,58 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The commands whose options have an entry of their own on the page. Those of protocols are together in one entry.
+/// The names of the commands that do something: those without others below them, and those that also run alone.
+fn leaves(command: &Command) -> Vec<String> {
+    let mut found = Vec::new();
+    for below in visible(command) {
+        if !below.has_subcommands() || !below.is_subcommand_required_set() {
+            found.push(below.get_name().to_owned());
+        }
+        found.extend(leaves(below).into_iter().map(|name| format!("{} {name}", below.get_name())));
+    }
+    found
+}
+
+/// A command can be taken in at a glance only if there are few; what is missing is an option of one that is there.
+#[test]
+fn there_are_at_most_65_commands() {
+    let mut command = Cli::command();
+    command.build();
+    let leaves = leaves(&command);
+    assert!(leaves.len() <= 65, "{}: {leaves:?}", leaves.len());
+}
+
+/// The commands below one, with what they do, a line each.
+fn tree(command: &Command, indent: &str) -> String {
+    let mut text = String::new();
+    for below in visible(command) {
+        let name = format!("{indent}{}", below.get_name());
+        let _ = writeln!(text, "{name:<14} {}", about(below));
+        text += &tree(below, &format!("{indent}  "));
+    }
+    text
+}
+
+/// The commands whose options have an entry of their own on the page.
 fn documented(command: &Command) -> Vec<&Command> {
-    let below: Vec<&Command> =
-        if is_of_protocols(command) { Vec::new() } else { visible(command).flat_map(documented).collect() };
-    std::iter::once(command).chain(below).collect()
+    std::iter::once(command).chain(visible(command).flat_map(documented)).collect()
 }
 
-/// Whether each subcommand is a protocol; the page of protocols has their inputs.
-fn is_of_protocols(command: &Command) -> bool {
-    let is_protocol = |below: &Command| PROTOCOLS.iter().any(|protocol| protocol.name == below.get_name());
-    command.has_subcommands() && visible(command).all(is_protocol)
-}
-
-/// The arguments of an entry of the page.
+/// The arguments of an entry of the page. The page of protocols has their inputs.
 fn arguments(command: &Command) -> Vec<ShownArgument> {
     let is_shown = |argument: &&Arg| {
-        !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
+        !argument.is_hide_set()
+            && !["help", "version"].contains(&argument.get_id().as_str())
+            && argument.get_help_heading() != Some(INPUTS)
     };
-    let of = |command: &Command| -> Vec<ShownArgument> {
-        let groups: Vec<_> = command.get_groups().collect();
-        let group = |argument: &Arg| {
-            let group = groups.iter().find(|group| group.get_args().any(|id| id == argument.get_id()));
-            group.map(|group| title(group.get_id().as_str()))
-        };
-        let shown =
-            |argument| ShownArgument { name: name(argument), group: group(argument), line: line(argument) };
-        command.get_arguments().filter(is_shown).map(shown).collect()
+    let groups: Vec<_> = command.get_groups().collect();
+    let group = |argument: &Arg| {
+        let group = groups.iter().find(|group| group.get_args().any(|id| id == argument.get_id()));
+        group.map(|group| title(group.get_id().as_str()))
     };
-    if !is_of_protocols(command) {
-        return of(command);
-    }
-    let inputs: Vec<String> = PROTOCOLS
-        .iter()
-        .flat_map(|protocol| protocol.roles)
-        .map(|role| format!("- `--{} ", role.name))
-        .collect();
-    let is_input =
-        |argument: &ShownArgument| inputs.iter().any(|input| argument.line.starts_with(input.as_str()));
-    let mut all: Vec<ShownArgument> = Vec::new();
-    for argument in visible(command).flat_map(of).filter(|argument| !is_input(argument)) {
-        if !all.iter().any(|known| known.line == argument.line) {
-            all.push(argument);
-        }
-    }
-    all
+    let shown =
+        |argument| ShownArgument { name: name(argument), group: group(argument), line: line(argument) };
+    command.get_arguments().filter(is_shown).map(shown).collect()
 }
 
 /// An argument as the page lists it, with the group of options that it is defined in.
@@ -228,10 +236,15 @@ fn groups_of(arguments: &[ShownArgument]) -> Vec<Group> {
 
 fn write_command(text: &mut String, command: &Command, parents: &str, level: usize, shared: &SharedOptions) {
     let name = format!("{parents} {}", command.get_name());
-    let long = command.get_long_about().map_or_else(|| about(command), ToString::to_string);
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
-    let _ = write!(text, "\n{} {name}\n\n{}\n\n```text\n{usage}\n```\n", "#".repeat(level), escaped(&long));
+    let _ = write!(text, "\n{} {name}\n\n```text\n{usage}\n```\n", "#".repeat(level));
+    // What follows the line at the top of the page.
+    if let Some((_, more)) =
+        command.get_long_about().map(ToString::to_string).as_deref().and_then(|long| long.split_once("\n\n"))
+    {
+        let _ = write!(text, "\n{}\n", escaped(more));
+    }
     let arguments = arguments(command);
     let (single, own): (Vec<&ShownArgument>, Vec<&ShownArgument>) =
         shared.own(&arguments).into_iter().partition(|argument| shared.is_single(argument));
@@ -247,9 +260,8 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     if !named.is_empty() {
         let _ = write!(text, "\nShared: {}.\n", named.join(", "));
     }
-    if is_of_protocols(command) {
+    if command.get_arguments().any(|argument| argument.get_help_heading() == Some(INPUTS)) {
         text.push_str("\n[Protocols](protocols.md) has the names, with the inputs of each.\n");
-        return;
     }
     for below in visible(command) {
         write_command(text, below, &name, (level + 1).min(4), shared);
@@ -298,8 +310,8 @@ fn the_page_of_settings_lists_all_with_their_defaults() {
     let values = settings::values(&defaults.layers.last().unwrap().1);
     let mut text = "Settings are read from `quarry/config.toml` in your configuration directory and, over it, in the nearest \
                     `.quarry.toml` from the searched directory up to the root of its repository. The command line \
-                    overrides both. `quarry config` shows the result. Settings cannot start programs, name servers or \
-                    choose where to write; the model that a `.quarry.toml` names must be in that tree.\n\n\
+                    overrides both. `quarry config` shows the result. Settings cannot start programs; those of a tree \
+                    cannot name servers or files to write, and the model that they name must be in that tree.\n\n\
                     | Setting | Default | Meaning |\n|---|---|---|\n"
         .to_owned();
     for name in settings::keys() {
@@ -383,7 +395,8 @@ fn the_page_of_formats_lists_all_with_their_fields() {
 #[test]
 fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
     let mut text = "Each protocol measures as a paper does, with any [method](methods.md): `quarry eval protocol` and its name. \
-                    Where a paper and its released code differ, the numbers of the discrepancies are given; \
+                    `full-corpus` is that of `quarry eval DIR`, and `repo-search` that of `quarry eval repo-search`; plans name \
+                    them, too. Where a paper and its released code differ, the numbers of the discrepancies are given; \
                     `--as-released` follows the code.\n"
         .to_owned();
     for protocol in PROTOCOLS {
@@ -437,8 +450,6 @@ fn every_command_that_prints_json_has_a_schema() {
     let mut waiting: Vec<(String, &Command)> =
         visible(&command).map(|below| (below.get_name().to_owned(), below)).collect();
     while let Some((name, command)) = waiting.pop() {
-        // Protocols are subcommands with the same output.
-        let name = if name.starts_with("eval-protocol-") { "eval-protocol".to_owned() } else { name };
         let has_json = command.get_arguments().any(|argument| argument.get_id() == "json");
         if has_json && schema["$defs"][&name]["title"] != format!("quarry {}", name.replacen('-', " ", 1)) {
             without.push(name.clone());

@@ -116,7 +116,7 @@ pub struct OutputArgs {
     /// Show what each score is made of
     #[arg(long)]
     explain: bool,
-    /// Minimum confidence, 0 to 1, of the best result; below it the exit code is 1 [default: the model's]
+    /// Minimum confidence, 0 to 1; below it the exit code is 1 [default: 0.26; none for texts of 30 words or more]
     #[arg(long, value_name = "X", value_parser = settings::share)]
     threshold: Option<f32>,
     /// When to color the output: auto, always or never [default: auto]
@@ -128,8 +128,8 @@ pub struct OutputArgs {
 pub struct Layout {
     /// None where neither the command line nor a settings file says one.
     pub limit: Option<usize>,
-    /// Minimum confidence.
-    pub threshold: f32,
+    /// Minimum confidence, if one is given.
+    pub threshold: Option<f32>,
     lines: usize,
     /// Lines before and after those.
     context: (usize, usize),
@@ -174,7 +174,7 @@ impl OutputArgs {
         let context = self.context.or_else(|| settings.get(|layer| layer.context)).unwrap_or_default();
         Layout {
             limit: self.limit,
-            threshold: self.threshold.or_else(|| settings.get(|layer| layer.threshold)).unwrap_or_default(),
+            threshold: self.threshold.or_else(|| settings.get(|layer| layer.threshold)),
             lines: self.lines.or_else(|| settings.get(|layer| layer.lines)).unwrap_or_default(),
             context: (self.before_context.unwrap_or(context), self.after_context.unwrap_or(context)),
             explain: self.explain,
@@ -224,7 +224,7 @@ pub fn print<Q: Serialize>(
     words: &Words,
     matches: impl Fn(&str) -> Vec<Range<usize>>,
 ) -> anyhow::Result<ExitCode> {
-    let is_unsure = !answer.confident && !answer.results.is_empty();
+    let is_unsure = answer.confident == Some(false) && !answer.results.is_empty();
     match layout.format {
         Format::Nothing => {}
         Format::Json => output::print_json(answer)?,
@@ -249,7 +249,7 @@ pub fn print<Q: Serialize>(
         Format::Paths(_) | Format::Vimgrep if is_unsure => output::note(words.unsure),
         _ => {}
     }
-    let found = answer.confident && !answer.results.is_empty();
+    let found = answer.confident != Some(false) && !answer.results.is_empty();
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

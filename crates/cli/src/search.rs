@@ -118,7 +118,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     } else {
         None
     };
-    let confidence = ranked.as_ref().map_or(0.0, |ranked| index.evidence(ranked, n_units).1);
+    let confidence = ranked.as_ref().map_or(0.0, RankedUnits::confidence);
     let (mut matches, order) = match &expression {
         None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),
         Some(expression) => matching(index, expression, ranked.as_ref()),
@@ -152,7 +152,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         roots,
         results: views.collect(),
         // An expression alone is met or not.
-        confident: query.is_empty() || confidence >= layout.threshold,
+        confident: ranked.as_ref().map_or(Some(true), |ranked| ranked.is_confident(layout.threshold)),
         confidence,
         took_ms: milliseconds(opened.elapsed()),
         open_ms: milliseconds(opened - start),

@@ -1,4 +1,4 @@
-//! `quarry serve`: search in a browser and over HTTP.
+//! `quarry serve`: search in a browser and over HTTP, and pages of results.
 
 use std::env;
 use std::net::SocketAddr;
@@ -44,6 +44,11 @@ pub struct ServeArgs {
     /// with the feature `milvus`
     #[arg(long, value_name = "URL")]
     from: Option<String>,
+    /// Serve these results in place of trees: directories that `quarry eval run` wrote, with a comparison of methods query
+    /// by query, and directories or files with pages of HTML, such as data cards (can be repeated)
+    #[cfg(feature = "eval")]
+    #[arg(long, value_name = "RESULTS", conflicts_with_all = ["paths", "from"])]
+    report: Vec<PathBuf>,
     #[command(flatten)]
     listen: ListenArgs,
     /// Answer only requests with the token in this file (or in the environment variable QUARRY_TOKEN), of 16 characters
@@ -58,36 +63,6 @@ pub struct ServeArgs {
     /// opened again when a search needs it
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse, default_value = "4G")]
     max_open: u64,
-}
-
-/// Whether pages are served rather than written or printed.
-#[derive(Debug, Args)]
-pub struct PagesArgs {
-    /// Show it in a browser, at this address of this machine [default: 127.0.0.1:7879]
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "127.0.0.1:7879"
-    )]
-    serve: Option<SocketAddr>,
-}
-
-impl PagesArgs {
-    /// Where to serve, if that is asked for.
-    ///
-    /// # Errors
-    /// When others than this machine could connect.
-    pub fn address(&self) -> anyhow::Result<Option<SocketAddr>> {
-        match self.serve {
-            Some(address) if !address.ip().is_loopback() => bail!(
-                "--serve {address}: other machines can reach it; name an address of this one, such as 127.0.0.1:7879, and \
-                 have a proxy or `ssh -L` lead to it"
-            ),
-            address => Ok(address),
-        }
-    }
 }
 
 /// Answers until it is interrupted.
@@ -119,6 +94,23 @@ pub struct ListenArgs {
     pub behind_proxy: bool,
 }
 
+impl ListenArgs {
+    /// The address of pages that have no token: one of this machine.
+    ///
+    /// # Errors
+    /// When others than this machine could connect.
+    pub fn local(&self) -> anyhow::Result<SocketAddr> {
+        let address = self.listen;
+        if !address.ip().is_loopback() || self.behind_proxy || !self.hosts.is_empty() {
+            bail!(
+                "--listen {address}: other machines can reach it; name an address of this one, such as 127.0.0.1:7878, \
+                 without --host and --behind-proxy, and have `ssh -L` lead to it"
+            );
+        }
+        Ok(address)
+    }
+}
+
 /// A name as the header `Host` has it, without a port.
 fn host_name(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
@@ -145,6 +137,11 @@ impl ServeArgs {
 /// # Errors
 /// When there is no such tree or model, or the address cannot be used; what fails later is told of and tried again.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "eval")]
+    if !args.report.is_empty() {
+        let address = args.listen.local()?;
+        return run_pages(Server::for_documents(address, crate::eval::documents(&args.report)?)?);
+    }
     if let Some(url) = args.from.clone() {
         return run_from(&url, args);
     }
@@ -194,7 +191,7 @@ fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
 /// Serves the trees of an engine, until it is interrupted.
 #[cfg(feature = "milvus")]
 fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
-    args.source.rerank(args.rerank);
+    args.source.rerank(args.rerank.clone());
     if !args.source.names_no_path() {
         bail!("--from {url} serves the trees of the engine; name no PATH with it");
     }
@@ -222,7 +219,7 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
 fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         limit: settings.get(|layer| layer.limit).unwrap_or_default(),
-        threshold: settings.get(|layer| layer.threshold).unwrap_or_default(),
+        threshold: settings.get(|layer| layer.threshold),
         ranking: settings.ranking(None),
         lines: settings.get(|layer| layer.lines).unwrap_or_default(),
         context: settings.get(|layer| layer.context).unwrap_or_default(),

@@ -5,6 +5,7 @@
 //! start programs, or name servers or paths to write to, so that searching in an untrusted tree is safe. That of a
 //! tree is read as any file of a stranger's: only if it is a regular file, and what it names is in its directory.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::iter;
@@ -45,7 +46,8 @@ const MAX_MODEL_BYTES: u64 = 2 << 30;
 pub struct Layer {
     /// Maximum number of results.
     pub limit: Option<usize>,
-    /// Minimum confidence, 0 to 1, of a search that found something.
+    /// Minimum confidence, 0 to 1, of a search that found something. The default is 0.26, and none for texts of 30 words or
+    /// more.
     pub threshold: Option<f32>,
     /// The ranking, by its name.
     #[serde(deserialize_with = "ranking_named")]
@@ -71,14 +73,17 @@ pub struct Layer {
     /// When to color.
     #[serde(serialize_with = "color_name", deserialize_with = "color_named")]
     pub color: Option<ColorChoice>,
+    /// Tables `[llm.NAME]` with settings of models behind an API, for `--llm NAME`; in your own settings only.
+    #[serde(serialize_with = "names")]
+    pub llm: Option<BTreeMap<String, toml::Table>>,
 }
 
 impl Layer {
-    /// The defaults. The model is none: the built-in one.
+    /// The defaults. The model is none: the built-in one; so is the threshold, which depends on the query.
     fn defaults() -> Self {
         Self {
             limit: Some(10),
-            threshold: Some(quarry_index::DEFAULT_THRESHOLD),
+            threshold: None,
             ranking: Some(RANKINGS[0].name.to_owned()),
             lines: Some(DEFAULT_LINES),
             context: Some(0),
@@ -89,6 +94,7 @@ impl Layer {
             generated: Some(true),
             vendored: Some(true),
             color: Some(ColorChoice::Auto),
+            llm: Some(BTreeMap::new()),
         }
     }
 }
@@ -164,6 +170,26 @@ fn user_file() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("quarry").join("config.toml"))
 }
 
+/// The file of the user's settings, and the table `[llm.NAME]` in it.
+///
+/// # Errors
+/// When there is no such table.
+#[cfg(feature = "eval")]
+pub fn named_llm(name: &str) -> anyhow::Result<(PathBuf, toml::Table)> {
+    let file =
+        user_file().context("this user has no configuration directory; set XDG_CONFIG_HOME or HOME")?;
+    let tables = read_of_user(&file)?.and_then(|layer| layer.llm).unwrap_or_default();
+    match tables.get(name) {
+        Some(table) => Ok((file, table.clone())),
+        None => bail!(
+            "--llm {name}: expected KEY=VALUE, a file whose name ends in .toml, or the NAME of a table [llm.NAME] in {}, \
+             which has {:?}",
+            file.display(),
+            tables.keys().collect::<Vec<_>>()
+        ),
+    }
+}
+
 /// The nearest one from `base` up to the root of its repository; if there is none, the one that `base` could have.
 /// Outside of a repository nothing above `base` is read, since it may belong to somebody else.
 fn of_tree(base: &Path) -> PathBuf {
@@ -195,6 +221,12 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
         Directory::open(parent).with_context(|| format!("{}: cannot be read", parent.display()))?;
     let text = directory.read(Path::new(TREE_FILE), MAX_FILE_BYTES).and_then(quarry_files::text);
     let Some(mut layer) = layer(file, text)? else { return Ok(None) };
+    if layer.llm.is_some() {
+        bail!(
+            "{}: [llm] is not used; the settings of a tree can name no servers: put it into your own settings",
+            file.display()
+        );
+    }
     if let Some(max_bytes) = layer.max_bytes.filter(|&max_bytes| max_bytes > MAX_BYTES_OF_TREE) {
         bail!(
             "{}: max_bytes is {max_bytes}, and the settings of a tree allow {MAX_BYTES_OF_TREE} at most; \
@@ -290,6 +322,15 @@ pub fn values(layer: &Layer) -> Vec<(String, serde_json::Value)> {
     serde_json::from_str::<serde_json::Map<_, _>>(&json).unwrap_or_default().into_iter().collect()
 }
 
+/// The names of tables alone: an address may hold a password.
+#[expect(clippy::ref_option, reason = "serde asks for this form")]
+fn names<S: Serializer>(
+    tables: &Option<BTreeMap<String, toml::Table>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    tables.as_ref().map(|tables| tables.keys().collect::<Vec<_>>()).serialize(serializer)
+}
+
 #[expect(clippy::ref_option, reason = "serde asks for this form")]
 fn color_name<S: Serializer>(color: &Option<ColorChoice>, serializer: S) -> Result<S::Ok, S::Error> {
     color.map(|color| color.to_string()).serialize(serializer)
@@ -369,6 +410,17 @@ mod tests {
         check_mistake("max_bytes = \"2X\"\n", 1, "500kB");
         check_mistake("max_bytes = -1\n", 1, "a number of bytes");
         check_mistake("limit 3\n", 1, "");
+    }
+
+    #[test]
+    fn a_table_of_a_model_shows_its_name_alone() {
+        let layer = parse("[llm.work]\nbase_url = \"http://me:secret@host\"\n").unwrap();
+        let (_, shown) = values(&layer).into_iter().find(|(key, _)| key == "llm").unwrap();
+        assert_eq!(shown, serde_json::json!(["work"]));
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join(TREE_FILE), "[llm.work]\n").unwrap();
+        let refused = read_of_tree(&directory.path().join(TREE_FILE)).unwrap_err().to_string();
+        assert!(refused.contains("can name no servers"), "{refused}");
     }
 
     #[test]

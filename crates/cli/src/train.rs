@@ -41,10 +41,8 @@ pub struct TrainArgs {
 enum Command {
     /// Train a static model on query–function pairs
     Static(StaticArgs),
-    /// Fine-tune a transformer encoder on pairs of queries and codes
-    Encoder(Box<encoder::EncoderArgs>),
-    /// Fine-tune an encoder with every combination of some settings, and say which is best on held-out pairs
-    Sweep(Box<sweep::SweepArgs>),
+    /// Fine-tune a transformer encoder on pairs of queries and codes, also with every combination of some settings
+    Encoder(Box<sweep::SweepArgs>),
     /// Embed the queries and words of pairs with a teacher model, for a static model to learn from
     Teacher(TeacherArgs),
 }
@@ -100,8 +98,7 @@ struct StaticArgs {
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Static(args) => train_static(&args),
-        Command::Encoder(args) => encoder::run(&args),
-        Command::Sweep(args) => sweep::run(&args),
+        Command::Encoder(args) => sweep::run(&args),
         Command::Teacher(args) => write_teacher(&args),
     }
 }

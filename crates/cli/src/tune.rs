@@ -151,7 +151,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
 fn undo(args: &TuneArgs, tree: &Path, untuned: &ModelChoice) -> anyhow::Result<ExitCode> {
     let undone = tuned::undo(tree)?;
     let path = args.path.display();
-    if args.layout.json {
+    if args.layout.is_json() {
         output::print_json(&serde_json::json!({ "undone": undone, "model": untuned.name()? }))?;
     } else if undone {
         output::note(&format!("{path}: searches use {untuned} again"));

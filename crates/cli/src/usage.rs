@@ -10,7 +10,7 @@ use quarry_text::misspelled;
 const N_SUGGESTIONS: usize = 3;
 
 /// How commands are called, by their names without `quarry`; shown where arguments are missing.
-const EXAMPLES: [(&str, &str); 24] = [
+const EXAMPLES: [(&str, &str); 23] = [
     ("search", "quarry search \"retry with backoff\" -t rust"),
     ("similar", "quarry similar src/net.rs:120"),
     ("callers", "quarry callers Index.open"),
@@ -22,16 +22,15 @@ const EXAMPLES: [(&str, &str); 24] = [
     ("eval compare", "quarry eval compare baseline.run other.run --qrels qrels.tsv"),
     ("eval repo-search", "quarry eval repo-search bench/repo-queries.tsv --repos checkouts --method hybrid"),
     ("eval tune", "quarry eval tune bench/repo-queries.tsv --repos checkouts"),
-    ("eval report", "quarry eval report bench/results.results --output report.html"),
     ("judge run", "quarry judge run examples/judging/plan.toml"),
     ("judge status", "quarry judge status examples/judging/plan.toml"),
     ("judge show", "quarry judge show examples/judging/plan.toml"),
     ("judge serve", "quarry judge serve examples/judging/plan.toml --annotator ann"),
     ("data build", "quarry data build plan.toml"),
-    ("data status", "quarry data status plan.toml"),
+    ("data report", "quarry data report plan.build"),
     ("data check", "quarry data check pairs.jsonl"),
     ("data pairs", "quarry data pairs --manifest repositories.tsv --sources checkouts --out pairs.jsonl"),
-    ("model info", "quarry model info model"),
+    ("model list", "quarry model list model"),
     ("model pull", "quarry model pull sentence-transformers/all-MiniLM-L6-v2"),
     ("train static", "quarry train static --pairs pairs.jsonl --out model"),
     ("train encoder", "quarry train encoder --model models/encoder --pairs pairs.jsonl --out model"),

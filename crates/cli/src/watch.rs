@@ -1,4 +1,4 @@
-//! `quarry watch`: an index that follows its tree.
+//! `quarry index --watch`: an index that follows its tree.
 //!
 //! The system tells of changes in the directories that the index is made from, and in no others, so that a build that
 //! writes thousands of ignored files wakes nobody. What changed is then found as by every other command.
@@ -23,8 +23,6 @@ use quarry_walk::{self as walk, WalkOptions};
 
 use crate::ahead::Background;
 use crate::index::{SourceArgs, Summary};
-use crate::model::Quality;
-use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::settings::Settings;
 
@@ -46,20 +44,15 @@ pub const RAISE_LIMIT: &str = "sudo sysctl fs.inotify.max_user_watches=524288";
 /// The error numbers of Linux for no inotify watch and no inotify instance being left.
 const LIMIT_ERRORS: [i32; 2] = [28, 24];
 
-/// Arguments of `quarry watch`.
+/// How an index follows its tree.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    #[command(flatten)]
-    source: SourceArgs,
-    /// Also compute the vectors that searches of this quality need [default: that of the settings, else fast]
-    #[arg(long, value_name = "NAME")]
-    quality: Option<Quality>,
+    /// Keep the index fresh while files change, until interrupted
+    #[arg(long, conflicts_with_all = ["rebuild", "local", "to", "name", "remove"])]
+    pub watch: bool,
     /// Poll for changes every N seconds instead of relying on the operating system, for network directories
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", requires = "watch", value_parser = value_parser!(u64).range(1..))]
     poll: Option<u64>,
-    /// Print one JSON object per line for each refresh
-    #[arg(long)]
-    json: bool,
 }
 
 /// What a process that keeps an index fresh waits for.
@@ -73,35 +66,34 @@ pub enum Message {
     Stop,
 }
 
-/// Runs `quarry watch`, until it is interrupted.
+/// Runs `quarry index --watch`, until it is interrupted; each refresh is reported, as a line of JSON if that is asked for.
 ///
 /// # Errors
 /// When the tree cannot be indexed at the start; later failures are reported, and tried again.
-pub fn run(mut args: WatchArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Result<ExitCode> {
     let (sender, messages) = mpsc::channel();
     let refreshing = Arc::new(AtomicBool::new(false));
     stop_on_signal(sender.clone(), Arc::clone(&refreshing))?;
-    args.source.rerank(RerankArgs::of_quality(args.quality));
-    let settings = Settings::load(&args.source.path)?;
-    let options = OpenOptions { update: Update::Required, ..args.source.options(&settings) };
-    let model = args.source.load_model(&settings)?;
+    let settings = Settings::load(&source.path)?;
+    let options = OpenOptions { update: Update::Required, ..source.options(&settings) };
+    let model = source.load_model(&settings)?;
     let background = Background::start(|| {});
-    let index = Index::status(&args.source.path, &options)?.directory;
+    let index = Index::status(&source.path, &options)?.directory;
     // The system tells of paths as they were named, and a relative one would follow the directory when that is moved.
-    args.source.path = args.source.path.canonicalize()?;
-    let root = &args.source.path;
+    source.path = source.path.canonicalize()?;
+    let root = &source.path;
     let index = path::absolute(&index).unwrap_or(index);
     let refresh = || {
         let start = Instant::now();
         refreshing.store(true, Ordering::SeqCst);
-        let opened = args.source.open_as(&options, Arc::clone(&model));
+        let opened = source.open_as(&options, Arc::clone(&model));
         refreshing.store(false, Ordering::SeqCst);
         let opened = opened?;
         background.embed(&opened.index);
         anyhow::Ok((opened, start.elapsed()))
     };
     let tell = |summary: &Summary| {
-        if args.json {
+        if json {
             return output::print_json(summary);
         }
         output::note(&summary.sentence());

@@ -197,10 +197,10 @@ fn a_rehearsal_says_what_is_to_be_done_and_writes_nothing() {
         assert!(stdout(&dry).contains(expected), "{expected}: {}", stdout(&dry));
     }
     assert!(!out.exists());
-    let status = fixture.json(&["data", "status", plan_path, "--out", out_path, "--json"]);
+    let status = fixture.json(&["data", "build", plan_path, "--out", out_path, "--status", "--json"]);
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == false));
     build(&fixture, &plan, &out);
-    let status = fixture.json(&["data", "status", plan_path, "--out", out_path, "--json"]);
+    let status = fixture.json(&["data", "build", plan_path, "--out", out_path, "--status", "--json"]);
     assert_eq!(status["steps"].as_array().unwrap().len(), 13);
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == true), "{status}");
     // With other candidates the pairs are to be judged anew: at most two of each of two methods for 40 queries.
@@ -220,13 +220,14 @@ fn two_builds_are_compared() {
     fs::write(&plan, fs::read_to_string(&plan).unwrap().replace("k = 3", "k = 2")).unwrap();
     build(&fixture, &plan, &two);
     let [one_path, two_path] = [&one, &two].map(|path| path.to_str().unwrap());
-    let difference = fixture.json(&["data", "diff", one_path, two_path, "--json"]);
+    let difference = fixture.json(&["data", "report", one_path, "--against", two_path, "--json"]);
     assert_eq!(difference["changed"][0]["name"], "candidates", "{difference}");
     assert!(difference["pairs_removed"].as_u64().unwrap() > 0);
     assert_eq!((&difference["pairs_added"], &difference["pairs_relabelled"]), (&0.into(), &0.into()));
-    let same = stdout(&fixture.run(&["data", "diff", one_path, one_path]));
+    let same = stdout(&fixture.run(&["data", "report", one_path, "--against", one_path]));
     assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with another label"), "{same}");
-    let missing = fixture.run(&["data", "diff", one_path, fixture.path("none").to_str().unwrap()]);
+    let missing =
+        fixture.run(&["data", "report", one_path, "--against", fixture.path("none").to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(stderr(&missing).contains("none/build.json: no such file or directory"), "{}", stderr(&missing));
 }
@@ -239,7 +240,7 @@ fn exports_that_were_altered_are_noticed_and_built_again() {
     build(&fixture, &plan, &out);
     let before = files(&out.join("exports"));
     let [plan_path, out_path] = [&plan, &out].map(|path| path.to_str().unwrap());
-    let status = || stdout(&fixture.run(&["data", "status", plan_path, "--out", out_path]));
+    let status = || stdout(&fixture.run(&["data", "build", plan_path, "--out", out_path, "--status"]));
     assert!(!status().contains("since the last build"), "{}", status());
     fs::remove_file(out.join("exports/beir/corpus.jsonl")).unwrap();
     fs::write(out.join("exports/training-pairs/train.jsonl"), "{}\n").unwrap();
@@ -252,7 +253,7 @@ fn exports_that_were_altered_are_noticed_and_built_again() {
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    let difference = fixture.json(&["data", "diff", out_path, out_path, "--json"]);
+    let difference = fixture.json(&["data", "report", out_path, "--against", out_path, "--json"]);
     assert_eq!(difference["damaged"][1].as_array().unwrap().len(), 3, "{difference}");
     build(&fixture, &plan, &out);
     assert!(before == files(&out.join("exports")) && !status().contains("since the last build"));
@@ -342,16 +343,16 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     let checked = fixture.run(&["data", "check", &path(&one.join("exports/query4code"))]);
     assert!(checked.status.success(), "{}", stderr(&checked));
 
-    let report = fixture.json(&["data", "written", &path(&one), "--json"]);
+    let report = fixture.json(&["data", "report", &path(&one), "--json"]);
     assert_eq!(
         (&report["classes"][0], &report["classes"][2], &report["kept"]),
         (&22.into(), &2.into(), &22.into())
     );
     assert_eq!(report["calls"][0]["calls"], 3, "{report}");
-    let text = stdout(&fixture.run(&["data", "written", &path(&one)]));
+    let text = stdout(&fixture.run(&["data", "report", &path(&one)]));
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     assert!(lines.iter().any(|line| line.starts_with("of class 1") && line.contains("22   91.7")), "{text}");
-    let missing = fixture.run(&["data", "written", &path(&fixture.path("none"))]);
+    let missing = fixture.run(&["data", "report", &path(&fixture.path("none"))]);
     assert_eq!(missing.status.code(), Some(2));
 
     // Another style is to be written, and nothing of it is in the recording.
@@ -571,8 +572,7 @@ fn workers_build_the_same() {
         ["written.toml", "endpoint.toml"].map(|name| directory.join(name).to_str().unwrap().to_owned());
     let begin = |out: &Path, more: &[&str]| {
         let out = out.to_str().unwrap();
-        let arguments =
-            ["data", "build", &plan, "--out", out, "--endpoint", &endpoint, "--no-embedding-cache"];
+        let arguments = ["data", "build", &plan, "--out", out, "--llm", &endpoint, "--llm", "cache=false"];
         let mut command = fixture.command(&[&arguments, more].concat());
         Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };

@@ -1,4 +1,4 @@
-//! `quarry data leaks`, `depth`, `intent --labels`, and training on labeled data, as a user runs them.
+//! `quarry data check --leaks`, `report --depth`, `intent --labels`, and training on labeled data, as a user runs them.
 #![cfg(feature = "full")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
@@ -21,13 +21,13 @@ fn leaks_between_data_sets_are_listed_and_end_with_status_1() {
         .write("tree/train.jsonl", &[pair("add two", code, 1), pair("other", "def f(x): pass", 0)].concat());
     fixture.write("tree/test.jsonl", &[pair("sum", "def add(a,  b): return a + b", 1)].concat());
     fixture.write("tree/own.jsonl", &pair("something else", "class Own: pass", 1));
-    let output = fixture.run(&["data", "leaks", "train.jsonl", "test.jsonl"]);
+    let output = fixture.run(&["data", "check", "--leaks", "train.jsonl", "test.jsonl"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.contains("code train.jsonl:1 is that of test.jsonl:1"), "{text}");
-    let output = fixture.run(&["data", "leaks", "train.jsonl", "test.jsonl", "--json"]);
+    let output = fixture.run(&["data", "check", "--leaks", "train.jsonl", "test.jsonl", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    check("data-leaks", &value);
+    check("data-check", &value);
     let leaks = value["leaks"].as_array().unwrap();
     let of = |on: &str, of: &str| {
         leaks
@@ -37,9 +37,12 @@ fn leaks_between_data_sets_are_listed_and_end_with_status_1() {
     };
     assert_eq!(of("code", "train.jsonl"), Some((2.into(), 1.into())));
     assert_eq!(of("query", "train.jsonl"), Some((2.into(), 0.into())));
-    let output = fixture.run(&["data", "leaks", "own.jsonl", "test.jsonl"]);
+    let output = fixture.run(&["data", "check", "--leaks", "own.jsonl", "test.jsonl"]);
     assert!(output.status.success(), "{}", stdout(&output));
-    check_error(&fixture.run(&["data", "leaks", "own.jsonl"]), "expected two data sets to compare");
+    check_error(
+        &fixture.run(&["data", "check", "--leaks", "own.jsonl"]),
+        "expected two data sets to compare",
+    );
 }
 
 #[test]
@@ -47,8 +50,8 @@ fn a_run_says_how_many_candidates_are_enough() {
     let fixture = Fixture::new();
     fixture.write("tree/run.trec", "q Q0 a 1 3 r\nq Q0 b 2 2 r\np Q0 a 1 1 r\n");
     fixture.write("tree/qrels.txt", "q 0 a 0\nq 0 b 1\np 0 a 1\n");
-    let value = fixture.json(&["data", "depth", "run.trec", "qrels.txt", "--json", "--plot", "depth.svg"]);
-    check("data-depth", &value);
+    let value = fixture.json(&["data", "report", "run.trec", "qrels.txt", "--json", "--plot", "depth.svg"]);
+    check("data-report", &value);
     assert_eq!(value["methods"][0]["ranks"][0]["hit"], 0.5);
     assert_eq!(value["methods"][0]["ranks"][1]["answered"], 1.0);
     assert_eq!(value["methods"][0]["enough"], serde_json::Value::Null);
@@ -157,9 +160,11 @@ fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let fixture = Fixture::new();
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
     copy(&examples, &fixture.path("tree/build"));
-    let output = fixture.run(&["data", "build", "build/written.toml", "--out", "built"]);
+    let written = ["data", "build", "build/written.toml", "--out", "built"];
+    let output = fixture.run(&written);
     assert!(output.status.success(), "{}", stderr(&output));
-    let docs = ["data", "api-docs", "built", "docs", "--unsafe-no-sandbox", "--command", "echo about {}"];
+    let docs =
+        [&written[..], &["--api-docs", "docs", "--unsafe-no-sandbox", "--command", "echo about {}"]].concat();
     let output = fixture.run(&docs);
     assert!(output.status.success(), "{}", stderr(&output));
     let files: Vec<_> = std::fs::read_dir(fixture.path("tree/docs")).unwrap().map(Result::unwrap).collect();
@@ -173,7 +178,11 @@ fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let said = stderr(&fixture.run(&docs));
     assert!(said.contains("docs: 0 of 0 functions"), "{said}");
     // A package whose docstrings are read is imported in the sandbox.
-    let output = fixture.run(&["data", "api-docs", "built", "own", "--unsafe-no-sandbox", "--below", "1000"]);
+    let output = fixture
+        .run(&[&written[..], &["--api-docs", "own", "--unsafe-no-sandbox", "--below", "1000"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    check_error(&fixture.run(&["data", "api-docs", "tree", "x"]), "build");
+    check_error(
+        &fixture.run(&["data", "build", "build/written.toml", "--out", "tree", "--api-docs", "x"]),
+        "build",
+    );
 }

@@ -216,7 +216,7 @@ fn what_is_printed_otherwise_is_found() {
 }
 
 /// Commands of the examples that print JSON, below the name of its schema.
-const JSON_COMMANDS: [(&str, &[&str]); 22] = [
+const JSON_COMMANDS: [(&str, &[&str]); 20] = [
     (
         "search",
         &[
@@ -251,10 +251,18 @@ const JSON_COMMANDS: [(&str, &[&str]); 22] = [
         &["quarry eval compare runs/bm25.run runs/hybrid.run --qrels benchmark/qrels/test.tsv --json"],
     ),
     ("eval-agreement", &["quarry eval agreement ratings.csv --level ordinal --unit-column pair --json"]),
-    ("eval-classification", &["quarry eval classification verdicts.csv --json"]),
-    ("eval-calibration", &["quarry eval calibration forecasts.csv --json"]),
-    ("eval-protocol", &["quarry eval protocol full-corpus --benchmark benchmark --method bm25 --json"]),
-    ("eval-protocols", &["quarry eval protocols --json", "quarry eval protocols gecs --json"]),
+    (
+        "eval-verdicts",
+        &["quarry eval verdicts verdicts.csv --json", "quarry eval verdicts forecasts.csv --json"],
+    ),
+    (
+        "eval-protocol",
+        &[
+            "quarry eval protocol pair-matching --pairs judging/pairs.json --method bm25 --json",
+            "quarry eval protocol --list --json",
+            "quarry eval protocol gecs --list --json",
+        ],
+    ),
     ("doctor", &["quarry doctor shop --json"]),
     ("judge-run", &["quarry judge run judging/plan.toml --dry-run --json"]),
 ];

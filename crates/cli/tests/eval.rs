@@ -180,7 +180,8 @@ fn runs_are_compared_query_by_query() {
     for part in ["python read a csv", "0 (relevant)", "| def read_csv(path):"] {
         assert!(shown.contains(part), "{part} {shown}");
     }
-    let rows = quarry(directory.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --csv").stdout;
+    let rows =
+        quarry(directory.path(), "eval compare bow bm25 --qrels score/qrels/test.tsv --format csv").stdout;
     assert!(rows.starts_with(",a,b,b - a,interval,wins,losses,"), "{rows}");
 }
 
@@ -261,31 +262,38 @@ fn verdicts_are_scored_with_and_without_probabilities() {
         ("verdicts.csv", verdicts),
         ("others.csv", "truth,prediction\n1,1\n0,0\n0,0\n1,1\n"),
         ("unlike.csv", "truth,prediction\n0,1\n0,0\n0,0\n1,1\n"),
+        ("unsure.csv", "probability,result\n0.9,1\n"),
+        ("neither.csv", "ann,bob\n1,1\n"),
         ("wrong.csv", "probability,outcome\n0.9,1\n1.2,0\n"),
     ]);
     let close =
         |value: &Value, expected: f64| assert!((value.as_f64().unwrap() - expected).abs() < 1e-12, "{value}");
-    let found = json(directory.path(), "eval calibration forecasts.csv --bins 2 --json");
+    let found = json(directory.path(), "eval verdicts forecasts.csv --bins 2 --json");
     close(&found["brier_score"], (0.01 + 0.64 + 0.04 + 0.36) / 4.0);
     close(&found["expected_calibration_error"], (2.0 * (0.5 - 0.3) + 2.0 * (0.85 - 0.5)) / 4.0);
     assert_eq!(found["risk_coverage"].as_array().unwrap().last().unwrap()["risk"].as_f64(), Some(0.5));
-    let text = quarry(directory.path(), "eval calibration forecasts.csv").stdout;
+    let text = quarry(directory.path(), "eval verdicts forecasts.csv").stdout;
     assert_eq!(value_of(&text, "Brier score"), "0.2625", "{text}");
-    let found = json(directory.path(), "eval classification verdicts.csv --against others.csv --json");
+    let found = json(directory.path(), "eval verdicts verdicts.csv --against others.csv --json");
     close(&found["accuracy"], 0.5);
     close(&found["macro_f1"], 0.5);
     close(&found["roc_auc"], 0.75);
     close(&found["classes"]["1"]["recall"], 0.5);
     close(&found["against"]["mcnemar"]["p"], 0.5);
-    let text = quarry(directory.path(), "eval classification verdicts.csv --against others.csv").stdout;
+    let text = quarry(directory.path(), "eval verdicts verdicts.csv --against others.csv").stdout;
     assert_eq!((value_of(&text, "ROC AUC"), value_of(&text, "only right there")), ("0.7500", "2"), "{text}");
     for (arguments, message) in [
         (
-            "eval calibration wrong.csv",
+            "eval verdicts wrong.csv",
             "wrong.csv:3: expected a number from 0 to 1 as probability, found \"1.2\"",
         ),
-        ("eval calibration others.csv", "expected a column \"probability\""),
-        ("eval classification verdicts.csv --against unlike.csv", "expected the truth of verdicts.csv"),
+        ("eval verdicts unsure.csv", "expected a column \"outcome\""),
+        (
+            "eval verdicts neither.csv",
+            "expected the columns truth and prediction, or probability and outcome",
+        ),
+        ("eval verdicts forecasts.csv --against others.csv", "it compares predictions"),
+        ("eval verdicts verdicts.csv --against unlike.csv", "expected the truth of verdicts.csv"),
     ] {
         check_refused(directory.path(), arguments, message);
     }
@@ -308,8 +316,7 @@ fn repositories() -> tempfile::TempDir {
 #[test]
 fn the_weight_of_a_reranker_is_cross_validated() {
     let directory = repositories();
-    let arguments =
-        "eval tune table.tsv --repos repos --reranking --model balanced --no-embedding-cache --json";
+    let arguments = "eval tune table.tsv --repos repos --reranking --model balanced --llm cache=false --json";
     let report = json(directory.path(), arguments);
     assert_eq!(report["parameters"], serde_json::json!(["rerank_function", "rerank_file"]));
     assert!(report.get("confidence").is_none() && report["ablation"] == serde_json::json!([]));
@@ -332,22 +339,7 @@ fn repositories_are_searched() {
     assert_eq!(report["repositories"][0]["name"].as_str(), Some("demo"));
     assert!(report["repositories"][0]["query_ms"].as_f64().unwrap() >= 0.0);
     assert_eq!(fs::read_to_string(directory.path().join("values")).unwrap().lines().count(), 2);
-    // The protocol of this name finds the same, and says what its inputs are.
-    let arguments = "eval protocol repo-search --table table.tsv --checkouts repos --json";
-    let protocol = json(directory.path(), arguments);
-    let parts = protocol["parts"].as_array().unwrap();
-    let names: Vec<&str> = parts.iter().map(|part| part["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["demo", "mean by repository"]);
-    for part in parts {
-        assert_eq!(part["metrics"], report["metrics"]);
-        assert_eq!(part["intervals"], report["intervals"]);
-    }
-    assert_eq!(protocol["model"], report["model"]);
-    check_refused(
-        directory.path(),
-        "eval protocol repo-search --table table.tsv",
-        "repo-search needs --checkouts (a directory): directory with a directory for each repository",
-    );
+    check_refused(directory.path(), "eval protocol repo-search", "`quarry eval repo-search TSV --repos DIR`");
     // Of several directories, the first that has a repository counts.
     let from_two = json(directory.path(), "eval repo-search table.tsv --repos nowhere --repos repos --json");
     assert_eq!(from_two["metrics"], report["metrics"]);
@@ -396,7 +388,8 @@ fn a_plan_writes_its_page_beside_itself() {
     let cells = fs::read_dir(directory_of_results.join("cells")).unwrap().map(|cell| cell.unwrap().path());
     let cell = cells.filter(|cell| cell.extension().is_some()).min().unwrap();
     fs::remove_file(cell).unwrap();
-    let latex = quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --latex").stdout;
+    let latex =
+        quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --format latex").stdout;
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
     let words = "eval run plans/plan.toml --data . --repos repos";
@@ -415,11 +408,11 @@ fn a_plan_writes_its_page_beside_itself() {
     assert_eq!([run_other(), run_other()], [0, 3]);
     assert_eq!(before[..3], ["results.json", "results.md", "report.html"].map(read));
     fs::remove_file(directory_of_results.join("report.html")).unwrap();
-    quarry(directory.path(), "eval report plans/plan.results");
+    quarry(directory.path(), "eval run plans/plan.results");
     assert_eq!(before[2], read("report.html"));
     check_refused(
         directory.path(),
-        "eval report plans",
+        "eval run plans",
         "results.json: no such file or directory; check the path",
     );
     check_refused(
@@ -512,13 +505,15 @@ fn protocols_are_run_and_listed() {
         text.contains("all         3          4") && text.contains("C11  Only a query's own code"),
         "{text}"
     );
-    let list = quarry(directory.path(), "eval protocols").stdout;
-    assert!(list.lines().count() >= 15 && list.contains("cosqa-plus-v2"), "{list}");
-    let one = quarry(directory.path(), "eval protocols csn-mrr").stdout;
+    let list = quarry(directory.path(), "eval protocol --list").stdout;
+    assert!(list.lines().count() >= 14 && list.contains("cosqa-plus-v2"), "{list}");
+    let one = quarry(directory.path(), "eval protocol csn-mrr --list").stdout;
     assert!(one.contains("--pairs") && one.contains("options: --metrics, --seeds, --batch"), "{one}");
-    let help = quarry(directory.path(), "eval protocol gecs --help").stdout;
-    assert!(help.starts_with("Ranks each text") && help.contains("--statcodesearch"), "{help}");
-    assert!(!help.contains("--batch"), "{help}");
+    let help = quarry(directory.path(), "eval protocol --help").stdout;
+    assert!(
+        help.contains("--statcodesearch") && help.contains("StatCodeSearch") && help.contains("(gecs)"),
+        "{help}"
+    );
     for (arguments, message) in [
         (
             "eval protocol cosqa-search --queries pairs.json",
@@ -530,8 +525,9 @@ fn protocols_are_run_and_listed() {
         ),
         ("eval protocol gecs", "gecs needs at least one of --advtest (gecs or advtest)"),
         ("eval protocol csn-mrr --pairs pairs.json --depth 3", "csn-mrr does not take the option depth"),
-        ("eval protocols none", "none: expected one of advtest"),
-        ("eval protocol none", "unrecognized subcommand 'none'"),
+        ("eval protocol gecs --pairs pairs.json", "found --pairs"),
+        ("eval protocol none", "there is no such protocol; expected one of distractors"),
+        ("eval protocol cosqa-serach", "did you mean `cosqa-search`?"),
     ] {
         check_refused(directory.path(), arguments, message);
     }
@@ -555,15 +551,18 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
     json(directory.path(), "eval protocol webquerytest --pairs web.json --method bm25 --out verdicts --json");
     assert_eq!(fs::read_to_string(directory.path().join("verdicts")).unwrap(), "w-1\t1\nw-2\t0\n");
     // Both methods move alike, by 0.2.
-    let found = json(directory.path(), "eval reliability a.json b.json --json");
+    let found = json(directory.path(), "eval protocol --reliability a.json --reliability b.json --json");
     assert!((found["mrr: cronbach alpha"].as_f64().unwrap() - 1.0).abs() < 1e-12, "{found}");
     assert!((found["mrr: average variance"].as_f64().unwrap() - 0.01).abs() < 1e-12, "{found}");
     check_refused(
         directory.path(),
-        "eval reliability c.json c.json",
+        "eval protocol --reliability c.json --reliability c.json",
         "expected parts by number of positives",
     );
-    fixture::layouts::check_layouts(|words| run(directory.path(), words), "eval reliability a.json b.json");
-    let hands_nothing_in = "eval protocol full-corpus --benchmark web.json --method bm25 --out out";
+    fixture::layouts::check_layouts(
+        |words| run(directory.path(), words),
+        "eval protocol --reliability a.json --reliability b.json",
+    );
+    let hands_nothing_in = "eval protocol distractors --benchmark web.json --method bm25 --out out";
     check_refused(directory.path(), hands_nothing_in, "no grade of 1 or more");
 }

@@ -314,7 +314,7 @@ fn people_label_before_any_model_does() {
     assert_eq!(study["programs"][0]["mean_minutes"], json!(2.0));
     let accuracy = &study["annotators"][0]["exact"]["accuracy"];
     assert_eq!((&accuracy["hits"], &accuracy["of"]), (&json!(6), &json!(6)));
-    let markdown = stdout(&judge(&["study"], &["--markdown"]));
+    let markdown = stdout(&judge(&["study"], &["--format", "markdown"]));
     assert!(markdown.contains("| ann, without tests | 3 | 1.000 [0.439, 1.000] | - |"), "{markdown}");
     // The story of a pair holds what people say.
     let pairs: Vec<Value> =

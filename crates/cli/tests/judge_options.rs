@@ -100,7 +100,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert!(plain.status.success(), "{}", stderr(&plain));
     // Tests that prove nothing call everything right.
     assert_eq!(fixture.json(&["judge", "status", "plain.toml", "--json"])["outcomes"]["yes"], 3);
-    check_error(&fixture.run(&["judge", "calibrate", "plain.toml"]), "confidence = true");
+    check_error(&fixture.run(&["judge", "study", "plain.toml", "--calibration"]), "confidence = true");
 
     let with = run("one.toml");
     assert!(with.status.success(), "{}", stderr(&with));
@@ -140,11 +140,11 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     let asked = stdout(&fixture.run(&["judge", "show", "one.toml", "0", "--questions"]));
     assert!(asked.contains("versions with a fault put in, the program fails for"), "{asked}");
     assert!(asked.contains("for another candidate for the query an assertion does not hold"), "{asked}");
-    let calibrated = fixture.json(&["judge", "calibrate", "one.toml", "--folds", "2", "--json"]);
+    let calibrated = fixture.json(&["judge", "study", "one.toml", "--calibration", "--folds", "2", "--json"]);
     assert_eq!((&calibrated["pairs"], &calibrated["accuracy"]), (&json!(3), &json!(1.0)));
     let brier = calibrated["as_said"]["brier"].as_f64().unwrap();
     assert!((brier - 0.04).abs() < 1e-9, "{brier}");
-    let text = fixture.run(&["judge", "calibrate", "one.toml"]);
+    let text = fixture.run(&["judge", "study", "one.toml", "--calibration"]);
     // A single confidence is told, and nothing is made of it.
     assert!(stdout(&text).contains("as stated") && !stdout(&text).contains("can be kept"));
     assert!(
@@ -177,7 +177,8 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert!(story.contains("══ round 2") && story.contains("verdict: no, by majority"), "{story}");
 
     // The query without an answer gets one.
-    let generate = |rest: &[&str]| fixture.run(&[&["judge", "generate", "one.toml"][..], rest].concat());
+    let generate =
+        |rest: &[&str]| fixture.run(&[&["judge", "run", "one.toml", "--generate"][..], rest].concat());
     let dry = generate(&["--dry-run"]);
     assert!(stderr(&dry).contains("1 query that no candidate answers"), "{}", stderr(&dry));
     let generated = generate(&["--json"]);

@@ -80,9 +80,8 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
     let path = directory.path();
     fs::write(path.join("endpoint.toml"), format!("base_url = \"{}\"\ninput_price = 1", server.url()))
         .unwrap();
-    let cached =
-        ["--method", METHOD, "--endpoint", "endpoint.toml", "--embedding-cache", "kept", "--budget", "1"];
-    let first = metrics(path, &[&cached[..], &["--record", "answers.jsonl"]].concat());
+    let cached = ["--method", METHOD, "--llm", "endpoint.toml", "--llm", "cache=kept", "--llm", "budget=1"];
+    let first = metrics(path, &[&cached[..], &["--llm", "record=answers.jsonl"]].concat());
     assert_eq!((&first["metrics"]["mrr"], &first["method"]), (&json!(1.0), &json!(METHOD)));
     assert!(first["model"].as_str().unwrap().contains("(tiny)"), "{}", first["model"]);
     let sent: Vec<String> = server
@@ -105,8 +104,22 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
     assert_eq!(server.count(), n_sent);
     drop(server);
     let replayed =
-        ["--endpoint", "endpoint.toml", "--replay", "answers.jsonl", "--no-embedding-cache", "--method"];
+        ["--llm", "endpoint.toml", "--llm", "replay=answers.jsonl", "--llm", "cache=false", "--method"];
     assert_eq!(metrics(path, &[&replayed[..], &[METHOD]].concat())["metrics"], first["metrics"]);
+    // The same settings as a table of the user's, whose paths are relative to its file.
+    let endpoint = fs::read_to_string(path.join("endpoint.toml")).unwrap();
+    let config = path.join("config");
+    fs::create_dir_all(config.join("quarry")).unwrap();
+    let table = format!("[llm.kept]\nreplay = \"../../answers.jsonl\"\ncache = false\n{endpoint}\n");
+    fs::write(config.join("quarry/config.toml"), table).unwrap();
+    let user = [("XDG_CONFIG_HOME", config.to_str().unwrap())];
+    let (code, stdout, stderr) = eval(path, &["--method", METHOD, "--llm", "kept"], &user);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap()["metrics"], first["metrics"]);
+    let (code, _, stderr) = eval(path, &["--method", METHOD, "--llm", "other"], &user);
+    assert!(code == 2 && stderr.contains("which has [\"kept\"]"), "{stderr}");
+    let both = ["--method", METHOD, "--llm", "record=other.jsonl", "--llm", "replay=answers.jsonl"];
+    check_refused(path, &both, "record and replay exclude each other");
     let fused = format!("zscore(bm25, 0.5 * {METHOD})");
     assert_eq!(metrics(path, &[&replayed[..], &[&fused]].concat())["metrics"]["mrr"], 1.0);
     check_refused(path, &[&replayed[..], &["api:tiny"]].concat(), "answers.jsonl: no recorded answer");
@@ -137,8 +150,8 @@ fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
         format!("base_url = \"{}\"\ninput_price = 1\noutput_price = 2", server.url()),
     )
     .unwrap();
-    let endpoint = ["--endpoint", "endpoint.toml", "--embedding-cache", "kept"];
-    let recorded = ["--budget", "1", "--record", "answers.jsonl", "--method", "chat:tiny"];
+    let endpoint = ["--llm", "endpoint.toml", "--llm", "cache=kept"];
+    let recorded = ["--llm", "budget=1", "--llm", "record=answers.jsonl", "--method", "chat:tiny"];
     let first = metrics(path, &[&endpoint[..], &recorded].concat());
     assert_eq!((&first["metrics"]["mrr"], &first["method"]), (&json!(1.0), &json!("chat:tiny")));
     let model = first["model"].as_str().unwrap();
@@ -156,12 +169,12 @@ fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
     let reranked = ["--method", "rerank(bm25, chat(tiny, language = go), depth = 2)"];
     assert_eq!(metrics(path, &[&endpoint[..], &reranked].concat())["metrics"]["mrr"], 1.0);
     assert!((25..=26).contains(&server.count()), "{}", server.count());
-    let replayed = ["--endpoint", "endpoint.toml", "--no-embedding-cache", "--replay", "answers.jsonl"];
+    let replayed = ["--llm", "endpoint.toml", "--llm", "cache=false", "--llm", "replay=answers.jsonl"];
     assert_eq!(
         metrics(path, &[&replayed[..], &["--method", "chat:tiny"]].concat())["metrics"],
         first["metrics"]
     );
-    let budget = [&endpoint[..2], &["--no-embedding-cache", "--token-budget", "1"]].concat();
+    let budget = [&endpoint[..2], &["--llm", "cache=false", "--llm", "token_budget=1"]].concat();
     check_refused(path, &[&budget[..], &["--method", "chat:tiny"]].concat(), "budget");
     check_refused(
         path,
@@ -214,16 +227,19 @@ fn the_environment_names_the_server_and_a_budget_holds() {
         server.seen().iter().all(|seen| seen.headers.contains("authorization: bearer sk-test-0123456789"))
     );
     assert!(path.join("home-cache/quarry/embeddings/answers").is_dir());
-    let (code, _, stderr) =
-        eval(path, &[&method[..], &["--token-budget", "1", "--no-embedding-cache"]].concat(), &environment);
+    let (code, _, stderr) = eval(
+        path,
+        &[&method[..], &["--llm", "token_budget=1", "--llm", "cache=false"]].concat(),
+        &environment,
+    );
     assert!(code == 2 && stderr.contains("budget"), "{stderr}");
     check_refused(path, &["--method", "api:tiny"], "OPENAI_API_KEY");
-    check_refused(path, &["--method", "api:tiny", "--endpoint", "none.toml"], "none.toml");
+    check_refused(path, &["--method", "api:tiny", "--llm", "none.toml"], "none.toml");
     fs::write(path.join("wrong.toml"), "retries = 3").unwrap();
-    check_refused(path, &["--method", "api:tiny", "--endpoint", "wrong.toml"], "retries");
-    check_refused(path, &["--method", "bow", "--budget=-1"], "--budget");
+    check_refused(path, &["--method", "api:tiny", "--llm", "wrong.toml"], "retries");
+    check_refused(path, &["--method", "bow", "--llm", "budget=-1"], "expected a budget in dollars");
     fs::write(path.join("key.toml"), "key_variable = 'sk-live-0123456789abcdef'").unwrap();
-    let (code, _, stderr) = eval(path, &["--method", "api:tiny", "--endpoint", "key.toml"], &[]);
+    let (code, _, stderr) = eval(path, &["--method", "api:tiny", "--llm", "key.toml"], &[]);
     assert!(code == 2 && stderr.contains("`key_variable` is not the name"), "{stderr}");
     assert!(!stderr.contains("sk-live"), "{stderr}");
 }
@@ -233,7 +249,7 @@ fn a_transformer_embeds_each_text_once() {
     let directory = benchmark();
     let path = directory.path();
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
-    let method = ["--method", model.to_str().unwrap(), "--embedding-cache", "kept"];
+    let method = ["--method", model.to_str().unwrap(), "--llm", "cache=kept"];
     let first = metrics(path, &method);
     let lengths = || -> Vec<u64> {
         let mut files: Vec<_> =
@@ -245,11 +261,11 @@ fn a_transformer_embeds_each_text_once() {
     assert!(kept.len() == 2 && kept[0] == kept[1] && kept[0] > 32, "{kept:?}");
     assert_eq!((metrics(path, &method)["metrics"].clone(), lengths()), (first["metrics"].clone(), kept));
     assert_eq!(
-        metrics(path, &[&method[..2], &["--no-embedding-cache"]].concat())["metrics"],
+        metrics(path, &[&method[..2], &["--llm", "cache=false"]].concat())["metrics"],
         first["metrics"]
     );
     fs::write(path.join("file"), "").unwrap();
-    check_refused(path, &[&method[..2], &["--embedding-cache", "file"]].concat(), "file: cannot be created");
+    check_refused(path, &[&method[..2], &["--llm", "cache=file"]].concat(), "file: cannot be created");
 }
 
 #[test]
@@ -288,7 +304,7 @@ fn a_plan_measures_the_same_model_of_another_server_anew() {
     }
     let known = |endpoint: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .args(["eval", "run", "plan.toml", "--no-embedding-cache", "--endpoint", endpoint, "--data"])
+            .args(["eval", "run", "plan.toml", "--llm", "cache=false", "--llm", endpoint, "--data"])
             .arg(directory.path())
             .current_dir(plans.path())
             .output()

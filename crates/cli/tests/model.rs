@@ -100,7 +100,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     assert!(again.status.success(), "{}", stderr(&again));
     assert_eq!(requests.load(Ordering::SeqCst), asked, "what is there is asked for again");
 
-    let info = fixture.run(&["model", "info", "tiny"]);
+    let info = fixture.run(&["model", "list", "tiny"]);
     for part in
         ["columns: 16", "kind: bert, 2 layers of 16 columns, 4 heads, 46 tokens", "from: owner/tiny at main"]
     {
@@ -134,7 +134,7 @@ fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     check_error(&fixture.run(&["model", "pull", "tiny"]), "tiny: expected the name of a model as owner/name");
     let missing = ["model", "pull", "owner/none", "--from", &address, "--out", "none"];
     assert_eq!(fixture.run(&missing).status.code(), Some(2));
-    let builtin = stdout(&fixture.run(&["model", "info"]));
+    let builtin = stdout(&fixture.run(&["model", "list"]));
     assert!(builtin.contains("columns: "), "{builtin}");
 }
 
@@ -158,7 +158,7 @@ fn models_are_listed_with_where_they_are() {
     assert_eq!(field("place"), [json!("built-in"), json!("copied"), json!("pulled")]);
     assert_eq!(field("architecture"), [json!("static"), json!(null), json!("bert")]);
     assert!(models[1]["problem"].as_str().unwrap().contains("is not a static model"), "{list}");
-    let builtin = stdout(&fixture.run(&["model", "info"]));
+    let builtin = stdout(&fixture.run(&["model", "list"]));
     assert!(builtin.contains(models[0]["checksum"].as_str().unwrap()), "{builtin}");
     let size = fs::metadata(tiny_bert().join("model.safetensors")).unwrap().len();
     assert_eq!((&models[2]["bytes"], &models[2]["problem"]), (&json!(size), &json!(null)));
@@ -171,8 +171,18 @@ fn weights_are_written_in_other_forms() {
     let fixture = Fixture::new();
     let model = tiny_bert().display().to_string();
     fixture.write("tree/texts.txt", "open a socket\n\nsort a list of numbers\n");
-    let report =
-        fixture.json(&["model", "quantize", &model, "--texts", "texts.txt", "--out", "../int8", "--json"]);
+    let report = fixture.json(&[
+        "model",
+        "convert",
+        &model,
+        "--bits",
+        "8",
+        "--texts",
+        "texts.txt",
+        "--out",
+        "../int8",
+        "--json",
+    ]);
     let number = |name: &str| report[name].as_f64().unwrap();
     assert_eq!(report["texts"], 2);
     assert!(number("bytes_after") * 2.0 < number("bytes_before"), "{report}");
@@ -194,19 +204,40 @@ fn weights_are_written_in_other_forms() {
     assert!(!fixture.path("new").exists());
     // A cross-encoder is compared by its log-odds, and described.
     let cross_encoder = tiny_bert().with_file_name("tiny-cross-bert").display().to_string();
-    let quantize =
-        ["model", "quantize", &cross_encoder, "--texts", "texts.txt", "--out", "../cross8", "--json"];
+    let quantize = [
+        "model",
+        "convert",
+        "--bits",
+        "8",
+        &cross_encoder,
+        "--texts",
+        "texts.txt",
+        "--out",
+        "../cross8",
+        "--json",
+    ];
     let loss = fixture.json(&quantize);
     assert!(loss["mean_difference"].as_f64().unwrap() <= loss["maximum_difference"].as_f64().unwrap());
     assert!(loss["maximum_difference"].as_f64().unwrap() < 0.2, "{loss}");
-    let info = stdout(&fixture.run(&["model", "info", "../cross8"]));
+    let info = stdout(&fixture.run(&["model", "list", "../cross8"]));
     assert!(info.contains("kind: cross-encoder"), "{info}");
-    assert!(stdout(&fixture.run(&["model", "info", "balanced"])).contains("columns: 384"));
+    assert!(stdout(&fixture.run(&["model", "list", "balanced"])).contains("columns: 384"));
     fixture.write("tree/empty.txt", "\n");
-    let empty = fixture.run(&["model", "quantize", &model, "--texts", "empty.txt", "--out", "../new"]);
+    let empty =
+        fixture.run(&["model", "convert", "--bits", "8", &model, "--texts", "empty.txt", "--out", "../new"]);
     check_error(&empty, "empty.txt: expected texts");
     check_error(
-        &fixture.run(&["model", "quantize", "builtin.bin", "--texts", "texts.txt", "--out", "../new"]),
+        &fixture.run(&[
+            "model",
+            "convert",
+            "--bits",
+            "8",
+            "builtin.bin",
+            "--texts",
+            "texts.txt",
+            "--out",
+            "../new",
+        ]),
         "builtin.bin",
     );
 }
@@ -301,7 +332,7 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
         fixture.json(&answer)["results"].clone()
     };
     assert_eq!(found(&model)[0]["name"], "connect");
-    let info = stdout(&fixture.run(&["model", "info", &model]));
+    let info = stdout(&fixture.run(&["model", "list", &model]));
     assert!(info.contains("columns: 12") && info.contains("token vectors"), "{info}");
     let benchmark = ["corpus.jsonl", "queries.jsonl"].map(|name| format!("tree/data/{name}"));
     fixture.write(
@@ -324,7 +355,7 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
     assert_eq!(back.status.code(), Some(0), "{}", stderr(&back));
     assert!(stderr(&back).contains("pairs of words"), "{}", stderr(&back));
     assert_eq!(measured("../back"), json!(1.0));
-    assert!(stdout(&fixture.run(&["model", "info", "../back"])).contains("token vectors"));
+    assert!(stdout(&fixture.run(&["model", "list", "../back"])).contains("token vectors"));
 
     fs::remove_file(fixture.path("static/vocabulary.txt")).unwrap();
     check_error(

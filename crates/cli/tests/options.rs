@@ -28,6 +28,21 @@ fn paths(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn a_long_text_fails_only_by_a_threshold_that_is_given() {
+    let fixture = Fixture::new();
+    let check = |words: usize, arguments: &[&str], code: i32, confident: Value| {
+        let text = ["zebra unicorn host", &" recipes".repeat(words - 3)].concat();
+        let output = fixture.run(&[&["search", &text, "--json"], arguments].concat());
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code(), &answer["confident"]), (Some(code), &confident), "{arguments:?}");
+    };
+    check(30, &[], 0, Value::Null);
+    check(30, &["--threshold", "0.99"], 1, false.into());
+    check(30, &["--threshold", "0"], 0, true.into());
+    check(29, &[], 1, false.into());
+}
+
+#[test]
 fn languages_globs_and_kinds_narrow_a_search() {
     let fixture = shop();
     let search = |options: &[&str]| {

@@ -171,7 +171,7 @@ fn reports_have_the_colors_of_the_other_pages() {
 fn results_are_shown_in_a_browser() {
     let fixture = Fixture::new();
     fixture.write("tree/cards/card.html", "<!DOCTYPE html><title>A card</title><script>alert(1)</script>");
-    let server = Running::start(&fixture, &["eval", "report", "--serve=127.0.0.1:0", "cards"], 1);
+    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "--report", "cards"], 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let (status, _, list) = ask(&address, "GET", "/", "", "").unwrap();
     assert!(status == 200 && list.contains("href=\"/0\""), "{list}");
@@ -183,10 +183,22 @@ fn results_are_shown_in_a_browser() {
         assert_eq!(ask(&address, "GET", path, "", "").unwrap().0, 404, "{path}");
     }
     assert_eq!(ask(&address, "POST", "/", "", "").unwrap().0, 405);
-    let everywhere = ["eval", "report", "--serve=0.0.0.0:0", "cards"];
+    let everywhere = ["serve", "--listen", "0.0.0.0:0", "--report", "cards"];
     check_error(&fixture.run(&everywhere), "other machines can reach it");
-    check_error(&fixture.run(&["eval", "report", "--serve", "http"]), "found neither");
-    check_error(&fixture.run(&["eval", "report", "cards", "http"]), "expected one RESULTS, found 2");
+    check_error(&fixture.run(&["serve", "--report", "http"]), "found neither");
+}
+
+#[test]
+fn the_progress_of_judging_is_shown_where_nobody_labels() {
+    let fixture = Fixture::new();
+    let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/judging/plan.toml");
+    let ledger = fixture.path("progress.ledger").display().to_string();
+    let serve = ["judge", "serve", plan, "--ledger", &ledger, "--listen"];
+    let server = Running::start(&fixture, &[&serve[..], &["127.0.0.1:0"]].concat(), 1);
+    let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    let (status, _, page) = ask(&address, "GET", "/", "", "").unwrap();
+    assert!(status == 200 && page.contains("quarry judge run"), "{page}");
+    check_error(&fixture.run(&[&serve[..], &["0.0.0.0:0"]].concat()), "other machines can reach it");
 }
 
 #[test]

@@ -127,14 +127,14 @@ fn evaluations() {
         "eval",
         &[
             "eval ./score --method bm25 --run bm25.run",
-            "eval ./score --method bow --run bow.run --markdown",
+            "eval ./score --method bow --run bow.run --format markdown",
             "eval score --qrels score/qrels/test.tsv --run bm25.run --metrics mrr,ndcg@10",
             "eval compare bm25.run bow.run --qrels score/qrels/test.tsv --metrics mrr",
             "eval agreement ratings.csv",
-            "eval classification verdicts.csv",
-            "eval calibration forecasts.csv",
-            "eval protocols",
-            "eval protocols gecs",
+            "eval verdicts verdicts.csv",
+            "eval verdicts forecasts.csv",
+            "eval protocol --list",
+            "eval protocol gecs --list",
         ],
     );
 }
@@ -187,7 +187,8 @@ fn mistakes() {
             "eval ./score --method bm26",
             "eval score --qrels none --run none",
             "eval protocol gecs",
-            "eval reliability a.json",
+            "eval protocol --reliability a.json",
+            "eval protocol repo-search",
             "judge run none.toml",
             "judge run plan.toml",
             "eval run bench.toml --data .",
@@ -197,7 +198,7 @@ fn mistakes() {
             "train static --pairs none --out model",
             "callers net.py:400",
             "callers none.py:1",
-            "model info none",
+            "model list none",
         ],
     );
 }

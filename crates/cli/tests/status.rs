@@ -61,7 +61,7 @@ fn an_index_is_fresh_after_it_skipped_files_that_are_not_what_their_names_say() 
 #[test]
 fn searches_are_recorded_only_when_asked() {
     let fixture = Fixture::new();
-    let state = || fixture.json(&["log", "status", "--json"]);
+    let state = || fixture.json(&["log", "--json"]);
     fixture.run(&["search", "socket"]);
     assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &0.into()));
     assert!(!fixture.path("state").exists());
@@ -81,8 +81,8 @@ fn searches_are_recorded_only_when_asked() {
     assert_eq!(record["root"], fixture.path("tree").canonicalize().unwrap().to_str().unwrap());
     assert!(record["time"].as_u64().unwrap() > 1_000_000_000);
 
-    check_error(&fixture.run(&["log", "opened", "99"]), "expected the rank of one of them");
-    let noted = stderr(&fixture.run(&["log", "opened", "1"]));
+    check_error(&fixture.run(&["log", "--opened", "99"]), "expected the rank of one of them");
+    let noted = stderr(&fixture.run(&["log", "--opened", "1"]));
     assert!(noted.contains("net.py:1 was the right result of the search for \"open a socket\""), "{noted}");
     let text = stdout(&fixture.run(&["log", "show"]));
     let opened: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
@@ -93,12 +93,12 @@ fn searches_are_recorded_only_when_asked() {
     fixture.run(&["search", "socket"]);
     assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &2.into()));
     // The last search was not recorded, and an older one is not meant.
-    check_error(&fixture.run(&["log", "opened", "1"]), "searches are not recorded");
+    check_error(&fixture.run(&["log", "--opened", "1"]), "searches are not recorded");
     assert_eq!(state()["records"], 2);
     fixture.run(&["log", "clear"]);
     assert_eq!(state()["records"], 0);
     assert_eq!(stdout(&fixture.run(&["log", "show"])), "");
-    check_error(&fixture.run(&["log", "opened", "1"]), "quarry log on");
+    check_error(&fixture.run(&["log", "--opened", "1"]), "quarry log on");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn check_error_of_doctor(fixture: &Fixture, arguments: &[&str], name: &str) {
     );
 }
 
-/// A running `quarry watch --json`.
+/// A running `quarry index --watch --json`.
 struct Watch {
     process: Child,
     lines: Receiver<String>,
@@ -172,7 +172,7 @@ struct Watch {
 
 impl Watch {
     fn start(fixture: &Fixture, options: &[&str]) -> Self {
-        let mut command = fixture.command(&[&["watch", "--json"], options].concat());
+        let mut command = fixture.command(&[&["index", "--watch", "--json"], options].concat());
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();

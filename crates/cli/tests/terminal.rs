@@ -89,7 +89,7 @@ fn nothing_that_was_read_speaks_to_the_terminal() {
         &["search", "door", "--kind", &format!("type{TITLE}")],
         &["index", &directory],
         &["log", "show"],
-        &["log", "opened", "1"],
+        &["log", "--opened", "1"],
     ] {
         let text = on_terminal(&fixture, arguments);
         assert!(!text.is_empty(), "{arguments:?}");

@@ -59,7 +59,7 @@ fn add_negatives(directory: &Path) {
     let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
         .current_dir(directory)
         .args(["data", "negatives", "pairs.jsonl", "new.jsonl", "--method", "bm25", "--maximum-share", "2"])
-        .args(["--count", "2", "--no-embedding-cache"])
+        .args(["--count", "2", "--llm", "cache=false"])
         .output()
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -77,7 +77,7 @@ fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
     let find = |pairs: &str, out: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
             .current_dir(directory.path())
-            .args(["data", "negatives", pairs, out, "--method", "bm25", "--no-embedding-cache"])
+            .args(["data", "negatives", pairs, out, "--method", "bm25", "--llm", "cache=false"])
             .output()
             .unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -315,7 +315,7 @@ fn a_sweep_trains_every_combination_once() {
     let directory = data();
     let sweep = |grid: &[&str]| {
         let arguments =
-            ["train", "sweep", "--model", &tiny_model(), "--pairs", "pairs.jsonl", "--dev", "dev.jsonl"];
+            ["train", "encoder", "--model", &tiny_model(), "--pairs", "pairs.jsonl", "--dev", "dev.jsonl"];
         let options = ["--set", "epochs=2", "--set", "batch=4", "--seeds", "2", "--out", "sweep", "--json"];
         Command::new(env!("CARGO_BIN_EXE_quarry"))
             .current_dir(directory.path())
@@ -329,7 +329,7 @@ fn a_sweep_trains_every_combination_once() {
     let output = sweep(&grid);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    fixture::schema::check("train-sweep", &report);
+    fixture::schema::check("train-encoder", &report);
     let combinations = report["combinations"].as_array().unwrap();
     let means: Vec<f64> =
         combinations.iter().map(|combination| combination["mean"].as_f64().unwrap()).collect();

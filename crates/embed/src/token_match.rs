@@ -72,6 +72,26 @@ impl QueryTokens<'_> {
     /// the model does not have is left out.
     #[must_use]
     pub fn similarities(&self, texts: &[&[u16]]) -> Vec<f32> {
+        self.compare(texts, |best| {
+            let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
+            found.map(|(best, token)| best * token.weight).sum()
+        })
+    }
+
+    /// For each text how much of the query it lacks in one place: the maximum, over the tokens of the query, of the
+    /// token's weight times the distance (1 - cosine) of the nearest token of the text; 0 to 1, 0 if the query has no token.
+    #[must_use]
+    pub fn largest_gaps(&self, texts: &[&[u16]]) -> Vec<f32> {
+        self.compare(texts, |best| {
+            let gaps =
+                best.iter().zip(&self.tokens).map(|(best, token)| token.weight * (1.0 - best.max(0.0)));
+            gaps.fold(0.0, f32::max)
+        })
+    }
+
+    /// A value of each text, given the best cosine of each token of the query with a token of the text, which is -∞
+    /// if the text has none; 0 if the query has no token.
+    fn compare(&self, texts: &[&[u16]], value: impl Fn(&[f32]) -> f32 + Sync) -> Vec<f32> {
         let n = self.tokens.len();
         if n == 0 {
             return vec![0.0; texts.len()];
@@ -84,8 +104,8 @@ impl QueryTokens<'_> {
         tasks.for_each(|(cosines, ids)| {
             cosines.chunks_exact_mut(n).zip(ids).for_each(|(cosines, &id)| self.cosines(id, cosines));
         });
-        let similarity = |text: &&[u16]| self.similarity(text, &ids, &cosines);
-        texts.par_iter().with_min_len(TEXTS_PER_TASK).map(similarity).collect()
+        let value = |text: &&[u16]| value(&self.best(text, &ids, &cosines));
+        texts.par_iter().with_min_len(TEXTS_PER_TASK).map(value).collect()
     }
 
     /// Computes the cosines of a token of a text with each token of the query.
@@ -97,8 +117,8 @@ impl QueryTokens<'_> {
         }
     }
 
-    /// The similarity of one text, given the cosines of all `ids`.
-    fn similarity(&self, text: &[u16], ids: &IdSet, cosines: &[f32]) -> f32 {
+    /// The best cosine of each token of the query with one of a text, given the cosines of all `ids`.
+    fn best(&self, text: &[u16], ids: &IdSet, cosines: &[f32]) -> Vec<f32> {
         let n = self.tokens.len();
         let mut best = vec![f32::NEG_INFINITY; n];
         for number in text.iter().filter_map(|&id| ids.number(id)) {
@@ -106,8 +126,7 @@ impl QueryTokens<'_> {
                 *best = best.max(cosine);
             }
         }
-        let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
-        found.map(|(best, token)| best * token.weight).sum()
+        best
     }
 }
 

@@ -53,6 +53,17 @@ pub enum EvalError {
         /// Command that writes the root as a tar archive.
         command: String,
     },
+    /// A missing clone.
+    #[error(
+        "{name}: expected a clone of it in {directories}, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME, found none; clone it \
+         there, or leave its issues out with --repository"
+    )]
+    NoClone {
+        /// Owner and name of the repository.
+        name: String,
+        /// Where it was looked for.
+        directories: String,
+    },
     /// A repository with no query that has an answer.
     #[error("{name}: expected at least one query with an answer; add one, or leave the repository out")]
     NothingToAsk {
@@ -166,6 +177,9 @@ pub enum EvalError {
         /// Error of the operating system.
         source: std::io::Error,
     },
+    /// A clone cannot be read.
+    #[error(transparent)]
+    Git(#[from] quarry_corpus::git::GitError),
     /// A tree cannot be listed.
     #[error(transparent)]
     Walk(#[from] quarry_walk::WalkError),

@@ -2,11 +2,12 @@
 //!
 //! [`quarry_metrics`] computes the numbers; this crate supplies what they are computed from: [`evaluation`] scores
 //! runs and methods over a benchmark, [`method`] contains the methods, [`repo_search`] the protocol over whole
-//! repositories, [`self_benchmark`] a repository as a benchmark of itself and [`plan`] a page of results from one
+//! repositories, [`localize`] that from issues to functions, [`self_benchmark`] a repository as a benchmark of itself and [`plan`] a page of results from one
 //! file.
 
 mod error;
 pub mod evaluation;
+pub mod localize;
 pub mod method;
 pub mod negatives;
 pub mod plan;

@@ -222,7 +222,7 @@ pub(crate) fn write(
         let problem = format!(
             "expected documentation of functions of other packages that are called rarely, and of others that are called \
              often, to compare what the model knows of them; found that of {} in {n_ranges} ranges of popularity; write \
-             more with `quarry data api-docs --below 1000000`, or give a number as `unpopular_below`",
+             more with `quarry data build PLAN --api-docs DIR --below 1000000`, or give a number as `unpopular_below`",
             apis.len()
         );
         return Err(FactoryError::step(STEP, problem));

@@ -9,6 +9,7 @@
 //! otherwise.
 
 pub mod cache;
+mod decoding;
 mod directory;
 mod hash;
 mod member;
@@ -25,6 +26,7 @@ use std::string::FromUtf8Error;
 
 use same_file::Handle;
 
+pub use decoding::without_panic;
 pub use directory::{Directory, Entry, EntryKind, Readers};
 pub use hash::{digest, hash_of, hexadecimal, sha256, sha256_of};
 pub use member::member;

@@ -198,6 +198,11 @@ impl LexicalIndex {
         self.numbering.n_units
     }
 
+    /// Number of texts that these are scored among: themselves, unless they are part of a collection.
+    pub(crate) fn n_among(&self) -> f32 {
+        self.whole.as_ref().map_or(self.len() as f32, |whole| whole.n_texts)
+    }
+
     /// Whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -212,6 +217,20 @@ impl LexicalIndex {
     /// # Errors
     /// When the postings cannot be read.
     pub fn scores(&self, terms: &[String], parameters: &Bm25f, groups: Groups) -> Result<Scores, Error> {
+        let found = self.term_matches(terms, parameters, groups)?;
+        Ok(found.scores(0..terms.len(), self.len(), groups.lengths.len(), parameters.k1))
+    }
+
+    /// What [`scores`](Self::scores) sums up, term by term, for scores of several sets of terms.
+    ///
+    /// # Errors
+    /// When the postings cannot be read.
+    pub(crate) fn term_matches(
+        &self,
+        terms: &[String],
+        parameters: &Bm25f,
+        groups: Groups,
+    ) -> Result<TermMatches, Error> {
         let mean_group = match &self.whole {
             Some(whole) => whole.mean_group,
             None => groups.lengths.iter().sum::<f32>() / groups.lengths.len().max(1) as f32,
@@ -228,40 +247,79 @@ impl LexicalIndex {
         } else {
             (0..self.parts.len()).into_par_iter().map(matches_of).collect::<Result<_, Error>>()?
         };
-        let mut texts = vec![0.0; self.len()];
-        let mut matched = vec![0.0; self.len()];
-        let mut of_groups = vec![0.0; groups.lengths.len()];
-        let mut idf = Vec::with_capacity(terms.len());
-        let mut known = 0.0;
-        for term in 0..terms.len() {
-            let matches = || of_parts.iter().map(|part| &part[term]);
+        let mut weights = Vec::with_capacity(terms.len());
+        for (number, term) in terms.iter().enumerate() {
+            let matches = || of_parts.iter().map(|part| &part[number]);
             // Number of all texts and of those with the term; the same of groups.
             let (among_texts, among_groups) = match &self.whole {
                 Some(whole) => {
-                    let TermCount { units, files } = whole.counts.count(&terms[term])?;
+                    let TermCount { units, files } = whole.counts.count(term)?;
                     ((whole.n_texts, units as f32), (whole.n_groups, files as f32))
                 }
                 None => {
                     let n = |of: fn(&Matches) -> usize| matches().map(of).sum::<usize>() as f32;
                     let (n_texts, n_groups) = (n(|found| found.texts.len()), n(|found| found.groups.len()));
-                    ((texts.len() as f32, n_texts), (of_groups.len() as f32, n_groups))
+                    ((self.len() as f32, n_texts), (groups.lengths.len() as f32, n_groups))
                 }
             };
-            let weight = inverse_frequency(among_texts.0, among_texts.1);
-            weigh(&mut texts, matches().map(|found| &found.texts), parameters.k1, weight);
-            let of_group = inverse_frequency(among_groups.0, among_groups.1);
-            weigh(&mut of_groups, matches().map(|found| &found.groups), parameters.k1, of_group);
-            idf.push(weight);
+            weights.push(TermWeight {
+                of_text: inverse_frequency(among_texts.0, among_texts.1),
+                of_group: inverse_frequency(among_groups.0, among_groups.1),
+                is_known: among_texts.1 > 0.0,
+            });
+        }
+        Ok(TermMatches { of_parts, weights })
+    }
+}
+
+/// The weights of a term.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TermWeight {
+    /// Inverse document frequency among texts.
+    pub of_text: f32,
+    of_group: f32,
+    /// Whether any text has it.
+    pub is_known: bool,
+}
+
+/// Where each of some terms is.
+pub(crate) struct TermMatches {
+    /// By part, then by term.
+    of_parts: Vec<Vec<Matches>>,
+    /// By term.
+    pub weights: Vec<TermWeight>,
+}
+
+impl TermMatches {
+    /// The scores of texts and groups for some of the terms, by their numbers.
+    pub fn scores(
+        &self,
+        terms: impl IntoIterator<Item = usize>,
+        n_texts: usize,
+        n_groups: usize,
+        k1: f32,
+    ) -> Scores {
+        let mut texts = vec![0.0; n_texts];
+        let mut matched = vec![0.0; n_texts];
+        let mut groups = vec![0.0; n_groups];
+        let mut idf = Vec::new();
+        let mut known = 0.0;
+        for term in terms {
+            let matches = || self.of_parts.iter().map(|part| &part[term]);
+            let TermWeight { of_text, of_group, is_known } = self.weights[term];
+            weigh(&mut texts, matches().map(|found| &found.texts), k1, of_text);
+            weigh(&mut groups, matches().map(|found| &found.groups), k1, of_group);
+            idf.push(of_text);
             for found in matches() {
-                found.texts.iter().for_each(|(text, _)| matched[*text as usize] += weight);
+                found.texts.iter().for_each(|(text, _)| matched[*text as usize] += of_text);
             }
-            if among_texts.1 > 0.0 {
-                known += weight;
+            if is_known {
+                known += of_text;
             }
         }
         let all = idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
         matched.iter_mut().for_each(|share| *share /= all);
-        Ok(Scores { texts, groups: of_groups, idf, matched, known: known / all })
+        Scores { texts, groups, idf, matched, known: known / all }
     }
 }
 

@@ -46,7 +46,7 @@ pub use ranking::ranked_units::RankedUnits;
 pub use ranking::rankings::{NamedRanking, RANKINGS};
 pub use ranking::request::{SearchRequest, SearchResponse};
 pub use ranking::weights::RankingWeights;
-pub use ranking::{confidence, fusion, intent, rerank, rules, snippet};
+pub use ranking::{confidence, fusion, intent, issue, question, rerank, rules, snippet};
 pub use rebuild_reason::{Changes, RebuildReason};
 pub use storage::index_directory::kept::UserIndexes;
 pub use storage::segments::{SegmentCounts, SegmentPool};

@@ -35,7 +35,7 @@ pub enum MetricsError {
     },
     /// A measure's name that is not known.
     #[error(
-        "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"
+        "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, acc@K (all relevant documents found), judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"
     )]
     UnknownMeasure {
         /// The name.

@@ -2,8 +2,8 @@
 
 use crate::MetricsError;
 use crate::rank::{
-    Gain, average_precision, bpref, hit_rate_at, judged_at, multi_choice_reciprocal_rank, ndcg, precision_at,
-    r_precision, rank_biased_precision, recall_at, reciprocal_rank,
+    Gain, accuracy_at, average_precision, bpref, hit_rate_at, judged_at, multi_choice_reciprocal_rank, ndcg,
+    precision_at, r_precision, rank_biased_precision, recall_at, reciprocal_rank,
 };
 use crate::ranking::Ranking;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A metric with its cut-off, by the name that results carry: `mrr`, `mmrr`, `map` and `ndcg`, all of them also cut
-/// off at a rank (`mrr@10`), `recall@10`, `precision@10`, `hit_rate@10`, `success@10`, `judged@10`, `r_precision`,
-/// `bpref` and `rbp.95`, the digits after the point being its persistence.
+/// off at a rank (`mrr@10`), `recall@10`, `precision@10`, `hit_rate@10`, `success@10`, `acc@10`, `judged@10`,
+/// `r_precision`, `bpref` and `rbp.95`, the digits after the point being its persistence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Measure {
@@ -32,6 +32,8 @@ pub enum Measure {
     HitRate(usize),
     /// [`hit_rate_at`] by another name.
     Success(usize),
+    /// [`accuracy_at`], its mean being Acc@k.
+    Accuracy(usize),
     /// [`judged_at`].
     Judged(usize),
     /// [`r_precision`].
@@ -78,6 +80,7 @@ impl Measure {
             Measure::Recall(k) => recall_at(hits, n_relevant, k),
             Measure::Precision(k) => precision_at(hits, k),
             Measure::HitRate(k) | Measure::Success(k) => hit_rate_at(hits, k),
+            Measure::Accuracy(k) => accuracy_at(hits, n_relevant, k),
             Measure::Judged(k) => judged_at(hits, ranking.n_documents, k),
             Measure::RPrecision => r_precision(hits, n_relevant),
             Measure::Bpref => bpref(hits, n_relevant, grades.len() - n_relevant),
@@ -97,6 +100,7 @@ impl fmt::Display for Measure {
             Measure::Precision(k) => ("precision", Some(k)),
             Measure::HitRate(k) => ("hit_rate", Some(k)),
             Measure::Success(k) => ("success", Some(k)),
+            Measure::Accuracy(k) => ("acc", Some(k)),
             Measure::Judged(k) => ("judged", Some(k)),
             Measure::RPrecision => ("r_precision", None),
             Measure::Bpref => ("bpref", None),
@@ -138,6 +142,7 @@ impl FromStr for Measure {
             ("precision", Some(k)) => Measure::Precision(k),
             ("hit_rate", Some(k)) => Measure::HitRate(k),
             ("success", Some(k)) => Measure::Success(k),
+            ("acc", Some(k)) => Measure::Accuracy(k),
             ("judged", Some(k)) => Measure::Judged(k),
             ("r_precision", None) => Measure::RPrecision,
             ("bpref", None) => Measure::Bpref,
@@ -176,6 +181,7 @@ mod tests {
             Measure::Ndcg(None),
             Measure::HitRate(1),
             Measure::Success(10),
+            Measure::Accuracy(5),
             Measure::Judged(3),
             Measure::RPrecision,
             Measure::Bpref,

@@ -182,6 +182,22 @@ pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
     })
 }
 
+/// 1 if all `n_relevant` relevant documents stand among the first `k`, else 0; 0 without one. Its mean is Acc@k of issue
+/// localization (Chen et al., *LocAgent: Graph-Guided LLM Agents for Code Localization*, 2025).
+#[must_use]
+pub fn accuracy_at(hits: &[Hit], n_relevant: usize, k: usize) -> f64 {
+    let n_found: usize = relevant_groups(hits).map(|group| group.n_relevant).sum();
+    if n_relevant == 0 || n_found < n_relevant {
+        return 0.0;
+    }
+    let all_of_group = |group: Group<'_>| {
+        let positions = group.positions_up_to(k);
+        let chance = |placed: usize| positions.saturating_sub(placed) as f64 / (group.size - placed) as f64;
+        (0..group.n_relevant).map(chance).product::<f64>()
+    };
+    relevant_groups(hits).map(all_of_group).product()
+}
+
 /// Preference for relevant documents over judged ones that are not: mean over all `n_relevant` relevant documents
 /// of 1 − min(judged not relevant documents before it, R) / min(N, R), with R = `n_relevant` and N =
 /// `n_nonrelevant`; 0 for those not found, unjudged documents ignored (Buckley and Voorhees, *Retrieval Evaluation
@@ -265,6 +281,9 @@ mod tests {
         assert_close(r_precision(&hits, 3), 1.0 / 3.0);
         assert_close(hit_rate_at(&hits, 1), 0.0);
         assert_close(hit_rate_at(&hits, 2), 1.0);
+        assert_close(accuracy_at(&hits, 2, 4), 0.0);
+        assert_close(accuracy_at(&hits, 2, 5), 1.0);
+        assert_close(accuracy_at(&hits, 3, 5), 0.0);
         // One of three negatives comes before the first, two before the second.
         assert_close(bpref(&hits, 3, 3), ((1.0 - 1.0 / 3.0) + (1.0 - 2.0 / 3.0)) / 3.0);
         // Where only two are judged not relevant, they weigh more.
@@ -296,6 +315,7 @@ mod tests {
         assert_close(recall_at(&one, 1, 3), 2.0 / 3.0);
         assert_close(precision_at(&one, 2), 1.0 / 6.0);
         assert_close(hit_rate_at(&one, 3), 2.0 / 3.0);
+        assert_close(accuracy_at(&one, 1, 3), 2.0 / 3.0);
         assert_close(rank_biased_precision(&one, 0.5), 0.5 * (0.5 + 0.25 + 0.125) / 3.0);
         assert_close(
             ndcg(&one, &[2], None, Gain::Linear),

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use quarry_embed::Embedder;
 use quarry_index::{
-    DEFAULT_THRESHOLD, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest,
-    SearchResponse, Status, UnitSource, snippet,
+    Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, SearchResponse, Status,
+    UnitSource, snippet,
 };
 use quarry_source::UnitKind;
 use quarry_text::{counted, query_terms};
@@ -444,7 +444,7 @@ fn search_heading(response: &SearchResponse, is_filtered: bool) -> String {
     };
     if response.hits.is_empty() {
         format!("Nothing found. Try {advice}.\n")
-    } else if response.confidence < DEFAULT_THRESHOLD {
+    } else if response.is_confident(None) == Some(false) {
         format!("Nothing matches well; these are hints at best. Try {advice}.\n")
     } else {
         String::new()

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn only_misspellings_are_suggested() {
         let check = |wanted, expected: &[&str]| {
-            let commands = ["search", "watch", "serve", "cache", "mcp", "k", "id", "judge"];
+            let commands = ["search", "index", "serve", "cache", "mcp", "k", "id", "judge"];
             assert_eq!(misspelled(wanted, commands, 3), expected, "{wanted}");
         };
         check("serach", &["search"]);

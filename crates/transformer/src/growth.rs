@@ -4,7 +4,9 @@
 //! gigabytes. The factor follows from the definition of the steps, before any text is read.
 
 use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
 use serde_json::Value;
 use tokenizers::Tokenizer;
 use tokenizers::models::ModelWrapper;
@@ -15,6 +17,46 @@ const MAX_FACTOR: usize = 128;
 const MAX_STEPS: usize = 100;
 /// Maximum length of the affixes that a model adds to a part of a word, in bytes.
 const MAX_AFFIX: usize = 64;
+/// Name of a map of characters in base64.
+const MAP: &str = "precompiled_charsmap";
+
+/// With or without `=` at the end, as `tokenizers` reads it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Refuses a `tokenizer.json` with a map of characters that claims to be longer than it is: `tokenizers` reserves the memory
+/// that the map claims, up to 8.6 GB, before it reads it.
+///
+/// # Errors
+/// When there is such a map, or the file is not JSON.
+pub fn check_maps(json: &[u8]) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Steps {
+        #[serde(default)]
+        normalizer: Value,
+    }
+    let Steps { normalizer } = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let mut values = vec![&normalizer];
+    while let Some(value) = values.pop() {
+        match value {
+            Value::Array(parts) => values.extend(parts),
+            Value::Object(fields) => {
+                if let Some(map) = fields.get(MAP).and_then(Value::as_str)
+                    && texts_of(map).is_none()
+                {
+                    return Err(
+                        "its map of characters is not as long as its first four bytes claim".to_owned()
+                    );
+                }
+                values.extend(fields.values());
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
 
 /// Refuses a tokenizer that can lengthen a text too much.
 ///
@@ -78,7 +120,7 @@ fn of_step(step: &Value, steps: &mut usize) -> usize {
             }
         }
         "Prepend" => 1 + text("prepend").unwrap_or_default(),
-        "Precompiled" => step["precompiled_charsmap"].as_str().map_or(1, longest_replacement),
+        "Precompiled" => step[MAP].as_str().map_or(1, longest_replacement),
         // Bytes that are not letters become two; a word gets a space before it, and a Chinese character two around it.
         "ByteLevel" | "Metaspace" => 2,
         "BertNormalizer" => 3,
@@ -89,12 +131,18 @@ fn of_step(step: &Value, steps: &mut usize) -> usize {
     }
 }
 
-/// The number of characters of the longest text in a map of sentencepiece: the length of a trie in bytes, the trie, and
-/// the texts, each with a zero after it.
+/// The texts in a map of sentencepiece: the length of a trie in bytes, the trie, and the texts, each with a zero after it.
+/// `None` if the trie is cut off.
+fn texts_of(map: &str) -> Option<Vec<u8>> {
+    let mut bytes = BASE64.decode(map).ok()?;
+    let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize / 4 * 4;
+    let start = length.checked_add(4).filter(|start| *start <= bytes.len())?;
+    Some(bytes.split_off(start))
+}
+
+/// The number of characters of the longest text in a map.
 fn longest_replacement(map: &str) -> usize {
-    let Ok(bytes) = BASE64_STANDARD.decode(map) else { return 1 };
-    let Some((length, rest)) = bytes.split_first_chunk() else { return 1 };
-    let texts = rest.get(u32::from_le_bytes(*length) as usize / 4 * 4..).unwrap_or(rest);
+    let texts = texts_of(map).unwrap_or_default();
     let texts = texts.split(|byte| *byte == 0).map(|text| String::from_utf8_lossy(text).chars().count());
     texts.max().unwrap_or(1).max(1)
 }
@@ -148,10 +196,18 @@ mod tests {
         let map = |longest: usize| {
             let bytes =
                 [&4u32.to_le_bytes()[..], &[0; 4], b"a\0", "é".repeat(longest).as_bytes(), b"\0"].concat();
-            json!({"type": "Precompiled", "precompiled_charsmap": BASE64_STANDARD.encode(bytes)})
+            json!({"type": "Precompiled", "precompiled_charsmap": BASE64.encode(bytes)})
         };
         check(map(18), None);
         check(map(500), Some("500 times"));
+        // A trie of 4 GiB in a few bytes, in a sequence, with and without padding.
+        for map in ["/////w==", "/////w", "/////wAA", "", "AA"] {
+            let map = json!({"type": "Precompiled", "precompiled_charsmap": map});
+            let file = json!({"normalizer": sequence(map, 1), "model": {}}).to_string();
+            assert!(check_maps(file.as_bytes()).is_err(), "{file}");
+        }
+        assert_eq!(check_maps(json!({"normalizer": map(500)}).to_string().as_bytes()), Ok(()));
+        assert_eq!(check_maps(b"{}"), Ok(()));
         let template = json!({"type": "TemplateProcessing", "special_tokens": {}, "pair": [],
             "single": vec![json!({"Sequence": {"id": "A", "type_id": 0}}); 300]});
         let found = check_growth(&tokenizer(json!(null), json!(null), template));

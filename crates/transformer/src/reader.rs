@@ -1,13 +1,13 @@
 //! Reads the files of a model.
 
 use std::error::Error;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::Xxh3;
 
 use quarry_embed::EmbedError;
+use quarry_files::without_panic;
 
 /// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some damaged
 /// files; this turns panics into errors.
@@ -16,9 +16,9 @@ pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
     problem: &str,
     step: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, EmbedError> {
-    match catch_unwind(AssertUnwindSafe(step)) {
-        Ok(result) => result.map_err(|error| EmbedError::model_file(path, problem, error)),
-        Err(_) => Err(EmbedError::model(path, problem)),
+    match without_panic(step) {
+        Some(result) => result.map_err(|error| EmbedError::model_file(path, problem, error)),
+        None => Err(EmbedError::model(path, problem)),
     }
 }
 

@@ -135,6 +135,7 @@ pub fn read_tokenizer(
 pub fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
     let problem =
         "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
+    growth::check_maps(bytes).map_err(|found| EmbedError::model_file(path, problem, found))?;
     let tokenizer = guarded(path, problem, || Tokenizer::from_bytes(bytes))?;
     growth::check(&tokenizer).map_err(|found| {
         EmbedError::model(path, format!("is not a usable tokenizer: {found}; use the one of another model"))

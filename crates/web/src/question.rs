@@ -40,7 +40,7 @@ pub(crate) struct Question {
     pub filter: Filter,
     pub directory: String,
     pub limit: usize,
-    pub threshold: f32,
+    pub threshold: Option<f32>,
     pub explain: bool,
     pub ranking: RankingWeights,
     pub shown: Shown,
@@ -56,8 +56,8 @@ impl Question {
             return Err(Problem::bad_request(format!("k: expected 1 to {MAX_RESULTS}, found {limit}")));
         }
         // In 64 bits, so that what is hardly above 1 is not rounded to it.
-        let threshold = params.number("threshold")?.unwrap_or(f64::from(threshold));
-        if !(0.0..=1.0).contains(&threshold) {
+        let threshold = params.number("threshold")?.or(threshold.map(f64::from));
+        if let Some(threshold) = threshold.filter(|threshold| !(0.0..=1.0).contains(threshold)) {
             return Err(Problem::bad_request(format!("threshold: expected 0 to 1, found {threshold}")));
         }
         let lines = params.number("lines")?.unwrap_or(lines).min(MAX_LINES);
@@ -70,7 +70,7 @@ impl Question {
             filter: filter(params, trees, &directory)?,
             directory,
             limit,
-            threshold: threshold as f32,
+            threshold: threshold.map(|threshold| threshold as f32),
             explain: params.is_on("explain")?,
             ranking: ranking(params, trees)?,
             shown: Shown { units: true, excerpt, context: (context, context) },

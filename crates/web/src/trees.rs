@@ -21,8 +21,8 @@ const MAX_NAMES: usize = 5;
 pub struct Defaults {
     /// Maximum number of results.
     pub limit: usize,
-    /// Minimum confidence.
-    pub threshold: f32,
+    /// Minimum confidence, if one is set.
+    pub threshold: Option<f32>,
     /// How results are ranked.
     pub ranking: RankingWeights,
     /// Lines of each result in an answer for programs.
@@ -217,7 +217,7 @@ mod tests {
     fn of_hundreds_of_trees_a_few_are_named() {
         let names: Vec<String> = (0..200).map(|n| format!("tree-{n:03}")).collect();
         let ranking = RankingWeights::default();
-        let defaults = Defaults { limit: 10, threshold: 0.3, ranking, lines: 3, context: 0 };
+        let defaults = Defaults { limit: 10, threshold: None, ranking, lines: 3, context: 0 };
         let status = |_| Err(quarry_index::Error::EmptyQuery);
         let model = Arc::new(quarry_embed::StaticModel::builtin());
         let trees = Trees::new(&names, defaults, Vec::new(), Box::new(status), model);

@@ -161,7 +161,7 @@ impl Ledger {
             VERSION => Ok(()),
             earlier if UPGRADES.iter().any(|(version, _)| *version == earlier) => Err(problem(
                 &self.path,
-                "an earlier version of quarry made this ledger: `quarry judge reread PLAN` brings it up to date, and \
+                "an earlier version of quarry made this ledger: `quarry judge run --reread PLAN` brings it up to date, and \
                  asks no model for that",
             )),
             other => Err(problem(

@@ -1,17 +1,16 @@
-//! `quarry data api-docs`: documentation of functions of other packages, from installed packages.
+//! `quarry data build --api-docs`: documentation of functions of other packages, from installed packages.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_factory::{Api, apis_of_build, documentation_name};
-use quarry_sandbox::{Ended, Limits, Program, Sandbox};
+use quarry_sandbox::{Ended, Isolation, Limits, Program, Sandbox};
 use quarry_text::counted;
 
-use crate::judge::IsolationArgs;
 use crate::{new_file, output};
 
 /// Prints a JSON object a line: a name, and the docstring of what it stands for. Importing a package runs its code.
@@ -20,66 +19,63 @@ const READ_DOCSTRINGS: &str = include_str!("api_docs.py");
 /// Names that one run of the program is asked for, so that a package that hangs costs few others.
 const NAMES_AT_ONCE: usize = 20;
 
-/// Arguments of `quarry data api-docs`.
+/// What documentation is written, where that is asked for.
 #[derive(Debug, Args)]
 pub struct ApiDocsArgs {
-    /// Directory of a build with a call graph
-    #[arg(value_name = "BUILD")]
-    build: PathBuf,
-    /// Directory to write a file into for each function; files that are there stay. Name it as `documentation` in
-    /// `[annotation]` of the plan
-    #[arg(value_name = "OUT")]
-    out: PathBuf,
+    /// Write the documentation of the functions of other packages that the build calls instead, as installed packages have
+    /// it: a file for each function in this directory, whose files stay. Name it as `documentation` in `[annotation]` of the plan
+    #[arg(long = "api-docs", value_name = "DIR", conflicts_with_all = ["dry_run", "status"])]
+    pub directory: Option<PathBuf>,
     /// Only functions that are called less often in all sources, as `unpopular_below` in the plan
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "directory")]
     below: u64,
     /// Directory of packages, such as the site-packages of an environment, beside those of this machine's python3
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "directory")]
     packages: Option<PathBuf>,
-    /// Command that prints the documentation of a function, whose name is put for {}, in the place of docstrings; it is run
-    /// in the sandbox, too
-    #[arg(long, value_name = "COMMAND", conflicts_with = "packages")]
+    /// Command that prints the documentation of a function, whose name replaces {}, in place of docstrings; it is run in the
+    /// sandbox, too
+    #[arg(long, value_name = "COMMAND", requires = "directory", conflicts_with = "packages")]
     command: Option<String>,
-    #[command(flatten)]
-    isolation: IsolationArgs,
 }
 
-/// Asks the installed packages, in a sandbox.
-///
-/// # Errors
-/// When nothing was built there, the sandbox does not work, or files cannot be written.
-pub fn run(args: &ApiDocsArgs) -> anyhow::Result<ExitCode> {
-    let apis: Vec<Api> = apis_of_build(&args.build)?;
-    let is_asked =
-        |api: &&Api| api.calls < args.below && (api.language == "python" || args.command.is_some());
-    let path_of = |name: &str| args.out.join(format!("{}.txt", documentation_name(name)));
-    let names: Vec<&str> = (apis.iter().filter(is_asked))
-        .map(|api| api.name.as_str())
-        .filter(|name| !path_of(name).exists())
-        .collect();
-    std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be made", args.out.display()))?;
-    let (isolation, _) = args.isolation.isolation()?;
-    let sandbox = quarry_sandbox::open(isolation)?;
-    let mut n_found = 0;
-    let chunk = if args.command.is_some() { 1 } else { NAMES_AT_ONCE };
-    for names in names.chunks(chunk) {
-        let found = match &args.command {
-            Some(command) => by_command(sandbox.as_ref(), command, names[0])?,
-            None => docstrings(sandbox.as_ref(), names, args.packages.as_deref())?,
-        };
-        for (name, text) in found.iter().filter(|(name, _)| names.contains(&name.as_str())) {
-            new_file::write_text(&path_of(name), &format!("{}\n", text.trim_end()))?;
-            n_found += 1;
+impl ApiDocsArgs {
+    /// Asks the installed packages, in a sandbox, about what `build` calls.
+    ///
+    /// # Errors
+    /// When nothing was built there, the sandbox does not work, or files cannot be written.
+    pub fn write(&self, directory: &Path, build: &Path, isolation: Isolation) -> anyhow::Result<ExitCode> {
+        let apis: Vec<Api> = apis_of_build(build)?;
+        let is_asked =
+            |api: &&Api| api.calls < self.below && (api.language == "python" || self.command.is_some());
+        let path_of = |name: &str| directory.join(format!("{}.txt", documentation_name(name)));
+        let names: Vec<&str> = (apis.iter().filter(is_asked))
+            .map(|api| api.name.as_str())
+            .filter(|name| !path_of(name).exists())
+            .collect();
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("{}: cannot be made", directory.display()))?;
+        let sandbox = quarry_sandbox::open(isolation)?;
+        let mut n_found = 0;
+        let chunk = if self.command.is_some() { 1 } else { NAMES_AT_ONCE };
+        for names in names.chunks(chunk) {
+            let found = match &self.command {
+                Some(command) => by_command(sandbox.as_ref(), command, names[0])?,
+                None => docstrings(sandbox.as_ref(), names, self.packages.as_deref())?,
+            };
+            for (name, text) in found.iter().filter(|(name, _)| names.contains(&name.as_str())) {
+                new_file::write_text(&path_of(name), &format!("{}\n", text.trim_end()))?;
+                n_found += 1;
+            }
         }
+        output::note(&format!(
+            "{}: {} of {} that are called fewer than {} times have documentation",
+            directory.display(),
+            n_found,
+            counted(names.len(), "function"),
+            self.below
+        ));
+        Ok(ExitCode::SUCCESS)
     }
-    output::note(&format!(
-        "{}: {} of {} that are called fewer than {} times have documentation",
-        args.out.display(),
-        n_found,
-        counted(names.len(), "function"),
-        args.below
-    ));
-    Ok(ExitCode::SUCCESS)
 }
 
 fn limits() -> Limits {
@@ -96,7 +92,7 @@ fn limits() -> Limits {
 fn docstrings(
     sandbox: &dyn Sandbox,
     names: &[&str],
-    packages: Option<&std::path::Path>,
+    packages: Option<&Path>,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     let list = names.join("\n");
     let mut program = Program {

@@ -1,4 +1,4 @@
-//! `quarry data build` and `quarry data status`: a data set by a plan.
+//! `quarry data build`: a data set by a plan.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,6 +19,8 @@ use quarry_queue::Connection;
 use quarry_text::counted;
 use serde_json::{Value, json};
 
+#[cfg(feature = "judge")]
+use super::api_docs::ApiDocsArgs;
 use crate::eval::models::{ModelArgs, Models};
 use crate::interrupt::stop_on_interrupt;
 #[cfg(feature = "judge")]
@@ -26,9 +28,9 @@ use crate::judge::WorkplaceArgs;
 use crate::output;
 use crate::progress;
 
-/// A plan, and where it is built.
+/// Arguments of `quarry data build`.
 #[derive(Debug, Args)]
-struct PlanArgs {
+pub struct BuildArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
@@ -36,42 +38,40 @@ struct PlanArgs {
     /// plan]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    models: ModelArgs,
-}
-
-/// Arguments of `quarry data build`.
-#[derive(Debug, Args)]
-pub struct BuildArgs {
-    #[command(flatten)]
-    plan: PlanArgs,
-    /// Check everything, and say what would be done and about how much that is, without doing it
+    /// Validate the plan and estimate the work, without doing it
     #[arg(long)]
     dry_run: bool,
+    /// Show which steps are done, without doing any
+    #[arg(long, conflicts_with = "dry_run")]
+    status: bool,
+    /// Print the status as one JSON object
+    #[arg(long, requires = "status")]
+    json: bool,
+    #[command(flatten)]
+    models: ModelArgs,
     #[cfg(feature = "judge")]
     #[command(flatten)]
     workplace: WorkplaceArgs,
-}
-
-/// Arguments of `quarry data status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
+    #[cfg(feature = "judge")]
     #[command(flatten)]
-    plan: PlanArgs,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    docs: ApiDocsArgs,
 }
 
-/// Builds.
+/// Builds, or shows which steps are done, or writes the documentation of what a build calls.
 ///
 /// # Errors
 /// When the plan, its sources or a step of it are wrong, or the user stops. What was done until then is kept.
 pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
-    let PlanArgs { plan, out, models } = &args.plan;
-    let plan = Plan::open(plan)?;
-    let out = out.clone().unwrap_or_else(|| plan.default_out());
-    let models = models.resolve(None)?;
+    let plan = Plan::open(&args.plan)?;
+    let out = args.out.clone().unwrap_or_else(|| plan.default_out());
+    #[cfg(feature = "judge")]
+    if let Some(directory) = &args.docs.directory {
+        return args.docs.write(directory, &out, args.workplace.isolation.isolation()?.0);
+    }
+    let models = args.models.resolve(None)?;
+    if args.status {
+        return status(&plan, &out, &models, args.json);
+    }
     let stop = stop_on_interrupt()?;
     let workers = args.connect(&stop)?;
     let models = workers.ask(models, &out)?;
@@ -110,24 +110,17 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which steps are done.
-///
-/// # Errors
-/// When the plan or something that it names is missing or wrong.
-pub fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let PlanArgs { plan, out, models } = &args.plan;
-    let plan = Plan::open(plan)?;
-    let out = out.clone().unwrap_or_else(|| plan.default_out());
-    let models = models.resolve(None)?;
+/// Shows which steps are done.
+fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Result<ExitCode> {
     let tools = Tools {
-        load: &models,
+        load: models,
         open_author: &|author, directory, store| Author::open(author, directory, store),
         prepare_judging: &|plan| Ok(Judging::prepare(plan, None)?),
         stop: &AtomicBool::new(false),
     };
-    let steps = steps_of(&plan, &out, &tools)?;
-    let damaged = damaged_exports(&out)?;
-    if args.json {
+    let steps = steps_of(plan, out, &tools)?;
+    let damaged = damaged_exports(out)?;
+    if json {
         let steps: Vec<Value> = (steps.iter())
             .map(|(step, done)| json!({"name": step.name, "key": step.key(), "done": done, "counts": step.counts}))
             .collect();

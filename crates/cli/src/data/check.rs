@@ -1,4 +1,4 @@
-//! `quarry data check`: what is wrong with data files.
+//! `quarry data check`: what is wrong with data files, or what data sets share.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use quarry_text::counted;
 use serde_json::json;
 
 use super::Inputs;
+use super::leaks::{self, LeaksArgs};
 use crate::output;
 
 /// Arguments of `quarry data check`.
@@ -16,12 +17,12 @@ use crate::output;
 pub struct CheckArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Maximum number of problems to list for each file
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    limit: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    /// Maximum number of problems to list for each file [default: 20], or with --leaks of matches of each two data sets [default:
+    /// 3]
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    leaks: LeaksArgs,
     /// Files or directories to check, also against each other
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -32,9 +33,12 @@ pub struct CheckArgs {
 /// # Errors
 /// When a file cannot be read, or has no format that is known.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let files = check(&args.inputs.sources(&args.paths)?, args.limit)?;
+    if args.leaks.leaks {
+        return leaks::run(&args.leaks, &args.inputs, &args.paths, args.limit.unwrap_or(3));
+    }
+    let files = check(&args.inputs.sources(&args.paths)?, args.limit.unwrap_or(20))?;
     let is_wrong = files.iter().any(|file| file.n_errors > 0);
-    if args.json {
+    if args.leaks.layout.is_json() {
         let files: Vec<_> = files
             .iter()
             .map(|file| {

@@ -1,39 +1,22 @@
-//! `quarry data diff`: what differs between two builds.
+//! `quarry data report --against`: what differs between two builds.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::Path;
 
-use clap::Args;
 use quarry_factory::{Comparison, Damage, StepChange, compare};
 
+use crate::eval::arguments::LayoutArgs;
 use crate::output;
 
-/// Arguments of `quarry data diff`.
-#[derive(Debug, Args)]
-pub struct DiffArgs {
-    /// Directory of a build
-    #[arg(value_name = "A")]
-    first: PathBuf,
-    /// Directory of another one
-    #[arg(value_name = "B")]
-    second: PathBuf,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-/// Compares.
+/// Prints what differs.
 ///
 /// # Errors
 /// When nothing was built in one of the directories.
-pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
-    let comparison = compare(&args.first, &args.second)?;
-    if args.json {
-        output::print_json(&comparison)?;
-    } else {
-        output::print(&text(&comparison))?;
+pub fn run(first: &Path, second: &Path, layout: &LayoutArgs) -> anyhow::Result<()> {
+    let comparison = compare(first, second)?;
+    if layout.is_json() {
+        return output::print_json(&comparison);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(output::print(&text(&comparison))?)
 }
 
 fn text(comparison: &Comparison) -> String {

@@ -1,53 +1,25 @@
-//! `quarry data depth`: how many candidates of a query are worth labelling.
+//! `quarry data report --depth`: how many candidates of a query are worth labeling.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use clap::Args;
 use quarry_eval::report::{Series, curves_alone};
 use quarry_factory::{AHEAD, Depth, DepthRow, FLAT, depth_of_build, depth_of_run};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde_json::json;
 
-use crate::eval::arguments::LayoutArgs;
-use crate::{new_file, output};
+use super::report::ReportArgs;
 
-/// Arguments of `quarry data depth`.
-#[derive(Debug, Args)]
-pub struct DepthArgs {
-    /// Directory of a build; or a run, with the labels of its results
-    #[arg(value_name = "BUILD_OR_RUN")]
-    found: PathBuf,
-    /// Labels of the results of a run: judgments of the same ids, or a benchmark with them
-    #[arg(value_name = "LABELS")]
-    labels: Option<PathBuf>,
-    /// Judgments that are read in a directory: qrels/SPLIT.tsv
-    #[arg(long, value_name = "SPLIT", default_value = "test")]
-    split: String,
-    /// Write the curves as a picture: an SVG file
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-    #[command(flatten)]
-    layout: LayoutArgs,
-}
-
-/// Reports by rank how often candidates answer.
+/// Reports by rank how often candidates answer: those of a build, or those of a run with labels.
 ///
 /// # Errors
-/// When a file is missing or wrong, or nothing is labelled.
-pub fn run(args: &DepthArgs) -> anyhow::Result<ExitCode> {
+/// When a file is missing or wrong, or nothing is labeled.
+pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let found = match &args.labels {
-        Some(labels) => vec![depth_of_run(&args.found, labels, &args.split)?],
-        None => depth_of_build(&args.found)?,
+        Some(labels) => vec![depth_of_run(&args.build, labels, &args.split)?],
+        None => depth_of_build(&args.build)?,
     };
-    if let Some(path) = &args.plot {
-        new_file::write_text(path, &plot(&found))?;
-        output::note(&format!("wrote {}", path.display()));
-    }
+    args.write_plot(|| Ok(plot(&found)))?;
     let value = json!({ "methods": found.iter().map(value).collect::<Vec<_>>() });
-    args.layout.print(&value, || found.iter().fold(Sections::new(), section))?;
-    Ok(ExitCode::SUCCESS)
+    args.layout.print(&value, || found.iter().fold(Sections::new(), section))
 }
 
 fn value(depth: &Depth) -> serde_json::Value {

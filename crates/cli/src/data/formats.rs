@@ -16,7 +16,8 @@ use crate::eval::arguments::LayoutArgs;
 #[derive(Debug, Args)]
 pub struct FormatsArgs {
     /// Format whose fields are listed
-    format: Option<String>,
+    #[arg(value_name = "FORMAT")]
+    named: Option<String>,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -54,7 +55,7 @@ struct ListedField {
 /// # Errors
 /// When there is no such format, or stdout cannot be written.
 pub fn run(args: &FormatsArgs) -> anyhow::Result<ExitCode> {
-    if let Some(name) = &args.format {
+    if let Some(name) = &args.named {
         let Some(format) = format_named(name) else {
             bail!("{name}: expected the name of a format; `quarry data formats` lists them");
         };

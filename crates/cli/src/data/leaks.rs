@@ -1,4 +1,4 @@
-//! `quarry data leaks`: what data sets share, such as the parts of a build and a public test set.
+//! `quarry data check --leaks`: what data sets share, such as the parts of a build and a public test set.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,22 +14,18 @@ use serde::Serialize;
 use super::Inputs;
 use crate::eval::arguments::LayoutArgs;
 
-/// Arguments of `quarry data leaks`.
+/// What of data sets is compared.
 #[derive(Debug, Args)]
 pub struct LeaksArgs {
-    #[command(flatten)]
-    inputs: Inputs,
+    /// Report what every two data sets share instead, such as the parts of a build and a public test set; each PATH is one,
+    /// and a build stands for each of its parts. The exit code is 1 if they share anything
+    #[arg(long)]
+    pub leaks: bool,
     /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
-    #[arg(long, value_name = "S", default_value_t = 0.8)]
+    #[arg(long, value_name = "S", default_value_t = 0.8, requires = "leaks")]
     threshold: f64,
-    /// Maximum number of matches to list for each two data sets
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    limit: usize,
     #[command(flatten)]
-    layout: LayoutArgs,
-    /// Data sets: a file or directory each; a build stands for each of its parts
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
+    pub layout: LayoutArgs,
 }
 
 /// What of one data set another has.
@@ -59,19 +55,19 @@ struct Example {
 ///
 /// # Errors
 /// When a file is missing or wrong, or there are not two data sets.
-pub fn run(args: &LeaksArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &LeaksArgs, inputs: &Inputs, paths: &[PathBuf], limit: usize) -> anyhow::Result<ExitCode> {
     if !(args.threshold > 0.0 && args.threshold <= 1.0) {
         bail!("--threshold {}: expected a similarity over 0 and at most 1", args.threshold);
     }
     let mut sets: Vec<(String, Vec<Source>)> = Vec::new();
-    for path in &args.paths {
+    for path in paths {
         let parts = parts_of_build(path)?;
         for (name, file) in &parts {
-            let sources = args.inputs.sources(std::slice::from_ref(file))?;
+            let sources = inputs.sources(std::slice::from_ref(file))?;
             sets.push((format!("{} of {}", name, path.display()), sources));
         }
         if parts.is_empty() {
-            sets.push((path.display().to_string(), args.inputs.sources(std::slice::from_ref(path))?));
+            sets.push((path.display().to_string(), inputs.sources(std::slice::from_ref(path))?));
         }
     }
     if sets.len() < 2 {
@@ -85,7 +81,7 @@ pub fn run(args: &LeaksArgs) -> anyhow::Result<ExitCode> {
             }
             for (on, side) in [("query", ComparedText::Query), ("code", ComparedText::Code)] {
                 let Overlap { texts, same, near, examples } =
-                    overlap(ours, theirs, (args.threshold, side), args.limit)?;
+                    overlap(ours, theirs, (args.threshold, side), limit)?;
                 let examples =
                     examples.into_iter().map(|Duplicate { row, same_as, .. }| Example { row, same_as });
                 leaks.push(Leak {

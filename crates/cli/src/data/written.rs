@@ -1,10 +1,6 @@
-//! `quarry data written`: what a build says of calls and of the queries that a model wrote.
-
-use std::path::PathBuf;
-use std::process::ExitCode;
+//! `quarry data report`: what a build says of calls and of the queries that a model wrote.
 
 use anyhow::bail;
-use clap::Args;
 use quarry_eval::report::{Bar, bars_alone};
 use quarry_factory::{
     CallRow, FULL_UNDERSTANDING, QualityRow, Understanding, UnderstandingRow, WrittenReport,
@@ -13,42 +9,23 @@ use quarry_metrics::table::{Sections, Table};
 use quarry_text::{counted, plural};
 use serde_json::{Value, json};
 
-use crate::eval::arguments::LayoutArgs;
-use crate::{new_file, output};
+use super::report::ReportArgs;
 
-/// Arguments of `quarry data written`.
-#[derive(Debug, Args)]
-pub struct WrittenArgs {
-    /// Directory of a build with written queries
-    #[arg(value_name = "DIR")]
-    build: PathBuf,
-    /// Write how well the model knows functions of other packages, by their popularity, as a picture: an SVG file. The plan
-    /// has to ask for it: `unpopular_below = "calibrated"`
-    #[arg(long, value_name = "FILE")]
-    plot: Option<PathBuf>,
-    #[command(flatten)]
-    layout: LayoutArgs,
-}
-
-/// Reports.
+/// Reports on calls and written queries.
 ///
 /// # Errors
 /// When nothing was built there, without written queries, or when the picture cannot be drawn or written.
-pub fn run(args: &WrittenArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let report = WrittenReport::read(&args.build)?;
-    if let Some(path) = &args.plot {
-        let Some(understanding) = &report.understanding else {
-            bail!(
-                "{}: expected a build that asked what the model knows of functions of other packages, found none; set \
-                 `unpopular_below = \"calibrated\"` in [annotation] of its plan, and build",
-                args.build.display()
-            );
-        };
-        new_file::write_text(path, &picture(understanding))?;
-        output::note(&format!("wrote {}", path.display()));
-    }
-    args.layout.print(&value(&report), || sections(&report))?;
-    Ok(ExitCode::SUCCESS)
+    args.write_plot(|| match &report.understanding {
+        Some(understanding) => Ok(picture(understanding)),
+        None => bail!(
+            "{}: expected a build that asked what the model knows of functions of other packages, found none; set \
+             `unpopular_below = \"calibrated\"` in [annotation] of its plan, and build",
+            args.build.display()
+        ),
+    })?;
+    args.layout.print(&value(&report), || sections(&report))
 }
 
 /// Of a query that was kept, if there is one.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use quarry_eval::evaluation::{Conventions, Evaluation, QuerySelection, ScorePrecision, Unjudged};
 use quarry_eval::method::Method;
 use quarry_eval::result_file::ResultFormat;
@@ -69,7 +69,7 @@ pub struct ReposArgs {
 #[derive(Debug, Args)]
 pub struct RankingArgs {
     /// Metrics, separated by commas: mrr, mmrr, map, ndcg (each also with a cut-off, as mrr@10), recall@K, precision@K,
-    /// hit_rate@K, success@K, judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95) [default: those of the
+    /// hit_rate@K, success@K, acc@K (all relevant found), judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95) [default: those of the
     /// protocol, or those that papers report]
     #[arg(long = "metrics", value_name = "NAMES", value_delimiter = ',')]
     pub measures: Vec<Measure>,
@@ -114,49 +114,57 @@ pub struct OutputArgs {
     pub per_query: Option<PathBuf>,
 }
 
-/// In which layout results are printed.
+/// In which format results are printed.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct LayoutArgs {
-    /// Print one JSON object
+    /// Print text for people, one JSON object, or tables in Markdown, LaTeX (for the package booktabs) or CSV
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    format: Format,
+    /// The same as --format json
     #[arg(long)]
-    pub json: bool,
-    /// Print Markdown tables
-    #[arg(long)]
-    markdown: bool,
-    /// Print LaTeX tables (they need the package booktabs)
-    #[arg(long)]
-    latex: bool,
-    /// Print comma-separated values
-    #[arg(long)]
-    csv: bool,
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Markdown,
+    Latex,
+    Csv,
 }
 
 impl LayoutArgs {
-    /// Prints a report: one JSON object, or its tables in the layout that was asked for.
+    /// Prints a report: one JSON object, or its tables in the format that was asked for.
     ///
     /// # Errors
     /// When stdout cannot be written.
     pub fn print(&self, report: &impl Serialize, sections: impl FnOnce() -> Sections) -> anyhow::Result<()> {
-        if self.json {
+        if self.is_json() {
             return output::print_json(report);
         }
         Ok(output::print(&sections().render(self.table()))?)
     }
 
+    /// Whether JSON is printed.
+    pub fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
+
     /// The layout of tables.
     pub fn table(&self) -> Layout {
-        match self {
-            Self { markdown: true, .. } => Layout::Markdown,
-            Self { latex: true, .. } => Layout::Latex,
-            Self { csv: true, .. } => Layout::Csv,
-            _ => Layout::Text,
+        match self.format {
+            Format::Text | Format::Json => Layout::Text,
+            Format::Markdown => Layout::Markdown,
+            Format::Latex => Layout::Latex,
+            Format::Csv => Layout::Csv,
         }
     }
 
     /// Whether people read the output, rather than programs.
     pub fn is_for_people(&self) -> bool {
-        !self.json && self.table() == Layout::Text
+        !self.json && self.format == Format::Text
     }
 }
 

@@ -11,6 +11,7 @@ use quarry_corpus::formats::run::write_ranking;
 use quarry_corpus::formats::{beir, run as run_format};
 use quarry_eval::EvalError;
 use quarry_eval::evaluation::{Conventions, Evaluation, Summary, evaluate_method, evaluate_run};
+use quarry_eval::protocol::mrr_ceiling;
 use quarry_eval::result_file::{self, About, ResultFormat};
 use quarry_metrics::Measure;
 use quarry_metrics::ranking::best_first;
@@ -90,6 +91,9 @@ struct BenchmarkReport<'a> {
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<usize>,
+    /// Expected MRR of a perfect method if equal texts are in any order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mrr_ceiling: Option<f64>,
     #[serde(flatten)]
     summary: Summary,
     /// Normalized areas under the abstention curve, with `--nauc`.
@@ -147,6 +151,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         method: method.to_string(),
         model: prepared.model,
         documents: Some(benchmark.documents.len()),
+        mrr_ceiling: Some(mrr_ceiling(&benchmark)),
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.of(&evaluation),
         beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, Some(split)))?,
@@ -181,6 +186,7 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         method: shown::file_name(&args.run_file),
         model: None,
         documents: None,
+        mrr_ceiling: None,
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.of(&evaluation),
         beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, None))?,
@@ -262,6 +268,9 @@ fn sections(evaluation: &Evaluation, report: &BenchmarkReport<'_>) -> Sections {
         let (value, interval) = (report.summary.metrics[&name], report.summary.intervals[&name]);
         let beside = report.beside.get(&name).map(|other| format!("{other:.4}"));
         table.push([name, format!("{value:.4}"), shown::format_interval(interval)].into_iter().chain(beside));
+    }
+    if let Some(ceiling) = report.mrr_ceiling.filter(|ceiling| *ceiling < 1.0) {
+        table.push(["mrr ceiling, equal texts in any order".to_owned(), format!("{ceiling:.4}")]);
     }
     for (name, area) in &report.nauc {
         table.push([name.clone(), format!("{area:.4}")]);

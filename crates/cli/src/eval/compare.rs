@@ -90,7 +90,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let mut sections = Sections::new().text(format!("a: {}\n\n", args.baseline.display()));
     for (run, found) in args.runs.iter().zip(&comparisons) {
         let heading = format!("b: {}, {}", run.display(), counted(found.queries, "query"));
-        sections = sections.text(heading).table(table(&found.measures)).text("\n");
+        let rows = found.measures.iter().map(|(measure, found)| (measure.to_string(), found));
+        sections = sections.text(heading).table(table(rows)).text("\n");
     }
     sections =
         sections.text("p-values are two-sided; in brackets corrected (Holm) over all rows, test by test");
@@ -120,7 +121,8 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     args.layout.print(&report, || sections)
 }
 
-fn table(measures: &[(Measure, PairedComparison)]) -> Table {
+/// A row for each measure: means, difference, effect and tests.
+pub(super) fn table<'a>(measures: impl IntoIterator<Item = (String, &'a PairedComparison)>) -> Table {
     const TESTS: [&str; 5] = ["randomisation", "bootstrap", "t", "wilcoxon", "mcnemar"];
     let header = ["", "a", "b", "b - a", "interval", "wins", "losses", "effect", "detectable"];
     let mut table = Table::new(header.into_iter().chain(TESTS));
@@ -131,7 +133,7 @@ fn table(measures: &[(Measure, PairedComparison)]) -> Table {
             test.map_or("-".to_owned(), |test| format!("{:.4} ({:.4})", test.test.p, test.p_holm))
         });
         let row = [
-            measure.to_string(),
+            measure,
             format!("{:.4}", of.mean_a),
             format!("{:.4}", of.mean_b),
             format!("{:+.4}", of.difference),

@@ -4,6 +4,7 @@ mod agreement;
 pub(crate) mod arguments;
 mod benchmark;
 mod compare;
+mod localize;
 pub mod models;
 mod plan;
 mod protocol;
@@ -17,6 +18,10 @@ mod verdicts;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+#[cfg(all(test, feature = "full"))]
+pub use protocol::INPUTS;
+#[cfg(feature = "serve")]
+pub use report::documents;
 
 /// Arguments of `quarry eval`.
 #[derive(Debug, Args)]
@@ -36,27 +41,22 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Compute inter-rater agreement: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
     Agreement(agreement::AgreementArgs),
-    /// Score verdicts by accuracy, F1, ROC AUC and average precision; compare them by McNemar's test
-    Classification(verdicts::ClassificationArgs),
-    /// Measure calibration: Brier score, calibration error, reliability, risk and coverage
-    Calibration(verdicts::CalibrationArgs),
+    /// Score verdicts: accuracy, F1, ROC AUC, McNemar's test; or the calibration of probabilities
+    Verdicts(verdicts::VerdictsArgs),
     /// Find the best method for your own repository, with queries from its documentation, history and tests
     Repo(repo::RepoArgs),
     /// Measure search over whole repositories, by the ranks of the files and functions that answer
     RepoSearch(repo_search::RepoSearchArgs),
-    /// Measure a method by the protocol of a paper
-    Protocol(protocol::ProtocolArgs),
-    /// List the protocols, or show the inputs of one and where its paper and code differ
-    Protocols(protocol::ProtocolsArgs),
-    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives
-    Reliability(protocol::ReliabilityArgs),
+    /// Measure how well issues lead to the functions that their fixes changed: Acc@k, MRR, NDCG
+    Localize(localize::LocalizeArgs),
+    /// Measure a method by the protocol of a paper, or list the protocols
+    Protocol(Box<protocol::ProtocolArgs>),
     /// Choose the weights of the ranking, cross-validated by repository, and measure what each part contributes
+    // For maintainers: it makes the weights that the program has.
+    #[command(hide = true)]
     Tune(tune::TuneArgs),
     /// Run a benchmark plan: data sets and methods in one file, results as tables and a page; resumes where it stopped
     Run(plan::RunArgs),
-    /// Write the results of a plan as one HTML page with charts, or show results in a browser, with a comparison query by
-    /// query
-    Report(report::ReportArgs),
 }
 
 /// Runs `quarry eval`.
@@ -68,16 +68,13 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         Some(Command::Score(args)) => benchmark::score(args)?,
         Some(Command::Compare(args)) => compare::run(args)?,
         Some(Command::Agreement(args)) => agreement::run(args)?,
-        Some(Command::Classification(args)) => verdicts::classification(args)?,
-        Some(Command::Calibration(args)) => verdicts::calibration(args)?,
+        Some(Command::Verdicts(args)) => verdicts::run(args)?,
         Some(Command::Repo(args)) => return repo::run(args),
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
+        Some(Command::Localize(args)) => localize::run(args)?,
         Some(Command::Protocol(args)) => protocol::run(args)?,
-        Some(Command::Protocols(args)) => protocol::list(args)?,
-        Some(Command::Reliability(args)) => protocol::reliability(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,
-        Some(Command::Report(args)) => return report::run(args),
         None => benchmark::evaluate(&args.benchmark)?,
     }
     Ok(ExitCode::SUCCESS)

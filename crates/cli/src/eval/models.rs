@@ -16,11 +16,13 @@ use quarry_llm::{
 };
 use quarry_remote::{Prefixes, RemoteModel};
 use quarry_text::counted;
+use serde::Deserialize;
 use toml::Table;
 
 use crate::cache::{ANSWERS, VECTORS};
 use crate::model::{self, Quality};
 use crate::output;
+use crate::settings::named_llm;
 
 /// Where OpenAI's own API begins, and the environment variables that its clients agree on.
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -30,30 +32,37 @@ const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// How models are reached, and where their answers are kept.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Directory for vectors of models and answers of servers, so that each text is embedded once [default:
-    /// quarry/embeddings in the user's cache directory]
-    #[arg(long, value_name = "DIR")]
-    embedding_cache: Option<PathBuf>,
-    /// Do not keep vectors
-    #[arg(long, conflicts_with = "embedding_cache")]
-    no_embedding_cache: bool,
-    /// Settings of the server of api:MODEL or chat:MODEL: provider, base_url, key_variable, input_price, … [default: the
-    /// environment variables OPENAI_BASE_URL and OPENAI_API_KEY]
-    #[arg(long, value_name = "FILE.toml")]
-    endpoint: Option<PathBuf>,
-    /// Maximum cost of api:MODEL and chat:MODEL; needs the prices of the endpoint
-    #[arg(long, value_name = "DOLLARS")]
-    budget: Option<f64>,
-    /// Maximum number of tokens sent to api:MODEL and chat:MODEL
-    #[arg(long, value_name = "N")]
-    token_budget: Option<u64>,
-    /// Write the answers of api:MODEL and chat:MODEL to a recording
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Answer api:MODEL and chat:MODEL from a recording, without a network
-    #[arg(long, value_name = "FILE", conflicts_with = "record")]
-    replay: Option<PathBuf>,
+    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of kept vectors, as KEY=VALUE, a TOML file, or the NAME of
+    /// a table `[llm.NAME]` in your settings (can be repeated; later ones count). KEY is one of `[model]` in a judging plan
+    /// (provider, base_url, key_variable, input_price, …), budget in dollars, token_budget, record or replay with a file of
+    /// answers, or cache with a directory for vectors and answers or false [default: OPENAI_BASE_URL and OPENAI_API_KEY name
+    /// the server; quarry/embeddings in the user's cache directory keeps vectors]
+    #[arg(long, value_name = "SETTING")]
+    llm: Vec<String>,
 }
+
+/// The settings of `--llm` that are not of the server.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClientSettings {
+    budget: Option<f64>,
+    token_budget: Option<u64>,
+    record: Option<PathBuf>,
+    replay: Option<PathBuf>,
+    cache: Option<CacheSetting>,
+}
+
+/// Where vectors and answers are kept.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a directory, true or false")]
+enum CacheSetting {
+    IsKept(bool),
+    Directory(PathBuf),
+}
+
+/// The keys of [`ClientSettings`]; the value of one that names a file is relative to the file that holds it.
+const CLIENT_KEYS: [(&str, bool); 5] =
+    [("budget", false), ("token_budget", false), ("record", true), ("replay", true), ("cache", true)];
 
 /// Loads the models of methods.
 pub struct Models {
@@ -74,46 +83,79 @@ pub struct Models {
 pub type OpenTransport = dyn Fn(&Settings) -> Result<Box<dyn Transport>, LlmError> + Send + Sync;
 
 impl ModelArgs {
-    /// Reads the files that the arguments name; `builtin` replaces the built-in model.
+    /// Reads the settings; `builtin` replaces the built-in model.
     ///
     /// # Errors
-    /// When the settings of the endpoint cannot be read, or the budget is not an amount of money.
+    /// When settings cannot be read, are unknown or exclude each other, or the budget is not an amount of money.
     pub fn resolve(&self, builtin: Option<PathBuf>) -> anyhow::Result<Models> {
-        let endpoint = match &self.endpoint {
-            Some(path) => read_endpoint(path)?,
-            None => Table::new(),
-        };
-        let money = match self.budget {
+        let (mut endpoint, mut client) = (Table::new(), Table::new());
+        for setting in &self.llm {
+            let (of_endpoint, of_client) = read_setting(setting)?;
+            endpoint.extend(of_endpoint);
+            client.extend(of_client);
+        }
+        let ClientSettings { budget, token_budget, record, replay, cache } = client.try_into()?;
+        if record.is_some() && replay.is_some() {
+            bail!("--llm: record and replay exclude each other; leave one of them out");
+        }
+        let money = match budget {
             None => None,
             Some(dollars) => match Money::from_dollars(dollars) {
                 Some(money) => Some(money),
-                None => bail!("expected --budget in dollars, 0 or more, found {dollars}"),
+                None => bail!("--llm: expected a budget in dollars, 0 or more, found {dollars}"),
             },
         };
-        let default_cache = || quarry_files::cache_directory().map(|directory| directory.join(VECTORS));
-        Ok(Models {
-            builtin,
-            cache: self.embedding_cache.clone().or_else(default_cache).filter(|_| !self.no_embedding_cache),
-            cache_is_named: self.embedding_cache.is_some(),
-            endpoint,
-            budget: Budget::new(Limits { tokens: self.token_budget, money }, Cost::default()),
-            record: self.record.clone(),
-            replay: self.replay.clone(),
-            transports: None,
-        })
+        let cache_is_named = matches!(cache, Some(CacheSetting::Directory(_)));
+        let cache = match cache {
+            Some(CacheSetting::Directory(directory)) => Some(directory),
+            Some(CacheSetting::IsKept(false)) => None,
+            _ => quarry_files::cache_directory().map(|directory| directory.join(VECTORS)),
+        };
+        let budget = Budget::new(Limits { tokens: token_budget, money }, Cost::default());
+        Ok(Models { builtin, cache, cache_is_named, endpoint, budget, record, replay, transports: None })
     }
 }
 
-fn read_endpoint(path: &Path) -> anyhow::Result<Table> {
-    let text = std::fs::read_to_string(path).with_context(|| {
-        format!("{}: expected the settings of an endpoint, found no readable file", path.display())
-    })?;
-    let table: Table = text
-        .parse()
-        .with_context(|| format!("{}: expected the settings of an endpoint as TOML", path.display()))?;
-    // A mistake is reported before anything is embedded.
-    settings(&table, "model").with_context(|| path.display().to_string())?;
-    Ok(table)
+/// What one `--llm` sets, for the server and for us. A mistake is reported before anything is embedded.
+fn read_setting(setting: &str) -> anyhow::Result<(Table, Table)> {
+    let is_key =
+        |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let (mut endpoint, directory) = match setting.split_once('=').filter(|(key, _)| is_key(key)) {
+        // A text needs no quotes.
+        Some((key, value)) => {
+            let table =
+                setting.parse().unwrap_or_else(|_| Table::from_iter([(key.to_owned(), value.into())]));
+            (table, PathBuf::new())
+        }
+        None if setting.ends_with(".toml") => (read_file(setting)?, parent(setting.as_ref())),
+        None => {
+            let (file, table) = named_llm(setting)?;
+            (table, parent(&file))
+        }
+    };
+    let mut client = Table::new();
+    for (key, is_path) in CLIENT_KEYS {
+        let Some(value) = endpoint.remove(key) else { continue };
+        let value = match value.as_str().filter(|_| is_path) {
+            Some(path) => directory.join(path).to_string_lossy().into_owned().into(),
+            None => value,
+        };
+        client.insert(key.to_owned(), value);
+    }
+    let problem = || format!("--llm {setting}");
+    settings(&endpoint, "model").with_context(problem)?;
+    client.clone().try_into::<ClientSettings>().with_context(problem)?;
+    Ok((endpoint, client))
+}
+
+fn read_file(path: &str) -> anyhow::Result<Table> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("--llm {path}: expected settings of models, found no readable file"))?;
+    text.parse().with_context(|| format!("--llm {path}: expected settings of models as TOML"))
+}
+
+fn parent(path: &Path) -> PathBuf {
+    path.parent().unwrap_or(Path::new("")).to_owned()
 }
 
 /// The settings of an endpoint for `model`: those of `table`, completed from the environment.

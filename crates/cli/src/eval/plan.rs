@@ -1,4 +1,4 @@
-//! `quarry eval run`: a benchmark plan.
+//! `quarry eval run`: a benchmark plan, or the page of what one measured.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,20 @@ use crate::output;
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Benchmark plan
+    /// Benchmark plan; or what one wrote, a directory or its results.json, whose page is written again
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// Directory that paths of data in the plan are relative to
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
     #[command(flatten)]
     repos: ReposArgs,
     /// Directory of the results; what is in it is not measured again [default: PLAN.results beside the plan]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    /// Write the page of the results to FILE [default: report.html in their directory]
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
     #[command(flatten)]
     models: ModelArgs,
     #[command(flatten)]
@@ -49,6 +52,9 @@ pub const RESULTS: &str = "results.json";
 /// # Errors
 /// When the plan or its data are malformed, a method fails, or results cannot be written.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
+    if args.plan.is_dir() || args.plan.extension().is_some_and(|extension| extension == "json") {
+        return super::report::write_page(&args.plan, args.page.as_deref());
+    }
     let plan = Plan::read(&args.plan)?;
     let models = args.models.resolve(None)?;
     let directory = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
@@ -76,7 +82,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut files = vec![
         (directory.join(RESULTS), json.clone()),
         (directory.join("results.md"), results.page()),
-        (directory.join("report.html"), report::page(&results)),
+        (args.page.clone().unwrap_or_else(|| directory.join("report.html")), report::page(&results)),
         (directory.join("environment.json"), serde_json::to_string_pretty(&environment)? + "\n"),
     ];
     files.extend(plan.page.iter().map(|path| (beside.join(path), results.page())));

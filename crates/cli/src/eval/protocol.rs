@@ -1,24 +1,24 @@
-//! `quarry eval protocol`, `protocols` and `reliability`: the protocols of the papers.
+//! `quarry eval protocol`: the protocols of the papers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use quarry_corpus::formats::repo_search::Repository;
 use quarry_eval::EvalError;
 use quarry_eval::method::{Corpus, Method, Prepared};
 use quarry_eval::protocol::{
     Discrepancy, Fold, MeasuredMethod, Outcome, PROTOCOLS, Part, Protocol, ProtocolOptions, Request, Role,
-    RoleKind, Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol,
-    reliability as reliability_of, run as run_protocol,
+    Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol, reliability as reliability_of,
+    run as run_protocol,
 };
 use quarry_eval::repo_search::{self, RepoSearchScores};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
 use quarry_metrics::table::{Sections, Table};
+use quarry_text::did_you_mean_or_all;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{BootstrapArgs, LayoutArgs, MethodArgs, OutputArgs, RankingArgs, SplitArgs, by_name};
@@ -27,17 +27,21 @@ use crate::eval::shown;
 use crate::new_file;
 use crate::progress;
 
-/// Arguments of `quarry eval protocol`: a subcommand for each protocol, with its roles as options.
-#[derive(Debug)]
-pub struct ProtocolArgs {
-    protocol: &'static Protocol,
-    files: BTreeMap<String, Vec<PathBuf>>,
-    common: Box<CommonArgs>,
-}
-
-/// Arguments of every protocol.
+/// Arguments of `quarry eval protocol`.
 #[derive(Debug, Args)]
-struct CommonArgs {
+pub struct ProtocolArgs {
+    /// The protocol; --list lists them
+    #[arg(required_unless_present_any = ["list", "reliability"], value_parser = measured)]
+    protocol: Option<MeasuredProtocol>,
+    /// List the protocols, or show the inputs and options of PROTOCOL and where its paper and code differ
+    #[arg(long)]
+    list: bool,
+    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1 or
+    /// cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "list"])]
+    reliability: Vec<PathBuf>,
+    #[command(flatten)]
+    inputs: InputArgs,
     #[command(flatten)]
     method: MethodArgs,
     #[command(flatten)]
@@ -51,6 +55,80 @@ struct CommonArgs {
     output: OutputArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
+}
+
+/// A protocol by its name.
+type MeasuredProtocol = &'static Protocol;
+
+fn measured(name: &str) -> Result<MeasuredProtocol, String> {
+    match name {
+        "full-corpus" => {
+            Err("`quarry eval DIR` measures this, and `quarry data convert` makes such a DIR".to_owned())
+        }
+        "repo-search" => Err("`quarry eval repo-search TSV --repos DIR` measures this".to_owned()),
+        _ => protocol(name).ok_or_else(|| {
+            let names = did_you_mean_or_all(name, names().collect::<Vec<_>>());
+            format!("there is no such protocol; {names}")
+        }),
+    }
+}
+
+/// The protocols of this command: two have commands of their own, and are for plans.
+fn names() -> impl Iterator<Item = &'static str> {
+    PROTOCOLS
+        .iter()
+        .map(|protocol| protocol.name)
+        .filter(|name| !["full-corpus", "repo-search"].contains(name))
+}
+
+/// The inputs of all protocols, by role; each may be repeated. A protocol refuses those that it does not take.
+#[derive(Debug)]
+struct InputArgs(BTreeMap<String, Vec<PathBuf>>);
+
+/// Each role with the protocols that have it.
+fn roles() -> BTreeMap<&'static str, (&'static Role, Vec<&'static str>)> {
+    let mut roles = BTreeMap::new();
+    for protocol in names().filter_map(protocol) {
+        for role in protocol.roles {
+            roles.entry(role.name).or_insert_with(|| (role, Vec::new())).1.push(protocol.name);
+        }
+    }
+    roles
+}
+
+impl Args for InputArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(roles().into_values().map(|(role, protocols)| {
+            Arg::new(role.name)
+                .long(role.name)
+                .help(format!("{} ({})", capitalized(role.about), protocols.join(", ")))
+                .help_heading(INPUTS)
+                .value_name("FILE")
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(PathBuf))
+        }))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for InputArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let paths = |name: &str| Some(matches.get_many::<PathBuf>(name)?.cloned().collect());
+        Ok(Self(roles().into_keys().filter_map(|name| Some((name.to_owned(), paths(name)?))).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
 /// What protocols leave open, each by the name of its field in [`ProtocolOptions`].
@@ -88,70 +166,6 @@ struct OptionArgs {
     as_released: bool,
 }
 
-impl Args for ProtocolArgs {
-    fn augment_args(command: Command) -> Command {
-        let subcommands = PROTOCOLS.iter().map(|protocol| {
-            let about = format!("{} ({})", protocol.about, protocol.source);
-            let roles = protocol.roles.iter().map(|role| {
-                Arg::new(role.name)
-                    .long(role.name)
-                    .help(role_help(role))
-                    .value_name(match role.kind {
-                        RoleKind::Data => "FILE",
-                        RoleKind::Checkouts => "DIR",
-                    })
-                    .num_args(1..)
-                    .action(ArgAction::Append)
-                    .value_parser(value_parser!(PathBuf))
-            });
-            // Last, because flattened arguments bring a text of their own.
-            let command = CommonArgs::augment_args(Command::new(protocol.name).args(roles)).about(about);
-            // The protocol refuses options that it does not take; they need no line of help.
-            let options = OptionArgs::augment_args(Command::new(protocol.name));
-            let unknown = options.get_arguments().map(|option| option.get_id().clone());
-            let unknown = unknown.filter(|id| !protocol.options.contains(&id.as_str()));
-            unknown.fold(command, |command, id| command.mut_arg(id, |option| option.hide(true)))
-        });
-        command.subcommand_required(true).arg_required_else_help(true).subcommands(subcommands)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for ProtocolArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
-        let (name, matches) = matches.subcommand().ok_or_else(missing)?;
-        let protocol = protocol(name).ok_or_else(missing)?;
-        let files = protocol.roles.iter().filter_map(|role| {
-            let paths: Vec<PathBuf> = matches.get_many::<PathBuf>(role.name)?.cloned().collect();
-            Some((role.name.to_owned(), paths))
-        });
-        Ok(Self {
-            protocol,
-            files: files.collect(),
-            common: Box::new(CommonArgs::from_arg_matches(matches)?),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-fn role_help(role: &Role) -> String {
-    let needed = if role.optional { "optional; " } else { "" };
-    format!("{} ({needed}{})", capitalized(role.about), role.formats_text())
-}
-
-fn capitalized(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
 impl OptionArgs {
     fn resolve(&self) -> ProtocolOptions {
         ProtocolOptions {
@@ -169,6 +183,9 @@ impl OptionArgs {
         }
     }
 }
+
+/// The heading of the inputs in help.
+pub const INPUTS: &str = "Inputs, of which each protocol takes some";
 
 /// A method whose progress is shown.
 struct ShownMethod<'a> {
@@ -284,19 +301,32 @@ impl PartReport {
 /// # Errors
 /// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method fails.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
+    let layout = &args.output.layout;
+    match args.protocol {
+        _ if !args.reliability.is_empty() => reliability(&args.reliability, layout),
+        Some(protocol) if args.list => {
+            let description = ProtocolDescription::new(protocol);
+            layout.print(&description, || description.sections(protocol))
+        }
+        Some(protocol) => measure(args, protocol),
+        None => list(layout),
+    }
+}
+
+fn measure(args: &ProtocolArgs, protocol: MeasuredProtocol) -> anyhow::Result<()> {
     let start = Instant::now();
-    let ProtocolArgs { protocol, files, common } = args;
-    let (method, models) = (&common.method.method, common.method.models()?);
-    let (options, bootstrap) = (common.options.resolve(), common.bootstrap.resolve()?);
+    let files = &args.inputs.0;
+    let (method, models) = (&args.method.method, args.method.models()?);
+    let (options, bootstrap) = (args.options.resolve(), args.bootstrap.resolve()?);
     let outcome = run_protocol(&Request {
         protocol,
         files,
-        split: &common.split.name,
+        split: &args.split.name,
         options: &options,
         observe: None,
         method: &ShownMethod { method, models: &models },
     })?;
-    if let Some(path) = &common.out {
+    if let Some(path) = &args.out {
         let Some(predictions) = &outcome.predictions else {
             bail!(
                 "{} has nothing to submit: expected advtest with --test, or webquerytest; remove --out",
@@ -305,7 +335,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         };
         new_file::write_text(path, &predictions.text())?;
     }
-    if let Some(path) = &common.output.per_query {
+    if let Some(path) = &args.output.per_query {
         new_file::write_json_lines(path, cases(&outcome))?;
     }
     let parts = outcome.parts.iter().map(|part| PartReport::new(part, &bootstrap));
@@ -325,7 +355,7 @@ pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
         bootstrap,
         took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
-    common.output.layout.print(&report, || sections(&report))
+    args.output.layout.print(&report, || sections(&report))
 }
 
 fn discrepancies<'a>(numbers: impl Iterator<Item = &'a str>) -> Vec<DiscrepancyReport> {
@@ -431,16 +461,7 @@ fn discrepancies_table(discrepancies: &[DiscrepancyReport]) -> Table {
     table
 }
 
-/// Arguments of `quarry eval protocols`.
-#[derive(Debug, Args)]
-pub struct ProtocolsArgs {
-    /// Show the inputs, options and discrepancies of this protocol
-    protocol: Option<String>,
-    #[command(flatten)]
-    layout: LayoutArgs,
-}
-
-/// A protocol as `quarry eval protocols` describes it.
+/// A protocol as `quarry eval protocol NAME --list` describes it.
 #[derive(Serialize)]
 struct ProtocolDescription {
     name: &'static str,
@@ -512,39 +533,18 @@ impl ProtocolDescription {
     }
 }
 
-/// Lists the protocols, or describes one.
-///
-/// # Errors
-/// When no protocol has the name, or stdout cannot be written.
-pub fn list(args: &ProtocolsArgs) -> anyhow::Result<()> {
-    let Some(name) = &args.protocol else {
-        let all: Vec<ProtocolDescription> =
-            PROTOCOLS.iter().map(|protocol| ProtocolDescription::new(protocol)).collect();
-        return args.layout.print(&all, || {
-            let mut table = Table::new(["protocol", "source", "inputs"]).align_left([1, 2]);
-            for protocol in PROTOCOLS {
-                let inputs: Vec<&str> = protocol.roles.iter().map(|role| role.name).collect();
-                table.push([protocol.name, protocol.source, &inputs.join(", ")]);
-            }
-            Sections::new().table(table)
-        });
-    };
-    let Some(protocol) = protocol(name) else {
-        let names: BTreeSet<&str> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        bail!("{name}: expected one of {}", names.into_iter().collect::<Vec<_>>().join(", "));
-    };
-    let description = ProtocolDescription::new(protocol);
-    args.layout.print(&description, || description.sections(protocol))
-}
-
-/// Arguments of `quarry eval reliability`.
-#[derive(Debug, Args)]
-pub struct ReliabilityArgs {
-    /// Output of `quarry eval protocol cosqa-plus-v1 --json` or `cosqa-plus-v2`, one file per method
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    layout: LayoutArgs,
+fn list(layout: &LayoutArgs) -> anyhow::Result<()> {
+    let protocols: Vec<MeasuredProtocol> = names().filter_map(protocol).collect();
+    let all: Vec<ProtocolDescription> =
+        protocols.iter().map(|protocol| ProtocolDescription::new(protocol)).collect();
+    layout.print(&all, || {
+        let mut table = Table::new(["protocol", "source", "inputs"]).align_left([1, 2]);
+        for protocol in protocols {
+            let inputs: Vec<&str> = protocol.roles.iter().map(|role| role.name).collect();
+            table.push([protocol.name, protocol.source, &inputs.join(", ")]);
+        }
+        Sections::new().table(table)
+    })
 }
 
 /// The part of a printed report that is read again.
@@ -559,11 +559,8 @@ struct PrintedPart {
     metrics: BTreeMap<String, f64>,
 }
 
-/// Runs `quarry eval reliability`.
-///
-/// # Errors
-/// When a file is missing or malformed, or the methods share no queries by number of positives.
-pub fn reliability(args: &ReliabilityArgs) -> anyhow::Result<()> {
+/// The table of CoSQA+ on how reliable its measures are.
+fn reliability(files: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| -> anyhow::Result<BTreeMap<String, BTreeMap<String, f64>>> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("{}: cannot be read: expected a file there", path.display()))?;
@@ -572,17 +569,17 @@ pub fn reliability(args: &ReliabilityArgs) -> anyhow::Result<()> {
         })?;
         Ok(printed.parts.into_iter().map(|part| (part.name, part.metrics)).collect())
     };
-    if let [only] = args.files.as_slice() {
+    if let [only] = files {
         bail!("expected a file for each of two methods or more, found only {}", only.display());
     }
-    let figures = reliability_of(&args.files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?);
+    let figures = reliability_of(&files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?);
     if figures.is_empty() {
         bail!(
             "expected parts by number of positives (2 positives, 3 positives, ...) in all files, found too few; print \
              them with `quarry eval protocol cosqa-plus-v1 --json`"
         );
     }
-    args.layout.print(&figures, || {
+    layout.print(&figures, || {
         let mut table = Table::new(["figure", "value"]);
         for (name, value) in &figures {
             table.push([name.clone(), format!("{value:.4}")]);

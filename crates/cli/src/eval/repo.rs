@@ -64,7 +64,7 @@ pub struct RepoArgs {
     #[arg(long)]
     hide_names: bool,
     /// Write the queries as BEIR directories (DIR/docstring and so on) instead of asking them
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["agreement", "json", "markdown", "latex", "csv"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["agreement", "format", "json"])]
     write: Option<PathBuf>,
     /// Measure whether the queries order methods as labels do: a table as for `quarry eval repo-search`
     #[arg(long, value_name = "TSV", requires = "repos", conflicts_with = "path")]

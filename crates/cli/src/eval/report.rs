@@ -1,10 +1,8 @@
-//! `quarry eval report`: results as pages, in files or in a browser.
+//! Results of `quarry eval run` as pages, for `quarry serve --report`, and in files.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use clap::Args;
+use anyhow::Context;
 use quarry_eval::plan::{Results, write_whole};
 use quarry_eval::report;
 
@@ -14,41 +12,16 @@ use crate::output;
 /// Maximum bytes of a file of results.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Arguments of `quarry eval report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// Directory that `quarry eval run` wrote, or its results.json; with --serve also others, and directories or files
-    /// with pages of HTML, such as data cards
-    #[arg(value_name = "RESULTS", required = true)]
-    results: Vec<PathBuf>,
-    /// File to write the page to [default: report.html beside the results]
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    #[cfg(feature = "serve")]
-    #[command(flatten)]
-    pages: crate::serve::PagesArgs,
-}
-
-/// Runs `quarry eval report`.
+/// Writes the page of results again; to report.html beside them unless `page` names another file.
 ///
 /// # Errors
-/// When the results are missing or malformed, or the page cannot be written or served.
-pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    #[cfg(feature = "serve")]
-    if let Some(address) = args.pages.address()? {
-        if let Some(output) = &args.output {
-            bail!("--output {}: --serve writes no file; leave one of them out", output.display());
-        }
-        return served::run(&args.results, address);
-    }
-    let [results] = &args.results[..] else {
-        bail!("expected one RESULTS, found {}; --serve shows several", args.results.len());
-    };
+/// When the results are missing or malformed, or the page cannot be written.
+pub fn write_page(results: &Path, page: Option<&Path>) -> anyhow::Result<()> {
     let path = file_of(results);
-    let page = args.output.clone().unwrap_or_else(|| path.with_file_name("report.html"));
+    let page = page.map_or_else(|| path.with_file_name("report.html"), Path::to_owned);
     write_whole(&page, report::page(&read(&path)?).as_bytes())?;
     output::note(&format!("wrote {}", page.display()));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn file_of(results: &Path) -> PathBuf {
@@ -64,19 +37,20 @@ fn read(path: &Path) -> anyhow::Result<Results> {
     })
 }
 
+#[cfg(feature = "serve")]
+pub use served::documents;
+
 /// Results in a browser. Files are read whenever they are asked for, so that pages show what was measured meanwhile.
 #[cfg(feature = "serve")]
 mod served {
     use std::ffi::OsStr;
-    use std::net::SocketAddr;
     use std::path::{Path, PathBuf};
-    use std::process::ExitCode;
     use std::sync::Arc;
 
     use anyhow::{Context, bail};
     use quarry_eval::plan::QueriesOf;
     use quarry_eval::report::{self, Order, Question, ServedPage};
-    use quarry_web::{Document, Server};
+    use quarry_web::{Document, MakeDocument};
 
     use super::{RESULTS, file_of, read};
 
@@ -100,14 +74,18 @@ mod served {
         }
     }
 
-    pub fn run(paths: &[PathBuf], address: SocketAddr) -> anyhow::Result<ExitCode> {
+    /// The pages of what is at paths: directories that `quarry eval run` wrote, their results.json, and directories or
+    /// files with pages of HTML.
+    ///
+    /// # Errors
+    /// When there is neither, or results are malformed.
+    pub fn documents(paths: &[PathBuf]) -> anyhow::Result<Arc<MakeDocument>> {
         let all = shown(paths)?;
-        let make = move |path: &str, params: &[(String, String)]| {
+        Ok(Arc::new(move |path: &str, params: &[(String, String)]| {
             let page = page(&all, path, params).transpose()?;
             let page = page.map(|ServedPage { html, policy }| Document { html, policy });
             Some(page.map_err(|error| format!("{error:#}")))
-        };
-        crate::serve::run_pages(Server::for_documents(address, Arc::new(make))?)
+        }))
     }
 
     /// What is at paths: results and pages.

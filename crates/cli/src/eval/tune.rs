@@ -6,13 +6,15 @@ use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
 use quarry_eval::repo_search::Indexes;
-use quarry_eval::repo_search::calibration::{self, Decision, Kind, Sample};
+use quarry_eval::repo_search::calibration::{self, KEPT, Measured, Sample, Separation};
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{
     self, Ablated, CROSS_ENCODER, CrossValidation, Fold, PARAMETERS, RERANKING, RERANKING_AGAIN,
 };
-use quarry_index::confidence::Weights;
+use quarry_eval::report::{Series, reliability_alone};
+use quarry_index::DEFAULT_THRESHOLD;
+use quarry_index::confidence::{FEATURES, Weights};
 use quarry_index::intent::Model;
 use quarry_metrics::significance::{Bootstrap, mean, randomization};
 use quarry_metrics::table::{Sections, Table};
@@ -44,9 +46,13 @@ pub struct TuneArgs {
     /// Also ask what the functions of the repositories in TSV say of themselves, where it is hidden; for --intent
     #[arg(long, value_name = "TSV", requires = "intent")]
     documentation: Option<PathBuf>,
-    /// Only choose the weights and the threshold of the confidence
+    /// Fit the weights of the confidence and cross-validate them by repository, also on names and error messages that are
+    /// drawn from the repositories
     #[arg(long, conflicts_with_all = ["ablation", "intent"])]
     confidence: bool,
+    /// Write the reliability diagram of the confidence as a picture: an SVG file
+    #[arg(long, value_name = "FILE", requires = "confidence")]
+    plot: Option<PathBuf>,
     /// Only choose how much the last re-ranker counts, as that of --model balanced or best, or the cross-encoder of --method
     /// "rerank(…)"; cross-validate it by repository
     #[arg(long, conflicts_with_all = ["ablation", "intent", "confidence"])]
@@ -74,28 +80,18 @@ struct TuningReport {
     p: Option<f64>,
     /// Names of the tuned parameters.
     parameters: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confidence: Option<Confidence>,
 }
 
 /// How well confidence predicts whether a query has an answer.
 #[derive(Serialize)]
 struct Confidence {
-    /// ROC AUC between queries with and without an answer, by the weights in use.
-    roc_auc: f64,
-    /// ROC AUC between queries with an answer and those about other repositories.
-    elsewhere_roc_auc: f64,
-    in_use: Decision,
-    /// ROC AUC between answerable queries whose answer comes first and those whose answer is not among the first ten
-    /// results, by the weights in use.
-    first_roc_auc: f64,
-    /// `first_roc_auc` with weights that were fitted on the other repositories.
-    cross_validated_first_roc_auc: f64,
-    /// With weights and threshold of each repository chosen on the others.
-    cross_validated: Decision,
-    /// Weights chosen on all repositories, and the threshold with them.
+    threshold: f32,
+    /// By the weights in use.
+    in_use: Measured,
+    /// By weights that were fitted on the other repositories.
+    cross_validated: Measured,
+    /// Weights fitted on all repositories.
     chosen: Weights,
-    chosen_threshold: f32,
 }
 
 #[derive(Serialize)]
@@ -116,7 +112,10 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let tables: Vec<Vec<Repository>> =
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
     let (method, models) = (&args.method.method, args.method.models()?);
-    let repositories: Vec<Repository> = tables.iter().flatten().cloned().collect();
+    let repositories: Vec<Repository> = match args.confidence {
+        true => format::merged(tables.iter().flatten().cloned()),
+        false => tables.iter().flatten().cloned().collect(),
+    };
     let indexes = Indexes::build(&repositories, &args.repos.directories, method, &models, |name| {
         output::note(&format!("indexed {name}"))
     })?;
@@ -134,12 +133,18 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         }
         return fit_intent(args, &questions, path);
     }
-    let confidence = || -> anyhow::Result<Confidence> {
-        Ok(confidence(&indexes.samples()?, repositories.len(), *method != Method::Bm25))
-    };
     if args.confidence {
-        let found = confidence()?;
-        return args.layout.print(&found, || confidence_sections(Sections::new(), &found));
+        let found = confidence(&indexes.samples()?);
+        if let Some(path) = &args.plot {
+            let points = &found.cross_validated.reliability;
+            let points = points.iter().map(|bin| (bin.mean_probability, bin.share_held, bin.count)).collect();
+            let series = [Series { label: format!("{method}, cross-validated"), points }];
+            new_file::write_text(
+                path,
+                &reliability_alone("How often a search with a confidence has an answer", &series),
+            )?;
+        }
+        return args.layout.print(&found, || confidence_sections(&found));
     }
     let scores = indexes.scores(&indexes.ranking)?;
     let default: Vec<f64> = scores.strata().iter().map(|values| mean(&[values])).collect();
@@ -186,7 +191,6 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
         without,
         p,
         parameters: parameters.iter().map(|parameter| parameter.name).collect(),
-        confidence: if args.reranking { None } else { Some(confidence()?) },
     };
     args.layout.print(&report, || sections(&report))
 }
@@ -241,22 +245,17 @@ fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> a
     })
 }
 
-fn confidence(samples: &[Sample], n_repositories: usize, with_model: bool) -> Confidence {
-    let in_use = calibration::judge(&Weights::in_use(with_model), samples.iter());
-    let chosen = calibration::fit(samples.iter());
-    let by_weights = Weights::in_use(with_model);
-    let confidences = samples.iter().map(|sample| (sample, by_weights.confidence(&sample.evidence)));
-    let (cross_validated, cross_validated_first_roc_auc) =
-        calibration::cross_validate(samples, n_repositories);
+fn confidence(samples: &[Sample]) -> Confidence {
+    let cross_validated = calibration::cross_validate(samples);
+    let measured = |confidence: &dyn Fn(usize) -> f32| {
+        let confidences = (0..samples.len()).map(confidence).collect::<Vec<_>>();
+        Measured::new(samples, &confidences, DEFAULT_THRESHOLD)
+    };
     Confidence {
-        roc_auc: calibration::roc_auc(&in_use, Kind::Unanswerable),
-        elsewhere_roc_auc: calibration::roc_auc(&in_use, Kind::Elsewhere),
-        in_use: Decision::new(quarry_index::DEFAULT_THRESHOLD, &in_use),
-        first_roc_auc: calibration::first_roc_auc(confidences),
-        cross_validated_first_roc_auc,
-        cross_validated,
-        chosen_threshold: calibration::best_threshold(&calibration::judge(&chosen, samples.iter())),
-        chosen,
+        threshold: DEFAULT_THRESHOLD,
+        in_use: measured(&|number| samples[number].evidence.confidence()),
+        cross_validated: measured(&|number| cross_validated[number]),
+        chosen: calibration::fit(samples.iter()),
     }
 }
 
@@ -310,43 +309,58 @@ fn sections(report: &TuningReport) -> Sections {
         folds.push(all.into_iter().chain(numbers(&found.chosen)));
         sections = sections.titled("Cross-validation", folds);
     }
-    match &report.confidence {
-        Some(confidence) => confidence_sections(sections.text("\n"), confidence),
-        None => sections,
-    }
+    sections
 }
 
-/// Adds the tables of confidence.
-fn confidence_sections(sections: Sections, found: &Confidence) -> Sections {
-    let mut areas = Table::new(["confidence", "ROC AUC"]);
-    for (name, area) in [
-        ("against questions without an answer", found.roc_auc),
-        ("against questions of other repositories", found.elsewhere_roc_auc),
-        ("first answers against answers not found", found.first_roc_auc),
-        ("first answers against answers not found, cross-validated", found.cross_validated_first_roc_auc),
-    ] {
-        areas.push([name.to_owned(), format!("{area:.3}")]);
+/// The tables of confidence.
+fn confidence_sections(found: &Confidence) -> Sections {
+    let percent = |share: f64| format!("{:.1}", share * 100.0);
+    let mut separations = Table::new([
+        "weights".to_owned(),
+        "questions".to_owned(),
+        "found".to_owned(),
+        "without an answer".to_owned(),
+        "ROC AUC".to_owned(),
+        format!("held back % at {:.0} % kept", KEPT * 100.0),
+        format!("kept % at {:.2}", found.threshold),
+        "held back %".to_owned(),
+        "calibration error".to_owned(),
+    ])
+    .align_left([1]);
+    for (weights, measured) in [("in use", &found.in_use), ("cross-validated", &found.cross_validated)] {
+        let kinds = measured.kinds.iter().map(|(kind, separation)| (kind.name(), separation, String::new()));
+        let error = format!("{:.3}", measured.calibration_error);
+        for (kind, separation, error) in std::iter::once(("all", &measured.all, error)).chain(kinds) {
+            let Separation { found, unanswerable, roc_auc, held_back, kept_in_use, held_back_in_use } =
+                separation;
+            separations.push([
+                weights.to_owned(),
+                kind.to_owned(),
+                found.to_string(),
+                unanswerable.to_string(),
+                format!("{roc_auc:.3}"),
+                percent(*held_back),
+                percent(*kept_in_use),
+                percent(*held_back_in_use),
+                error,
+            ]);
+        }
     }
-    let mut decisions = Table::new([
-        "weights",
-        "threshold",
-        "found %",
-        "of",
-        "held back without an answer %",
-        "of",
-        "held back of other repositories %",
-        "of",
-    ]);
-    for (name, decision) in [("as it is", &found.in_use), ("cross-validated", &found.cross_validated)] {
-        let Decision { threshold, answerable, unanswerable, elsewhere } = decision;
-        let shares = [answerable, unanswerable, elsewhere]
-            .into_iter()
-            .flat_map(|share| [format!("{:.1}", share.right * 100.0), share.queries.to_string()]);
-        decisions.push([name.to_owned(), format!("{threshold:.2}")].into_iter().chain(shares));
+    let mut reliability = Table::new(["confidence", "questions", "with an answer %"]);
+    for bin in &found.cross_validated.reliability {
+        reliability.push([
+            format!("{:.3}", bin.mean_probability),
+            bin.count.to_string(),
+            percent(bin.share_held),
+        ]);
     }
-    let Weights { dense, coverage, known, share, intercept } = found.chosen;
-    let mut chosen = Table::new(["weights", "threshold", "dense", "coverage", "known", "share", "intercept"]);
-    let numbers = [found.chosen_threshold, dense, coverage, known, share, intercept];
-    chosen.push(std::iter::once("chosen".to_owned()).chain(numbers.map(|number| format!("{number:.2}"))));
-    sections.table(areas).text("\n").table(decisions).text("\n").table(chosen)
+    let mut chosen = Table::new(["feature", "weight"]);
+    let features = FEATURES.iter().zip(found.chosen.features);
+    for (name, weight) in features.chain([(&"intercept", found.chosen.intercept)]) {
+        chosen.push([(*name).to_owned(), format!("{weight:.2}")]);
+    }
+    Sections::new()
+        .table(separations)
+        .titled("Reliability, cross-validated", reliability)
+        .titled("Weights, fitted on all", chosen)
 }

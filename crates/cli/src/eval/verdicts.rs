@@ -1,4 +1,4 @@
-//! `quarry eval calibration` and `quarry eval classification`: metrics of verdicts, with probabilities and without.
+//! `quarry eval verdicts`: metrics of verdicts, with probabilities and without.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,12 +21,19 @@ use serde::Serialize;
 use super::arguments::{LayoutArgs, by_name};
 use crate::eval::shown::format_defined;
 
-/// Arguments of `quarry eval calibration`.
+/// Arguments of `quarry eval verdicts`.
 #[derive(Debug, Args)]
-pub struct CalibrationArgs {
-    /// Forecasts, CSV or TSV with the columns probability (0 to 1) and outcome (1, true, yes or 0, false, no)
+pub struct VerdictsArgs {
+    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score, or with the columns
+    /// probability (0 to 1) and outcome (1, true, yes or 0, false, no), whose calibration is measured
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Compare with another method's predictions on the same pairs, in the same order, by McNemar's test
+    #[arg(long, value_name = "FILE")]
+    against: Option<PathBuf>,
+    /// Label that higher scores indicate
+    #[arg(long, value_name = "LABEL", default_value = "1")]
+    positive: String,
     /// Number of bins of the reliability table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     bins: u32,
@@ -37,20 +44,20 @@ pub struct CalibrationArgs {
     layout: LayoutArgs,
 }
 
-/// Arguments of `quarry eval classification`.
-#[derive(Debug, Args)]
-pub struct ClassificationArgs {
-    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// Compare with another method's verdicts on the same pairs, in the same order, by McNemar's test
-    #[arg(long, value_name = "FILE")]
-    against: Option<PathBuf>,
-    /// Label that higher scores indicate
-    #[arg(long, value_name = "LABEL", default_value = "1")]
-    positive: String,
-    #[command(flatten)]
-    layout: LayoutArgs,
+/// Runs `quarry eval verdicts`.
+///
+/// # Errors
+/// When a file is missing or malformed, or two files hold different pairs.
+pub fn run(args: &VerdictsArgs) -> anyhow::Result<()> {
+    let table = VerdictTable::read(&args.file)?;
+    match (table.has("prediction"), table.has("probability")) {
+        (true, _) => classification(args, &table),
+        (false, true) => calibration(args, &table),
+        (false, false) => bail!(
+            "{}: expected the columns truth and prediction, or probability and outcome, found neither",
+            args.file.display()
+        ),
+    }
 }
 
 #[derive(Serialize)]
@@ -65,12 +72,14 @@ struct Calibration {
     risk_coverage: Vec<Selective>,
 }
 
-/// Runs `quarry eval calibration`.
-///
-/// # Errors
-/// When the file is missing or malformed.
-pub fn calibration(args: &CalibrationArgs) -> anyhow::Result<()> {
-    let table = VerdictTable::read(&args.file)?;
+fn calibration(args: &VerdictsArgs, table: &VerdictTable) -> anyhow::Result<()> {
+    if let Some(file) = &args.against {
+        bail!(
+            "--against {}: it compares predictions, and {} has probabilities",
+            file.display(),
+            args.file.display()
+        );
+    }
     let probabilities = table.column("probability", "a number from 0 to 1", |field| {
         field.parse().ok().filter(|value| (0.0..=1.0).contains(value))
     })?;
@@ -159,12 +168,7 @@ fn label(field: &str) -> Option<&str> {
     Some(field).filter(|field| !field.is_empty())
 }
 
-/// Runs `quarry eval classification`.
-///
-/// # Errors
-/// When a file is missing or malformed, or the two files hold different pairs.
-pub fn classification(args: &ClassificationArgs) -> anyhow::Result<()> {
-    let table = VerdictTable::read(&args.file)?;
+fn classification(args: &VerdictsArgs, table: &VerdictTable) -> anyhow::Result<()> {
     let truth = table.column("truth", "a label", label)?;
     let predicted = table.column("prediction", "a label", label)?;
     let curves = if table.has("score") {

@@ -1,4 +1,4 @@
-//! `quarry judge calibrate`: whether the confidence of a judge can be believed.
+//! `quarry judge study --calibration`: whether the confidence of a judge can be believed.
 
 use std::process::ExitCode;
 
@@ -11,27 +11,26 @@ use super::PlanArgs;
 use crate::eval::arguments::LayoutArgs;
 use crate::output;
 
-/// Arguments of `quarry judge calibrate`.
+/// How a judge's confidence is measured.
 #[derive(Debug, Args)]
-pub struct CalibrateArgs {
-    #[command(flatten)]
-    plan: PlanArgs,
+pub struct CalibrationArgs {
+    /// Measure the calibration of a judge's confidence against the labels of its pairs' file instead, by one plan
+    #[arg(long, conflicts_with_all = ["truth", "min_labels", "min_alpha", "block", "resamples", "seed"])]
+    pub calibration: bool,
     /// Number of folds of queries: each is calibrated on the others
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "calibration", value_parser = clap::value_parser!(u16).range(2..=1000))]
     folds: u16,
     /// Bins of the reliability diagram
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "calibration", value_parser = clap::value_parser!(u16).range(1..=1000))]
     bins: u16,
-    #[command(flatten)]
-    layout: LayoutArgs,
 }
 
-/// Runs `quarry judge calibrate`.
+/// Measures the calibration of the judge of a plan.
 ///
 /// # Errors
 /// When the plan or its ledger cannot be read, or no verdict has both a confidence and a label of the file.
-pub fn run(args: &CalibrateArgs) -> anyhow::Result<ExitCode> {
-    let (plan, ledger, judge) = args.plan.judged()?;
+pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyhow::Result<ExitCode> {
+    let (plan, ledger, judge) = plan.judged()?;
     let found = Calibration::of(&ledger, judge, args.folds.into(), args.bins.into())?;
     let Some(found) = found else {
         bail!(
@@ -44,7 +43,7 @@ pub fn run(args: &CalibrateArgs) -> anyhow::Result<ExitCode> {
         output::note("the confidence of a majority is the share of its members that agree with it");
     }
     found.warnings().iter().for_each(|warning| output::note(warning));
-    args.layout.print(&found, || sections(&found))?;
+    layout.print(&found, || sections(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,4 +1,4 @@
-//! `quarry judge generate`: code for queries that no candidate answers.
+//! `quarry judge run --generate`: code for queries that no candidate answers.
 
 use std::process::ExitCode;
 
@@ -7,15 +7,15 @@ use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde_json::json;
 
-use super::{WorkArgs, stop_on_interrupt};
+use super::{RunArgs, stop_on_interrupt};
 use crate::output;
 use crate::progress;
 
-/// Runs `quarry judge generate`.
+/// Runs `quarry judge run --generate`.
 ///
 /// # Errors
 /// When something is wrong that concerns all queries. What was answered before is in the ledger.
-pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
@@ -26,7 +26,7 @@ pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
         counted(queries, "query")
     ));
     if args.dry_run {
-        if args.layout.json {
+        if args.layout.is_json() {
             let worst = json!({"tokens": worst.tokens, "dollars": worst.dollars()});
             output::print_json(&json!({"queries": queries, "open": open, "worst_of_first_calls": worst}))?;
         }

@@ -40,28 +40,21 @@ pub struct JudgeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Judge the pairs of a plan, or continue an earlier run
-    Run(WorkArgs),
+    /// Judge the pairs of a plan, or continue an earlier run; also writes code for queries that none answers
+    Run(RunArgs),
     /// Show progress, cost and verdicts of a plan
     Status(status::StatusArgs),
     /// List the pairs with their verdicts, or show the history of one
     Show(show::ShowArgs),
     /// Write the labels as a data set
     Export(export::ExportArgs),
-    /// Measure the calibration of a judge's confidence against the labels of its pairs' file
-    Calibrate(calibrate::CalibrateArgs),
-    /// Generate code for queries that no candidate answers, judge it, and repair it if the judge rejects it
-    Generate(WorkArgs),
     /// Export forms for people, and import their labels
     People(people::PeopleArgs),
-    /// Have people fill in a form in their browsers, one item on a screen
+    /// Have people fill in a form in their browsers, one item on a screen, or show the progress of judging
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
-    /// Compute the agreement between people, judges and the labels of files
+    /// Compute the agreement between people, judges and the labels of files, or the calibration of a judge's confidence
     Study(study::StudyArgs),
-    /// Read the stored answers and runs of an earlier version by the rules of this one, and list labels that change,
-    /// without asking a model or running a program
-    Reread(reread::RereadArgs),
     /// Run the tests of finished labels again, and list those with another result
     Audit(audit::AuditArgs),
 }
@@ -99,7 +92,7 @@ impl PlanArgs {
         let Some(judge) = ledger.judge(&plan.version)? else {
             if has_earlier_labels(&ledger, &plan)? {
                 bail!(
-                    "{}: its labels of this plan are by the rules of an earlier version of quarry; `quarry judge reread {}` \
+                    "{}: its labels of this plan are by the rules of an earlier version of quarry; `quarry judge run --reread {}` \
                      reads them again, and asks no model for that",
                     plan.ledger.display(),
                     plan.path.display()
@@ -191,14 +184,21 @@ impl IsolationArgs {
     }
 }
 
-/// A plan that is worked on.
+/// Arguments of `quarry judge run`.
 #[derive(Debug, Args)]
-struct WorkArgs {
+struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
     workplace: WorkplaceArgs,
-    /// Check everything and estimate the cost, without asking a model
+    /// Generate code for queries that no candidate answers, judge it, and repair it if the judge rejects it
+    #[arg(long)]
+    generate: bool,
+    /// Only read the stored answers and runs of an earlier version by the rules of this one, and list labels that change,
+    /// without asking a model or running a program
+    #[arg(long, conflicts_with = "generate")]
+    reread: bool,
+    /// Check everything and estimate the cost, without asking a model; with --reread, list what would change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -209,7 +209,7 @@ struct WorkArgs {
 #[derive(Debug, Args)]
 pub struct WorkplaceArgs {
     #[command(flatten)]
-    isolation: IsolationArgs,
+    pub isolation: IsolationArgs,
     /// Have the work done by `quarry worker`s that are connected to this NATS server, as `nats` in the plan
     #[cfg(feature = "workers")]
     #[arg(long, value_name = "URL")]
@@ -247,17 +247,16 @@ impl WorkplaceArgs {
 /// When the plan, its pairs, its ledger or the model cannot be used.
 pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
+        Command::Run(args) if args.generate => generate::run(args),
+        Command::Run(args) if args.reread => reread::run(args),
         Command::Run(args) => run::run(args),
         Command::Status(args) => status::run(args),
         Command::Show(args) => show::run(args),
         Command::Export(args) => export::run(args),
-        Command::Calibrate(args) => calibrate::run(args),
-        Command::Generate(args) => generate::run(args),
         Command::People(args) => people::run(args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(args),
         Command::Study(args) => study::run(args),
-        Command::Reread(args) => reread::run(args),
         Command::Audit(args) => audit::run(args),
     }
 }

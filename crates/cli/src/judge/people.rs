@@ -72,7 +72,7 @@ struct ExportArgs {
     /// name that nobody is shown; twice for a preference between two
     #[arg(long, value_name = "NAME=PATH", num_args = 1, value_parser = side)]
     side: Vec<(String, PathBuf)>,
-    /// Give code that models wrote (`quarry judge generate`) and nobody has reviewed yet
+    /// Give code that models wrote (`quarry judge run --generate`) and nobody has reviewed yet
     #[arg(long, conflicts_with_all = ["side", "tests", "unresolved", "disputed", "tested", "untested", "per_verdict"])]
     generated: bool,
     /// BEIR directory that the ids in a run are of

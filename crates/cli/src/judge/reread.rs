@@ -1,36 +1,22 @@
-//! `quarry judge reread`.
+//! `quarry judge run --reread`.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::Args;
 use quarry_annotate::{ChangedLabel, RereadSummary, reread};
 use quarry_text::counted;
 
-use super::PlanArgs;
+use super::RunArgs;
 use crate::output;
 
-/// Arguments of `quarry judge reread`.
-#[derive(Debug, Args)]
-pub struct RereadArgs {
-    #[command(flatten)]
-    plan: PlanArgs,
-    /// List what would change, without changing the ledger
-    #[arg(long)]
-    dry_run: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-/// Runs `quarry judge reread`.
+/// Runs `quarry judge run --reread`.
 ///
 /// # Errors
 /// When the plan, its pairs or its ledger cannot be used.
-pub fn run(args: &RereadArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let found = reread(&plan)?;
-    if args.json {
+    if args.layout.is_json() {
         output::print_json(&found)?;
     } else {
         output::print(&text(&found, &args.plan.plan.display().to_string()))?;

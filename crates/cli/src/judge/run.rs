@@ -7,7 +7,7 @@ use quarry_annotate::{Estimate, Judging};
 use quarry_llm::{Cost, Money};
 use serde_json::json;
 
-use super::{WorkArgs, status, stop_on_interrupt};
+use super::{RunArgs, status, stop_on_interrupt};
 use crate::output;
 use crate::progress::Progress;
 
@@ -15,14 +15,14 @@ use crate::progress::Progress;
 ///
 /// # Errors
 /// When something is wrong that concerns all pairs. What was answered before is in the ledger.
-pub fn run(args: &WorkArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
     let estimate = judging.estimate()?;
     output::note(&format_estimate(&estimate, &judging));
     if args.dry_run {
-        if args.layout.json {
+        if args.layout.is_json() {
             output::print_json(&json_of(&estimate, &judging))?;
         }
         return Ok(ExitCode::SUCCESS);

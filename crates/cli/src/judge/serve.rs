@@ -1,4 +1,4 @@
-//! `quarry judge serve`: forms for people as pages.
+//! `quarry judge serve`: forms for people, and the progress of judging, as pages.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::{IsolationArgs, PlanArgs, status};
 use crate::output;
-use crate::serve::ListenArgs;
+use crate::serve::{ListenArgs, run_pages};
 
 /// Bytes of the key that the cookies of annotators are made with.
 const KEY_BYTES: usize = 32;
@@ -29,13 +29,14 @@ pub struct ServeArgs {
     #[command(flatten)]
     plan: PlanArgs,
     /// Form to fill in, of those that `quarry judge people export` wrote [default: the newest]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "annotators")]
     form: Option<String>,
-    /// Who fills it in; each gets a link that works once (can be repeated)
-    #[arg(long = "annotator", value_name = "NAME", required = true)]
+    /// Who fills it in; each gets a link that works once (can be repeated). Without any, the progress of the judging is
+    /// shown, on this machine only
+    #[arg(long = "annotator", value_name = "NAME")]
     annotators: Vec<String>,
     /// Number of annotators who are to answer each item [default: all]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "annotators", value_parser = value_parser!(u32).range(1..))]
     overlap: Option<u32>,
     #[command(flatten)]
     isolation: IsolationArgs,
@@ -49,6 +50,11 @@ pub struct ServeArgs {
 /// When the plan, its ledger or the form cannot be used, or the address.
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
+    if args.annotators.is_empty() {
+        let title = format!("Judging {}", plan.path.display());
+        let server = Server::for_status(args.listen.local()?, title, status::tables(args.plan.clone()))?;
+        return run_pages(server);
+    }
     let (writer, _) = open_ledger(&plan)?;
     let form = form(writer.ledger(), args.form.as_deref())?;
     let mut people = args.annotators.clone();
@@ -80,7 +86,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         None
     };
     let session = Session::open(writer, form, overlap, sandbox)?;
-    let status = status::tables(args.plan.clone(), status::MAX_LISTED);
+    let status = status::tables(args.plan.clone());
     let (labels, links) = Labels::new(session, people, key(&plan.ledger)?, status)?;
     let ListenArgs { listen, hosts, behind_proxy } = &args.listen;
     let server = Server::for_labels(*listen, labels, hosts.clone(), *behind_proxy)?;

@@ -18,7 +18,7 @@ use crate::eval::shown::format_defined;
 use crate::output;
 
 /// Pairs without a label that are listed.
-pub const MAX_LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Arguments of `quarry judge status`.
 #[derive(Debug, Args)]
@@ -28,9 +28,6 @@ pub struct StatusArgs {
     /// List every pair without a label, rather than the first twenty
     #[arg(long)]
     all: bool,
-    #[cfg(feature = "serve")]
-    #[command(flatten)]
-    pages: crate::serve::PagesArgs,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -69,12 +66,6 @@ struct Status<'a> {
 /// When the plan or its ledger cannot be read.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let listed = if args.all { usize::MAX } else { MAX_LISTED };
-    #[cfg(feature = "serve")]
-    if let Some(address) = args.pages.address()? {
-        let title = format!("Judging {}", args.plan.open()?.path.display());
-        let server = quarry_web::Server::for_status(address, title, tables(args.plan.clone(), listed))?;
-        return crate::serve::run_pages(server);
-    }
     let (plan, ledger, judge) = args.plan.judged()?;
     let status = Status { pace: ledger.pace(judge)?, ..Status::new(&ledger, judge, &plan, listed)? };
     status.print(&args.layout)?;
@@ -83,12 +74,12 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// Makes the tables of a plan's status, as they are whenever it is called.
 #[cfg(feature = "serve")]
-pub fn tables(plan: PlanArgs, listed: usize) -> Box<quarry_web::MakeTables> {
+pub fn tables(plan: PlanArgs) -> Box<quarry_web::MakeTables> {
     Box::new(move || {
         let made = || {
             let (plan, ledger, judge) = plan.judged()?;
             let pace = ledger.pace(judge)?;
-            Ok(sections(&Status { pace, ..Status::new(&ledger, judge, &plan, listed)? }))
+            Ok(sections(&Status { pace, ..Status::new(&ledger, judge, &plan, MAX_LISTED)? }))
         };
         made().map_err(|error: anyhow::Error| format!("{error:#}"))
     })

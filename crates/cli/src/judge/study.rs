@@ -1,15 +1,18 @@
-//! `quarry judge study`: the papers' tables of annotators.
+//! `quarry judge study`: the papers' tables of annotators, and the calibration of judges.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use quarry_annotate::people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather};
 use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
 use quarry_metrics::table::Sections;
 
+use super::PlanArgs;
+use super::calibrate::{self, CalibrationArgs};
 use crate::eval::arguments::{BootstrapArgs, LayoutArgs, by_name};
 use crate::output;
 
@@ -36,6 +39,8 @@ pub struct StudyArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     block: Option<u32>,
     #[command(flatten)]
+    calibration: CalibrationArgs,
+    #[command(flatten)]
     layout: LayoutArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
@@ -46,6 +51,13 @@ pub struct StudyArgs {
 /// # Errors
 /// When a plan or its ledger cannot be read, or nobody labeled anything.
 pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
+    if args.calibration.calibration {
+        let [plan] = &args.plans[..] else {
+            bail!("--calibration: expected one PLAN, found {}", args.plans.len());
+        };
+        let plan = PlanArgs { plan: plan.clone(), ledger: args.ledger.clone() };
+        return calibrate::run(&plan, &args.calibration, &args.layout);
+    }
     let open = |path: &PathBuf| Plan::open(path, args.ledger.as_deref());
     let plans = args.plans.iter().map(open).collect::<Result<Vec<Plan>, _>>()?;
     let mut ledgers: BTreeMap<&PathBuf, Ledger> = BTreeMap::new();
@@ -90,8 +102,8 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     };
     let study = Study::new(&gathered, &options);
     let tables = study.tables();
-    if tables.is_empty() && !args.layout.json {
-        anyhow::bail!(
+    if tables.is_empty() && !args.layout.is_json() {
+        bail!(
             "there is nothing to study: expected labels of people (`quarry judge people`), or verdicts \
              (`quarry judge run`) on pairs whose file has labels"
         );

@@ -1,4 +1,4 @@
-//! `quarry model convert` and `quarry model quantize`: other forms of a model's weights.
+//! `quarry model convert`: other forms of a model's weights.
 
 use std::path::{Path, PathBuf};
 
@@ -30,23 +30,13 @@ pub struct ConvertArgs {
     /// New directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-}
-
-/// Arguments of `quarry model quantize`.
-#[derive(Debug, Args)]
-pub struct QuantizeArgs {
-    /// Directory of a transformer
-    #[arg(value_name = "MODEL")]
-    model: PathBuf,
-    /// Texts to measure the loss with, one per line
-    #[arg(long, value_name = "FILE")]
-    texts: PathBuf,
-    /// Bits of a weight: 8, with a factor for each row of a matrix, or 4, with one for each 32 weights
-    #[arg(long, value_name = "N", value_enum, default_value_t = Bits::Eight)]
-    bits: Bits,
-    /// New directory for the model
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    /// Bits of a transformer's weight, in which it is computed too: 8, with a factor for each row of a matrix, or 4, with one
+    /// for each 32 weights [default: as they are]
+    #[arg(long, value_name = "N", value_enum, requires = "texts")]
+    bits: Option<Bits>,
+    /// Texts to measure what --bits loses with, one per line
+    #[arg(long, value_name = "FILE", requires = "bits")]
+    texts: Option<PathBuf>,
     #[command(flatten)]
     layout: LayoutArgs,
 }
@@ -65,6 +55,9 @@ enum Bits {
 /// # Errors
 /// When the model cannot be read, or the directory is not new or cannot be written.
 pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
+    if let (Some(bits), Some(texts)) = (args.bits, &args.texts) {
+        return quantize(args, bits, texts);
+    }
     if model::named(&args.model).is_none() {
         bail!(
             "the built-in model has no vocabulary beside it, without which it cannot be converted; name another one"
@@ -167,18 +160,15 @@ enum Measured {
     LogOdds { mean_difference: f64, maximum_difference: f64 },
 }
 
-/// Runs `quarry model quantize`.
-///
-/// # Errors
-/// When the model or the texts cannot be read, or the directory is not new or cannot be written.
-pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(&args.texts)
-        .with_context(|| format!("{}: cannot be read", args.texts.display()))?;
+/// Writes a transformer with fewer bits, and measures the loss with texts, one a line of `file`.
+fn quantize(args: &ConvertArgs, bits: Bits, file: &Path) -> anyhow::Result<()> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("{}: cannot be read", file.display()))?;
     let texts: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if texts.is_empty() {
-        bail!("{}: expected texts to measure the loss with, one per line, found none", args.texts.display());
+        bail!("{}: expected texts to measure the loss with, one per line, found none", file.display());
     }
-    let (precision, weights) = match args.bits {
+    let (precision, weights) = match bits {
         Bits::Eight => (Precision::Int8, "8 bits"),
         Bits::Four => (Precision::Int4, "4 bits"),
     };
@@ -206,7 +196,7 @@ pub fn quantize(args: &QuantizeArgs) -> anyhow::Result<()> {
         let [mean, extreme] = after.map(|value| format!("{value:.5}"));
         table.push([weights.to_owned(), HumanBytes(loss.bytes_after).to_string(), mean, extreme]);
         Sections::new()
-            .text(format!("{} of {}\n\n", counted(loss.texts, "text"), args.texts.display()))
+            .text(format!("{} of {}\n\n", counted(loss.texts, "text"), file.display()))
             .table(table)
     })
 }

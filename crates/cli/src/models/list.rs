@@ -23,8 +23,11 @@ const MAX_DEPTH: usize = 3;
 /// Arguments of `quarry model list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Print one JSON object
-    #[arg(long)]
+    /// Describe this model: its kind, size and limits. A directory or file, with options as for --model
+    #[arg(value_name = "MODEL")]
+    pub model: Option<PathBuf>,
+    /// Print the list as one JSON object
+    #[arg(long, conflicts_with = "model")]
     json: bool,
 }
 

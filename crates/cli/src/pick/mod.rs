@@ -71,7 +71,7 @@ pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::shared(&all);
     let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
     let filters = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
-    let threshold = settings.get(|layer| layer.threshold).unwrap_or_default();
+    let threshold = settings.get(|layer| layer.threshold);
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
     let ranking = settings.ranking(None);
     let tree = args.source.open(&all, filters, update, true)?;
@@ -122,7 +122,7 @@ fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Re
 struct Search {
     tree: Tree,
     limit: usize,
-    threshold: f32,
+    threshold: Option<f32>,
     ranking: RankingWeights,
 }
 
@@ -140,13 +140,14 @@ impl Search {
             filter: &Filter::default(),
         };
         let response = self.tree.index.search(&request)?;
+        let confident = response.is_confident(self.threshold) != Some(false);
         let choice = |hit: Hit| {
             let position = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
             Choice { hit, position }
         };
         Ok(PickResults {
             choices: response.hits.into_iter().map(choice).collect(),
-            confident: response.confidence >= self.threshold,
+            confident,
             took_ms: quarry_answer::milliseconds(start.elapsed()),
             ..nothing
         })

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -27,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{leakage, note_left_out, read_settings, say};
 use crate::{model, new_file, progress};
 
-/// Arguments of `quarry train encoder`.
+/// What an encoder is trained from, and where it goes.
 #[derive(Debug, Clone, Args)]
 pub struct EncoderArgs {
     /// Directory of the BERT, RoBERTa, MPNet or T5 model to begin with, as sentence-transformers or transformers writes it
@@ -63,15 +62,6 @@ pub struct EncoderArgs {
     pub out: PathBuf,
 }
 
-/// Trains.
-///
-/// # Errors
-/// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
-pub fn run(args: &EncoderArgs) -> anyhow::Result<ExitCode> {
-    train_encoder(args)?;
-    Ok(ExitCode::SUCCESS)
-}
-
 /// The settings of a run.
 ///
 /// # Errors
@@ -105,7 +95,7 @@ impl LoadedTeacher {
 /// Trains, and says what it came to.
 ///
 /// # Errors
-/// Like [`run`].
+/// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
 pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     let settings = settings(args)?;
     settings.check()?;

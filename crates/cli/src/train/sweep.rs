@@ -1,4 +1,4 @@
-//! `quarry train sweep`: a recipe with every combination of some settings, and seeds.
+//! `quarry train encoder --grid`: a recipe with every combination of some settings, and seeds.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,18 +19,17 @@ use crate::{new_file, output};
 /// What a finished run leaves in its directory, so that it is not done again.
 const RESULT: &str = "result.json";
 
-/// Arguments of `quarry train sweep`.
+/// Arguments of `quarry train encoder`.
 #[derive(Debug, Args)]
-#[command(mut_arg("out", |out| out.help("Directory for one directory a run, and report.html; a sweep that was cut off goes on \
-                                         from there")))]
 pub struct SweepArgs {
     #[command(flatten)]
     encoder: EncoderArgs,
-    /// A setting and its values, as rate=1e-5,2e-5; may be repeated: every combination is trained
-    #[arg(long, value_name = "KEY=VALUES", required = true)]
+    /// A setting and its values, as rate=1e-5,2e-5 (can be repeated): every combination is trained, in a directory of its own
+    /// below --out, and report.html shows which is best on held-out pairs
+    #[arg(long, value_name = "KEY=VALUES")]
     grid: Vec<String>,
     /// Number of seeds that each combination is trained with: the recipe's, and those after it
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "grid", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
     #[command(flatten)]
     layout: LayoutArgs,
@@ -72,11 +71,16 @@ struct SweepReport {
     report: PathBuf,
 }
 
-/// Runs `quarry train sweep`.
+/// Runs `quarry train encoder`.
 ///
 /// # Errors
-/// When the grid names no setting or a value that is not allowed, or a run fails; those that have ended are kept.
+/// When a file cannot be used, the pairs hold evaluation data, the settings or a value of the grid do not allow training, or
+/// a run of the grid fails; those that have ended are kept.
 pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
+    if args.grid.is_empty() {
+        train_encoder(&args.encoder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let combinations = combinations(&args.grid)?;
     let base = settings(&args.encoder)?;
     let measure = match base.select {
@@ -168,7 +172,7 @@ fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Re
         let bytes = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
         return serde_json::from_slice(&bytes).with_context(|| {
             format!(
-                "{}: is not what `quarry train sweep` writes; remove the directory to train again",
+                "{}: is not what `quarry train encoder --grid` writes; remove the directory to train again",
                 path.display()
             )
         });

@@ -8,7 +8,7 @@
 //! ` or `\r
 //! `, and a byte order mark is ignored.
 //!
-//! [`beir`], [`qrels`], [`run`], [`cosqa`] and [`repo_search`] also read whole files into values for `eval`.
+//! [`beir`], [`qrels`], [`run`], [`cosqa`], [`repo_search`] and [`localize`] also read whole files into values for `eval`.
 
 pub mod advtest;
 pub mod beir;
@@ -19,6 +19,7 @@ pub mod csn99;
 mod delimited;
 pub mod gecs;
 pub mod huggingface;
+pub mod localize;
 mod parquet;
 mod pickle;
 pub mod qrels;

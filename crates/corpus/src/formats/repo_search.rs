@@ -163,6 +163,20 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
     Ok(repositories)
 }
 
+/// Repositories of several tables, each once with the queries of all of them; another revision or root is another one.
+#[must_use]
+pub fn merged(repositories: impl IntoIterator<Item = Repository>) -> Vec<Repository> {
+    let mut merged: Vec<Repository> = Vec::new();
+    for repository in repositories {
+        let key = |of: &Repository| (of.name.clone(), of.revision.clone(), of.root.clone());
+        match merged.iter_mut().find(|known| key(known) == key(&repository)) {
+            Some(known) => known.queries.extend(repository.queries),
+            None => merged.push(repository),
+        }
+    }
+    merged
+}
+
 /// Reads a user's queries about a tree. See [`parse_questions`].
 ///
 /// # Errors
@@ -368,6 +382,16 @@ mod tests {
         assert_eq!((found[0].text.as_str(), found[0].category.as_str()), ("how", "queries"));
         assert_eq!(found[0].targets, [target("a.py", Some((3, 9))), target("lib/b.py", Some((2, 2)))]);
         assert_eq!(found[1].targets, [target("lib/b.py", None)]);
+    }
+
+    #[test]
+    fn a_repository_of_two_tables_is_one() {
+        let first = parse_rows("a\tr\t\tx\thow\ta.py\t\nb\tr\t\tx\twho\tb.py\t\n").unwrap();
+        let second = parse_rows("a\tr\t\tunanswerable\twhy\t\t\nb\tother\t\tx\twhen\tb.py\t\n").unwrap();
+        let merged = merged(first.into_iter().chain(second));
+        let found: Vec<(&str, &str, usize)> =
+            merged.iter().map(|of| (of.name.as_str(), of.revision.as_str(), of.queries.len())).collect();
+        assert_eq!(found, [("a", "r", 2), ("b", "r", 1), ("b", "other", 1)]);
     }
 
     #[test]

@@ -17,6 +17,8 @@ const MAX_DEPTH: usize = 256;
 pub struct Snapshot {
     repository: Repository,
     commit: Oid,
+    /// When it was committed, in seconds since 1970.
+    seconds: i64,
     /// Path and object of each file, ascending by path.
     files: Vec<(String, Oid)>,
     /// Number of symbolic links and submodules.
@@ -35,7 +37,7 @@ impl Snapshot {
         let failed = |source| failed(path, source);
         let Opened { repository, prefix } = Opened::new(path)?;
         let revision = revision.unwrap_or("HEAD");
-        let (commit, tree) = {
+        let (commit, seconds, tree) = {
             let missing = |_| GitError::NoCommit { path: path.to_owned(), revision: revision.to_owned() };
             let object = repository.revparse_single(revision).map_err(missing)?;
             let commit = object.peel_to_commit().map_err(missing)?;
@@ -44,9 +46,9 @@ impl Snapshot {
                 true => root.id(),
                 false => root.get_path(Path::new(&prefix)).map_err(failed)?.id(),
             };
-            (commit.id(), tree)
+            (commit.id(), commit.time().seconds(), tree)
         };
-        let mut snapshot = Self { repository, commit, files: Vec::new(), n_links: 0, n_not_utf8: 0 };
+        let mut snapshot = Self { repository, commit, seconds, files: Vec::new(), n_links: 0, n_not_utf8: 0 };
         snapshot.list(path, tree, &failed)?;
         Ok(snapshot)
     }
@@ -93,6 +95,17 @@ impl Snapshot {
     #[must_use]
     pub fn commit(&self) -> String {
         self.commit.to_string()
+    }
+
+    /// When it was committed, in seconds since 1970.
+    #[must_use]
+    pub fn seconds(&self) -> i64 {
+        self.seconds
+    }
+
+    /// The files, ascending by path: path, and id of the content in hexadecimal.
+    pub fn files(&self) -> impl Iterator<Item = (&str, String)> {
+        self.files.iter().map(|(path, id)| (path.as_str(), id.to_string()))
     }
 
     /// Paths of the files, `/` between their parts, ascending.
@@ -182,7 +195,9 @@ mod tests {
             let now = Snapshot::open(directory.path(), None).unwrap();
             assert_eq!(now.commit(), ids[1].to_string());
             assert_eq!(now.paths().collect::<Vec<_>>(), ["a.py", "a/c.py", "b.py"]);
-            assert_eq!(now.n_links(), 1);
+            assert_eq!((now.n_links(), now.seconds()), (1, 1_000));
+            let blobs: Vec<String> = now.files().map(|(_, id)| id).collect();
+            assert_eq!(blobs[0], Oid::hash_object(ObjectType::Blob, b"a").unwrap().to_string());
             assert_eq!(now.content(2, 3), Some(b"new".to_vec()));
             assert_eq!(now.content(2, 2), None);
             let name = ids[0].to_string();

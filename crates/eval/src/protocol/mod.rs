@@ -18,6 +18,7 @@ mod request;
 
 pub use cosqa_plus::reliability;
 pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
+pub use full_corpus::mrr_ceiling;
 pub use gecs::generalization;
 pub use outcome::{Outcome, Part, Predictions, VERDICT_MEASURES, Values, Verdict, Verdicts};
 pub use request::{Fold, MeasuredMethod, MethodWithModels, Observe, ProtocolOptions, Request, Sampling};

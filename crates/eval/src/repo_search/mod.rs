@@ -6,6 +6,7 @@
 
 pub mod calibration;
 pub mod documentation;
+pub mod drawn;
 pub mod intent;
 pub mod tuning;
 
@@ -157,7 +158,7 @@ struct Entry<'a> {
 }
 
 /// The model and the weights with which a method searches.
-fn searching(
+pub(crate) fn searching(
     method: &Method,
     load: &LoadModel<'_>,
 ) -> Result<(Option<Arc<dyn Embedder>>, RankingWeights), EvalError> {
@@ -235,33 +236,28 @@ impl<'a> Indexes<'a> {
         Ok(RepoSearchScores { model: self.model.clone(), repositories })
     }
 
-    /// Searches every repository for every query, including those of other repositories.
+    /// Searches every repository for its queries, with and without an answer, and for what is [`drawn`] from it.
     ///
     /// # Errors
-    /// When a search fails.
+    /// When a file cannot be read, or a search fails.
     pub fn samples(&self) -> Result<Vec<Sample>, EvalError> {
-        let of_repository = |(searched, entry): (usize, &Entry)| {
-            let ask = |(about, query): (usize, &RepositoryQuery)| {
+        let of_repository = |(repository, entry): (usize, &Entry)| {
+            let drawn = drawn::questions(&entry.index)?;
+            let ask = |query: &RepositoryQuery| {
                 let response = entry.search(&query.text, &self.ranking)?;
                 let is_answer = |hit: quarry_index::Hit| {
                     let span = CodeSpan::from(hit);
                     query.targets.iter().any(|target| span.answers(target))
                 };
-                // Another repository may have a file with the path of an answer.
-                let rank =
-                    if searched == about { response.hits.into_iter().position(is_answer) } else { None };
                 Ok(Sample {
-                    searched,
-                    about,
+                    repository,
                     answerable: !query.targets.is_empty(),
-                    rank: rank.map(|position| position + 1),
+                    found: response.hits.into_iter().any(is_answer),
+                    words: query.text.split_whitespace().count(),
                     evidence: response.evidence,
                 })
             };
-            let queries = |(about, entry): (usize, &Entry<'a>)| {
-                entry.repository.queries.iter().map(move |query| (about, query))
-            };
-            self.entries.iter().enumerate().flat_map(queries).map(ask).collect()
+            entry.repository.queries.iter().chain(&drawn).map(ask).collect()
         };
         let samples: Result<Vec<Vec<Sample>>, EvalError> =
             self.entries.par_iter().enumerate().map(of_repository).collect();

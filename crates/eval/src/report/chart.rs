@@ -205,7 +205,17 @@ fn round_above(value: f64) -> f64 {
 /// Like [`curves`], as a file of its own, with a line of names below.
 #[must_use]
 pub fn curves_alone(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
-    let svg = curves_svg(title, x_label, y_label, series).into_string();
+    alone(curves_svg(title, x_label, y_label, series), series)
+}
+
+/// Like [`reliability`], as a file of its own, with a line of names below.
+#[must_use]
+pub fn reliability_alone(title: &str, series: &[Series]) -> String {
+    alone(reliability_svg(title, series), series)
+}
+
+/// A square chart as a file of its own, with a line of names below.
+fn alone(svg: Markup, series: &[Series]) -> String {
     let names: String = html! {
         @for (index, series) in series.iter().enumerate() {
             @let y = Frame::HEIGHT + 14.0 + index as f64 * 18.0;
@@ -220,6 +230,7 @@ pub fn curves_alone(title: &str, x_label: &str, y_label: &str, series: &[Series]
         include_str!("page.css"),
         WIDE = Frame::WIDTH,
     );
+    let svg = svg.into_string();
     let content = svg.split_once('>').map_or("", |(_, content)| content);
     let content = content.trim_end_matches("</svg>");
     format!("{head}{content}{names}</svg>\n")
@@ -237,21 +248,25 @@ pub fn bars_alone(title: &str, values: &[Bar]) -> String {
 /// A reliability diagram: bins of (mean probability, share of matches, number of cases).
 #[must_use]
 pub fn reliability(title: &str, series: &[Series]) -> Markup {
-    let frame = Frame::unit("probability that is given", "share that is so");
-    let most = series.iter().flat_map(|series| &series.points).map(|(_, _, count)| *count).max().unwrap_or(1);
     html! {
-        (frame.open(title, html! {
-            line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
-            @for (index, series) in series.iter().enumerate() {
-                @for (x, y, count) in series.points.iter().filter(|(_, _, count)| *count > 0) {
-                    circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r=(fixed(2.5 + 9.0 * (*count as f64 / most as f64).sqrt())) {
-                        title { (format!("{}: {x:.2} is given, {y:.2} are so, {count} cases", series.label)) }
-                    }
-                }
-            }
-        }))
+        (reliability_svg(title, series))
         (legend(series.iter().map(|series| series.label.as_str())))
     }
+}
+
+fn reliability_svg(title: &str, series: &[Series]) -> Markup {
+    let frame = Frame::unit("predicted probability", "observed share");
+    let most = series.iter().flat_map(|series| &series.points).map(|(_, _, count)| *count).max().unwrap_or(1);
+    frame.open(title, html! {
+        line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
+        @for (index, series) in series.iter().enumerate() {
+            @for (x, y, count) in series.points.iter().filter(|(_, _, count)| *count > 0) {
+                circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r=(fixed(2.5 + 9.0 * (*count as f64 / most as f64).sqrt())) {
+                    title { (format!("{}: predicted {x:.2}, observed {y:.2}, {count} cases", series.label)) }
+                }
+            }
+        }
+    })
 }
 
 /// A legend: names of series with their colors.

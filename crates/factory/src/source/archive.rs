@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -204,7 +204,7 @@ fn for_each_entry(
     };
     let file = BufReader::new(open_regular(path)?);
     match start[..] {
-        [b'P', b'K', 3 | 5, 4 | 6] => of_zip(file, limits, wanted, &mut distinct),
+        [b'P', b'K', 3 | 5, 4 | 6] => of_zip(file, open_regular(path)?, limits, wanted, &mut distinct),
         [0x1f, 0x8b, ..] => of_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut distinct),
         _ => of_tar(Bounded::new(file, limits), wanted, &mut distinct),
     }
@@ -212,6 +212,7 @@ fn for_each_entry(
 
 fn of_zip(
     file: BufReader<File>,
+    mut headers: File,
     limits: Limits,
     wanted: &Wanted<'_>,
     each: &mut TakeEntry<'_>,
@@ -228,6 +229,12 @@ fn of_zip(
         // Decompressed here, not by the crate, to save dependencies.
         let entry = archive.by_index_raw(number)?;
         let path = checked_path(String::from_utf8_lossy(entry.name_raw()).into_owned())?;
+        if !is_as_listed(&mut headers, entry.header_start(), entry.name_raw(), entry.encrypted())? {
+            return Err(Refused::Odd(format!(
+                "{path:?} is listed at the end of the archive, and its own header gives another path; get the archive \
+                 anew"
+            )));
+        }
         if entry.is_dir() {
             continue;
         }
@@ -264,6 +271,35 @@ fn of_zip(
         each(Entry { path, content })?;
     }
     Ok(commit)
+}
+
+/// Whether the header before an entry of a zip archive agrees with the list of entries at the end, of which no checksum
+/// exists.
+fn is_as_listed(headers: &mut File, start: u64, path: &[u8], is_encrypted: bool) -> io::Result<bool> {
+    const LENGTH: usize = 30;
+    // The path in UTF-8, after five bytes, where the header's own is in another encoding.
+    const UNICODE_PATH: u16 = 0x7075;
+    let mut header = [0; LENGTH];
+    headers.seek(SeekFrom::Start(start))?;
+    headers.read_exact(&mut header)?;
+    let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let mut own_path = vec![0; usize::from(number(26))];
+    headers.read_exact(&mut own_path)?;
+    let mut extras = vec![0; usize::from(number(28))];
+    headers.read_exact(&mut extras)?;
+    let mut rest = &extras[..];
+    let mut unicode_path = None;
+    while let Some(([a, b, c, d], fields)) = rest.split_first_chunk() {
+        let Some((field, others)) = fields.split_at_checked(u16::from_le_bytes([*c, *d]).into()) else {
+            break;
+        };
+        if u16::from_le_bytes([*a, *b]) == UNICODE_PATH {
+            unicode_path = field.get(5..);
+        }
+        rest = others;
+    }
+    let has_path = own_path == path || unicode_path == Some(path);
+    Ok(has_path && (number(6) & 1 == 1) == is_encrypted)
 }
 
 /// Reads up to a limit, and verifies the checksum.

@@ -243,6 +243,17 @@ fn hostile_archives_are_refused() {
     changed[40] ^= 1;
     let error = archive(&changed).unwrap_err().to_string();
     assert!(error.contains("a.py: cannot be unpacked"), "{error}");
+    // Each bit of the path in the list at the end.
+    for at in zip.len() - 22 - 4..zip.len() - 22 {
+        for bit in 0..8 {
+            let mut changed = zip.clone();
+            changed[at] ^= 1 << bit;
+            assert!(archive(&changed).is_err(), "byte {at}, bit {bit}");
+        }
+    }
+    let mut renamed = zip.clone();
+    renamed[zip.len() - 26] ^= 2;
+    check_refused(&renamed, "\"c.py\" is listed at the end of the archive");
     check_refused(b"not an archive at all, but a text of some length\n".repeat(20).as_slice(), "expected");
     // What stands in place of a header is not quoted.
     let junk: Vec<u8> = (0..2048_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();

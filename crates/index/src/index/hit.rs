@@ -67,6 +67,10 @@ pub struct ScoreParts {
     pub function_share: f32,
     /// Factor for that share, for generated code and the like and for near-duplicates.
     pub function_factor: f32,
+    /// [`IssueModel::score`](crate::issue::model::IssueModel::score); 0 unless the query is an issue.
+    pub issue: f32,
+    /// The unit's share for an issue: in a softmax over `issue`, 0 to 1.
+    pub issue_share: f32,
     /// Cosine of the unit by the re-ranker, -1 to 1; 0 without one, or if it was not read.
     pub reranker: f32,
     /// Factor for that cosine; 1 without a re-ranker.

@@ -1,76 +1,133 @@
 //! Estimates whether any result answers the query, or the results are merely the nearest ones.
+//!
+//! The evidence is of the ranking before any re-ranker reads results: what it multiplies scores by orders similar results,
+//! and is no evidence that the first one is an answer. So the confidence of a query does not depend on `--quality`.
 
-/// The confidence from which on a search counts as having found something: chosen by `quarry eval tune`, with the
-/// cost of missing an existing answer three times that of showing wrong results. `docs/reports/ranking.md` reports
-/// how often it is right.
-pub const DEFAULT_THRESHOLD: f32 = 0.21;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ranking::intent::by_name;
+use crate::ranking::question::QuestionKind;
+
+/// The confidence from which on a search counts as having found something: about the highest that 95 % of the questions
+/// reach whose answer is among the first ten results.
+pub const DEFAULT_THRESHOLD: f32 = 0.26;
+
+/// Whether a search with a confidence found something: whether that reaches the threshold that the user gave, or else
+/// [`DEFAULT_THRESHOLD`]. `None` for a long text with results but without a given threshold: its confidence hardly tells.
+#[must_use]
+pub fn is_confident(confidence: f32, kind: QuestionKind, threshold: Option<f32>) -> Option<bool> {
+    match threshold {
+        None if kind == QuestionKind::Long && confidence > 0.0 => None,
+        _ => Some(confidence >= threshold.unwrap_or(DEFAULT_THRESHOLD)),
+    }
+}
+
+/// Number of results that evidence is taken from.
+pub(crate) const N_RESULTS: usize = 10;
+
+/// Rank of the unit above which the best cosine is measured.
+pub(crate) const COSINE_RANK: usize = 100;
 
 /// The evidence that the index holds an answer to the query.
-#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Evidence {
-    /// Maximum cosine of a hit, at least 0; `None` without a model.
-    pub dense: Option<f32>,
-    /// Maximum share of the query, weighted by the idf of its words, that a hit's BM25F covers, 0 to 1
-    /// ([`crate::ScoreParts::coverage`]).
-    pub coverage: f32,
+    /// The kind of question that the query is.
+    pub kind: QuestionKind,
+    /// Maximum share of the query, weighted by the idf of its words, that a result contains, 0 to 1.
+    pub matched: f32,
     /// Share of the query, weighted by the idf of its words, that occurs in the index at all, 0 to 1.
     pub known: f32,
+    /// What the result that covers the query best lacks: the share of the token that it covers worst by meaning, times
+    /// the distance of the nearest token, 0 to 1.
+    pub gap: f32,
+    /// The tenth best BM25F over the logarithm of the number of units, at least 0.
+    pub words: f32,
+    /// How far the best cosine is above that of the hundredth best unit, at least 0; `None` without a model.
+    pub cosine: Option<f32>,
     /// The first result's share in the ranking's own softmax over all candidates ([`intent`](crate::intent)), 0 to 1:
     /// near 1 if one result stands out, near 0 if many are alike.
     pub share: f32,
+    /// The score of the first result over that of the second, at least 1.
+    pub lead: f32,
 }
+
+/// Names of the features of evidence, in the order of [`Features`].
+pub const FEATURES: [&str; 10] =
+    ["matched", "known", "gap", "words", "cosine", "log_share", "log_lead", "name", "error", "long"];
+
+/// What weights are applied to.
+pub type Features = [f32; FEATURES.len()];
 
 /// Weights of a logistic regression.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// Weight of [`Evidence::dense`].
-    pub dense: f32,
-    /// Weight of [`Evidence::coverage`].
-    pub coverage: f32,
-    /// Weight of [`Evidence::known`].
-    pub known: f32,
-    /// Weight of [`Evidence::log_share`].
-    pub share: f32,
-    /// The log-odds without any evidence.
+    /// The log-odds if every feature is 0.
     pub intercept: f32,
+    /// Weights of [`FEATURES`], by name.
+    #[serde(with = "features_by_name")]
+    pub features: Features,
 }
 
-/// Fitted by `quarry eval tune`, with the built-in model and without a model, rounded to two decimals.
-const HYBRID: Weights = Weights { dense: 7.26, coverage: 2.79, known: 3.84, share: 0.92, intercept: -6.31 };
-const LEXICAL: Weights = Weights { dense: 0.0, coverage: 6.84, known: 3.5, share: 0.59, intercept: -3.8 };
+by_name!(features_by_name, FEATURES);
+
+/// The weights for searches by words alone, and with a model.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BuiltIn {
+    words: Weights,
+    model: Weights,
+}
 
 impl Weights {
-    /// The weights for searches with a model, or without one.
+    /// The weights that search uses, with a model or by words alone; fitted by `quarry eval tune --confidence`. They are
+    /// for the built-in model: cosines of another one may be higher or lower.
     #[must_use]
-    pub fn in_use(with_model: bool) -> Self {
-        if with_model { HYBRID } else { LEXICAL }
+    pub fn in_use(with_model: bool) -> &'static Self {
+        static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
+            // A test parses the file, so it cannot be invalid in a release.
+            serde_json::from_str(include_str!("../../confidence.json"))
+                .unwrap_or_else(|error| unreachable!("crates/index/confidence.json: {error}"))
+        });
+        if with_model { &BUILT_IN.model } else { &BUILT_IN.words }
     }
 
     /// The probability, 0 to 1, that the evidence belongs to a query with an answer, assuming that queries with and
     /// without an answer are equally frequent.
     #[must_use]
     pub fn confidence(&self, evidence: &Evidence) -> f32 {
-        let sum = self.intercept
-            + self.dense * evidence.dense.unwrap_or_default()
-            + self.coverage * evidence.coverage
-            + self.known * evidence.known
-            + self.share * evidence.log_share();
-        1.0 / (1.0 + (-sum).exp())
+        let products =
+            self.features.iter().zip(evidence.features()).map(|(weight, feature)| weight * feature);
+        1.0 / (1.0 + (-(self.intercept + products.sum::<f32>())).exp())
     }
 }
 
 impl Evidence {
-    /// The natural logarithm of the share, with a share of at least one thousandth.
+    /// The features of the evidence.
     #[must_use]
-    pub fn log_share(&self) -> f32 {
-        self.share.max(1e-3).ln()
+    pub fn features(&self) -> Features {
+        let is = |kind| f32::from(u8::from(self.kind == kind));
+        [
+            self.matched,
+            self.known,
+            self.gap,
+            self.words,
+            self.cosine.unwrap_or_default(),
+            self.share.max(1e-3).ln(),
+            // Beyond this lead, nothing changes.
+            self.lead.clamp(1.0, 10.0).ln(),
+            is(QuestionKind::Name),
+            is(QuestionKind::Error),
+            is(QuestionKind::Long),
+        ]
     }
 
-    /// [`Weights::confidence`] with the default weights. They were fitted for the built-in model: cosines of another
-    /// one may be higher or lower.
+    /// [`Weights::confidence`] with the weights in use.
     #[must_use]
     pub fn confidence(&self) -> f32 {
-        Weights::in_use(self.dense.is_some()).confidence(self)
+        Weights::in_use(self.cosine.is_some()).confidence(self)
     }
 }
 
@@ -78,28 +135,61 @@ impl Evidence {
 mod tests {
     use super::*;
 
+    const COSINES: [Option<f32>; 2] = [None, Some(0.2)];
+
     #[test]
     fn each_piece_of_evidence_makes_more_confident() {
-        let none = Evidence { dense: Some(0.1), coverage: 0.1, known: 0.1, share: 0.1 };
-        for more in [
-            Evidence { dense: Some(0.2), ..none },
-            Evidence { coverage: 0.2, ..none },
-            Evidence { known: 0.2, ..none },
-            Evidence { share: 0.2, ..none },
-        ] {
-            assert!(more.confidence() > none.confidence(), "{more:?}");
+        for cosine in COSINES {
+            let none = Evidence {
+                matched: 0.3,
+                known: 0.3,
+                gap: 0.2,
+                words: 0.5,
+                share: 0.1,
+                lead: 1.0,
+                cosine,
+                ..Evidence::default()
+            };
+            let mut more = vec![
+                Evidence { matched: 0.5, ..none },
+                Evidence { known: 0.5, ..none },
+                Evidence { gap: 0.1, ..none },
+                Evidence { words: 1.0, ..none },
+                Evidence { share: 0.2, ..none },
+            ];
+            more.extend(cosine.map(|cosine| Evidence { cosine: Some(cosine + 0.1), ..none }));
+            for more in more {
+                assert!(more.confidence() > none.confidence(), "{more:?}");
+            }
         }
-        let lexical = Evidence { dense: None, coverage: 0.5, known: 1.0, share: 0.1 };
-        assert!(lexical.confidence() > Evidence { known: 0.5, ..lexical }.confidence());
     }
 
     #[test]
     fn all_is_found_and_nothing_is_not() {
-        for dense in [Some(1.0), None] {
-            let confidence =
-                |dense, share| Evidence { dense, coverage: share, known: share, share }.confidence();
-            assert!(confidence(dense, 1.0) > 0.95);
-            assert!(confidence(dense.map(|_| 0.0), 0.0) < 0.05);
+        for cosine in COSINES {
+            let all = Evidence {
+                matched: 1.0,
+                known: 1.0,
+                words: 2.0,
+                cosine: cosine.map(|_| 0.4),
+                share: 1.0,
+                lead: 2.0,
+                ..Evidence::default()
+            };
+            assert!(all.confidence() > 0.95, "{all:?}: {}", all.confidence());
+            let nothing = Evidence { gap: 0.4, cosine: cosine.map(|_| 0.0), ..Evidence::default() };
+            assert!(nothing.confidence() < 0.05, "{nothing:?}: {}", nothing.confidence());
         }
+    }
+
+    #[test]
+    fn a_long_text_is_judged_only_by_a_threshold_that_is_given() {
+        let of = |kind, threshold| is_confident(0.2, kind, threshold);
+        assert_eq!(of(QuestionKind::Description, None), Some(false));
+        assert_eq!(of(QuestionKind::Description, Some(0.1)), Some(true));
+        assert_eq!(of(QuestionKind::Long, None), None);
+        assert_eq!(is_confident(0.0, QuestionKind::Long, None), Some(false));
+        assert_eq!(of(QuestionKind::Long, Some(0.3)), Some(false));
+        assert_eq!(of(QuestionKind::Long, Some(0.0)), Some(true));
     }
 }

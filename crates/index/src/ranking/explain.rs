@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::lexical::FIELDS;
 use crate::ranking::fusion::max_or_one;
 use crate::ranking::intent::{Model, QUERY_FEATURES, QueryFeatures, UNIT_FEATURES, UnitFeatures};
-use crate::ranking::ranked_units::{RankedUnits, Signals};
+use crate::ranking::issue::model::{ISSUE_FEATURES, IssueModel};
+use crate::ranking::ranked_units::{RankedIssue, RankedUnits, Signals};
 use crate::{Error, Hit, Index, RankingWeights, ScoreParts};
 
 /// A number and the numbers that it is computed from.
@@ -83,7 +84,7 @@ impl Index {
     /// # Errors
     /// When the index cannot be read.
     pub fn explain(&self, ranked: &RankedUnits, hits: &[Hit]) -> Result<Vec<Explanation>, Error> {
-        let RankedUnits { candidates, signals, ranking, .. } = ranked;
+        let RankedUnits { candidates, signals, ranking, of_issue, .. } = ranked;
         let query = signals.query();
         let is_symbol = query.symbol().is_some();
         let best = candidates.iter().map(|candidate| candidate.parts.rules).fold(f32::MIN_POSITIVE, f32::max);
@@ -96,9 +97,11 @@ impl Index {
         let is_read = candidates.iter().any(|candidate| candidate.parts.cross_encoder != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
-            let words = self.explain_words(signals, ranking, hit)?;
-            let mut score = explain_rules(words, ranking, is_symbol, hit);
-            if !is_symbol && ranking.function_share > 0.0 {
+            let mut score = match of_issue {
+                Some(issue) => explain_issue(issue, hit),
+                None => explain_rules(self.explain_words(signals, ranking, hit)?, ranking, is_symbol, hit),
+            };
+            if of_issue.is_none() && !is_symbol && ranking.function_share > 0.0 {
                 score = explain_mixture(score, best, &of_query, of_unit, &hit.parts);
             }
             let parts = &hit.parts;
@@ -175,6 +178,32 @@ impl Index {
     }
 }
 
+/// The share for an issue, with what was recognized of it.
+fn explain_issue(issue: &RankedIssue, hit: &Hit) -> Explanation {
+    let features = issue.features.get(&hit.unit).copied().unwrap_or([0.0; ISSUE_FEATURES.len()]);
+    let mut terms = weighted(&ISSUE_FEATURES, &IssueModel::builtin().unit, &features);
+    let parts = issue.parts.iter().map(|&(name, n)| Explanation::leaf(name, n as f32)).collect();
+    terms.push(Explanation { parts, ..Explanation::leaf("recognized", 0.0) });
+    share(Explanation::sum("issue", terms), hit.parts.issue_share)
+}
+
+/// The products of weights and features, without those that are 0.
+fn weighted(names: &[&'static str], weights: &[f32], features: &[f32]) -> Vec<Explanation> {
+    let term = |((name, weight), feature): ((&&'static str, &f32), &f32)| {
+        Explanation::product(
+            name,
+            [Explanation::leaf("weight", *weight), Explanation::leaf("value", *feature)],
+        )
+    };
+    names.iter().zip(weights).zip(features).map(term).filter(|term| term.value != 0.0).collect()
+}
+
+/// A share in a softmax, of a score.
+fn share(score: Explanation, share: f32) -> Explanation {
+    let all = Explanation::leaf("of all candidates", score.value - share.ln());
+    Explanation::new("share", Combination::Softmax, vec![score, all])
+}
+
 /// The rules, which are added to the words' score and multiplied.
 fn explain_rules(words: Explanation, ranking: &RankingWeights, is_symbol: bool, hit: &Hit) -> Explanation {
     let rule = |name, weight: f32, found: f32| {
@@ -209,20 +238,7 @@ fn explain_mixture(
     parts: &ScoreParts,
 ) -> Explanation {
     let model = Model::builtin();
-    let terms = |names: &[&'static str], weights: &[f32], features: &[f32]| {
-        let term = |((name, weight), feature): ((&&'static str, &f32), &f32)| {
-            Explanation::product(
-                name,
-                [Explanation::leaf("weight", *weight), Explanation::leaf("value", *feature)],
-            )
-        };
-        names.iter().zip(weights).zip(features).map(term).filter(|term| term.value != 0.0).collect::<Vec<_>>()
-    };
-    let share = |score: Explanation, share: f32| {
-        let all = Explanation::leaf("of all candidates", score.value - share.ln());
-        Explanation::new("share", Combination::Softmax, vec![score, all])
-    };
-    let mut odds = terms(&QUERY_FEATURES, &model.query, query);
+    let mut odds = weighted(&QUERY_FEATURES, &model.query, query);
     odds.push(Explanation::leaf("intercept", model.intercept));
     odds.push(Explanation::leaf("file odds", model.file_odds.ln()));
     let mut file_probability = Explanation::leaf("probability of a file", parts.file_probability);
@@ -235,7 +251,7 @@ fn explain_mixture(
             Explanation::quotient("of the best one", rules, Explanation::leaf("best", best)),
         ],
     );
-    let behavior = Explanation::sum("behavior", terms(&UNIT_FEATURES, &model.unit, unit));
+    let behavior = Explanation::sum("behavior", weighted(&UNIT_FEATURES, &model.unit, unit));
     Explanation::sum(
         "score",
         vec![

@@ -6,13 +6,16 @@ use quarry_embed::StaticModel;
 use quarry_source::UnitKind;
 use quarry_walk::FileFlags;
 
+use crate::ranking::confidence;
 use crate::ranking::fusion::max_or_one;
 use crate::ranking::intent::{
     self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
 };
+use crate::ranking::question::QuestionKind;
 use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
-use crate::{Error, Hit, Index, RankingWeights, SearchRequest};
+use crate::ranking::selection::best;
+use crate::{Error, Evidence, Hit, Index, RankingWeights, SearchRequest};
 
 impl Index {
     /// Mixes the scores of the rules with those for questions about behavior, and sorts by the mixture.
@@ -48,11 +51,43 @@ impl Index {
     /// without candidates.
     pub(crate) fn share_of_first(candidates: &[Candidate]) -> f32 {
         let Some(first) = candidates.first() else { return 0.0 };
-        let is_mixed = first.parts.file_share > 0.0;
+        let is_mixed = first.parts.file_share > 0.0 || first.parts.issue_share > 0.0;
         if is_mixed {
             first.score
         } else {
             Model::builtin().file_shares(candidates.iter().map(|candidate| candidate.parts.rules))[0]
+        }
+    }
+
+    /// The evidence of candidates, best first, that no re-ranker has read.
+    pub(crate) fn evidence(&self, candidates: &[Candidate], signals: &Signals, query: &str) -> Evidence {
+        let Signals { reading, lexical, dense, .. } = signals;
+        let first = &candidates[..confidence::N_RESULTS.min(candidates.len())];
+        let texts: Vec<&[u16]> =
+            first.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
+        let gaps = StaticModel::builtin().query_tokens(&reading.text).largest_gaps(&texts);
+        // The best score and the n-th best; in a tree with fewer units, the least of all.
+        let best_and_nth = |scores: &[f32], n: usize| {
+            let n = n.min(scores.len()).max(1);
+            let best = best(scores.len(), n, |unit| scores[unit]);
+            let score = best.iter().map(|(_, score)| *score);
+            let nth = if best.len() < n { 0.0 } else { score.clone().fold(f32::INFINITY, f32::min) };
+            (score.fold(0.0, f32::max), nth)
+        };
+        let score = |position: usize| candidates.get(position).map_or(0.0, |candidate| candidate.score);
+        Evidence {
+            kind: QuestionKind::of(query),
+            matched: first.iter().map(|candidate| lexical.matched[candidate.unit]).fold(0.0, f32::max),
+            known: lexical.known,
+            gap: gaps.into_iter().reduce(f32::min).unwrap_or(1.0),
+            words: best_and_nth(&lexical.texts, confidence::N_RESULTS).1
+                / self.lexical.n_among().max(2.0).ln(),
+            cosine: self.dense.as_ref().map(|_| {
+                let (best, nth) = best_and_nth(dense, confidence::COSINE_RANK);
+                best - nth
+            }),
+            share: Self::share_of_first(candidates),
+            lead: score(0) / score(1).max(f32::MIN_POSITIVE),
         }
     }
 

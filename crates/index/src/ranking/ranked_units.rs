@@ -1,8 +1,12 @@
 //! Units ranked by a search, with the signals that their scores are made of.
 
+use std::collections::HashMap;
+
 use crate::index::hit::ScoreParts;
 use crate::lexical::Scores;
+use crate::ranking::confidence::{Evidence, is_confident};
 use crate::ranking::intent::UnitFeatures;
+use crate::ranking::issue::model::IssueFeatures;
 use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules::Query;
 use crate::ranking::weights::RankingWeights;
@@ -15,13 +19,37 @@ pub struct RankedUnits {
     pub(crate) ranking: RankingWeights,
     /// Like [`crate::SearchResponse::read_as`].
     pub(crate) read_as: Option<String>,
+    /// From the ranking before any re-ranker read it, so that re-rankers do not change the confidence.
+    pub(crate) evidence: Evidence,
+    /// What was recognized, if the query is an issue.
+    pub(crate) of_issue: Option<RankedIssue>,
 }
 
 impl RankedUnits {
+    /// Confidence that any unit answers the query, 0 to 1; 0 without units.
+    #[must_use]
+    pub fn confidence(&self) -> f32 {
+        if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
+    }
+
+    /// Whether the search found something, by [`is_confident`].
+    #[must_use]
+    pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
+        is_confident(self.confidence(), self.evidence.kind, threshold)
+    }
+
     /// The numbers of the units, best first.
     pub fn units(&self) -> impl Iterator<Item = usize> {
         self.candidates.iter().map(|candidate| candidate.unit)
     }
+}
+
+/// An issue as it was recognized.
+pub(crate) struct RankedIssue {
+    /// The features of each unit.
+    pub features: HashMap<usize, IssueFeatures>,
+    /// The number of its parts of each kind.
+    pub parts: Vec<(&'static str, usize)>,
 }
 
 /// A unit that may be a result.

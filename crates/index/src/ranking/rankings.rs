@@ -103,6 +103,7 @@ fn switch_rules_off(ranking: &mut RankingWeights) {
         repetition: 1.0,
         duplicate: 1.0,
         function_share: 0.0,
+        issues: false,
         rerank_function: ranking.rerank_function,
         rerank_file: ranking.rerank_file,
         rerank_again_function: ranking.rerank_again_function,

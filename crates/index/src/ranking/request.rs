@@ -2,7 +2,7 @@
 
 use crate::index::filter::Filter;
 use crate::index::hit::Hit;
-use crate::ranking::confidence::Evidence;
+use crate::ranking::confidence::{Evidence, is_confident};
 use crate::ranking::weights::RankingWeights;
 
 /// A search of an index.
@@ -26,9 +26,17 @@ pub struct SearchResponse {
     /// Confidence that any hit answers the query, 0 to 1, computed from `evidence`; for
     /// [`Index::similar`](crate::Index::similar) the cosine of the first hit. 0 without hits.
     pub confidence: f32,
-    /// The evidence for the confidence.
+    /// The evidence for the confidence; none for [`Index::similar`](crate::Index::similar).
     pub evidence: Evidence,
     /// The query as it was interpreted, if that differs from the text: with its symbols as they are written in the
     /// code.
     pub read_as: Option<String>,
+}
+
+impl SearchResponse {
+    /// Whether the search found something, by [`is_confident`].
+    #[must_use]
+    pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
+        is_confident(self.confidence, self.evidence.kind, threshold)
+    }
 }

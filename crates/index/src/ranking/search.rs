@@ -10,11 +10,12 @@ use rayon::prelude::*;
 use crate::lexical::Groups;
 use crate::ranking::fusion::{Fusion, convex_combination, max_or_one};
 use crate::ranking::intent::UnitFeatures;
+use crate::ranking::issue::Issue;
 use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::{best, better_first, hide};
 use crate::storage::table::UnitRecord;
-use crate::{Error, Evidence, Hit, Index, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
+use crate::{Error, Hit, Index, RankingWeights, ScoreParts, SearchRequest, SearchResponse};
 
 /// Number of units to which the rules are applied: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
@@ -42,29 +43,12 @@ impl Index {
     #[must_use]
     pub fn response(&self, ranked: &RankedUnits, limit: usize) -> SearchResponse {
         let candidates = ranked.candidates.iter().take(limit);
-        let (evidence, confidence) = self.evidence(ranked, limit);
         SearchResponse {
             hits: candidates.map(|candidate| self.hit_of(candidate)).collect(),
-            confidence,
-            evidence,
+            confidence: ranked.confidence(),
+            evidence: ranked.evidence,
             read_as: ranked.read_as.clone(),
         }
-    }
-
-    /// The evidence and the confidence of a [`response`](Self::response).
-    #[must_use]
-    pub fn evidence(&self, ranked: &RankedUnits, limit: usize) -> (Evidence, f32) {
-        let candidates = &ranked.candidates[..limit.min(ranked.candidates.len())];
-        let maximum = |part: fn(&ScoreParts) -> f32| {
-            candidates.iter().map(|candidate| part(&candidate.parts)).fold(0.0, f32::max)
-        };
-        let evidence = Evidence {
-            dense: self.dense.as_ref().map(|_| maximum(|parts| parts.dense)),
-            coverage: maximum(|parts| parts.coverage),
-            known: ranked.signals.lexical.known,
-            share: Self::share_of_first(&ranked.candidates),
-        };
-        (evidence, if candidates.is_empty() { 0.0 } else { evidence.confidence() })
     }
 
     /// The hit at a 0-based position of a ranking.
@@ -83,6 +67,11 @@ impl Index {
     }
 
     fn rank_by(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
+        if request.ranking.issues
+            && let Some(issue) = Issue::of(request.query)
+        {
+            return self.rank_issue(request, &issue);
+        }
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
         let query = signals.query();
@@ -119,6 +108,7 @@ impl Index {
         if ranking.function_share > 0.0 && !is_symbol {
             self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
         }
+        let evidence = self.evidence(&candidates, &signals, request.query);
         let embedder = self.dense.as_ref().map(|dense| &dense.embedder).filter(|_| !is_symbol);
         if let Some(reranker) = embedder.and_then(|embedder| embedder.reranker()) {
             self.rerank(&mut candidates, request.query, reranker, ranking)?;
@@ -128,7 +118,7 @@ impl Index {
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
-        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as })
+        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as, evidence, of_issue: None })
     }
 
     /// The signals of each candidate that do not depend on other candidates.
@@ -253,7 +243,7 @@ impl Index {
     }
 
     /// The maximum score among the units of each file, at least 0.
-    fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
+    pub(crate) fn best_of_files(&self, scores: &[f32]) -> Vec<f32> {
         let best = |units: &Range<usize>| scores[units.clone()].iter().copied().fold(0.0, f32::max);
         self.units_of_files.par_iter().with_min_len(FILES_PER_TASK).map(best).collect()
     }

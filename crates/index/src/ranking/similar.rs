@@ -3,7 +3,6 @@
 use quarry_text::query_terms;
 
 use crate::lexical::{Bm25f, Groups};
-use crate::ranking::confidence::Evidence;
 use crate::ranking::selection::{best, better_first, hide};
 use crate::{Error, Filter, Hit, Index, ScoreParts, SearchResponse};
 
@@ -56,7 +55,6 @@ impl Index {
         let hits: Vec<Hit> =
             units.into_iter().map(|(unit, score)| self.hit(unit, score, part(score))).collect();
         let first = hits.first().map_or(0.0, |hit| hit.parts.dense);
-        let evidence = Evidence { dense: Some(first), coverage: 0.0, known: 1.0, share: 1.0 };
-        Ok(SearchResponse { hits, confidence: first, evidence, read_as: None })
+        Ok(SearchResponse { hits, confidence: first, ..SearchResponse::default() })
     }
 }

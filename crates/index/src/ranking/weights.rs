@@ -49,6 +49,8 @@ pub struct RankingWeights {
     /// How strongly a query that reads like a question about behavior is treated as one, from 0 (never: only the
     /// rules are used) to 1 (with the probability of [`file_probability`](crate::intent::Model::file_probability)).
     pub function_share: f32,
+    /// Whether a query that is an [issue](crate::issue) is ranked as one.
+    pub issues: bool,
     /// How much the cosine of a re-ranker counts, in natural logarithms of a score, for queries that want a function;
     /// ignored without one.
     pub rerank_function: f32,
@@ -78,6 +80,7 @@ impl Default for RankingWeights {
             repetition: 0.65,
             duplicate: 0.0,
             function_share: 1.0,
+            issues: true,
             rerank_function: 15.0,
             rerank_file: 0.0,
             rerank_again_function: 15.0,

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_index::{
-    Changes, Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, RebuildReason,
-    SearchRequest, Update,
+    Changes, DEFAULT_THRESHOLD, Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights,
+    RebuildReason, SearchRequest, Update,
 };
 use quarry_source::UnitKind;
 use quarry_walk::SkipReason;
@@ -470,8 +470,12 @@ fn confidence_tells_found_from_not_found() {
             .unwrap()
             .confidence
     };
-    assert!(confidence("open a socket to a host") > 0.45);
-    assert!(confidence("zebra unicorn host recipes") < 0.45);
+    for found in ["open a socket to a host", "connect", "parse_header"] {
+        assert!(confidence(found) > 0.5, "{found}: {}", confidence(found));
+    }
+    for lacking in ["zebra unicorn host recipes", "open_database_pool", "verify the signature of a token"] {
+        assert!(confidence(lacking) < DEFAULT_THRESHOLD, "{lacking}: {}", confidence(lacking));
+    }
     assert_eq!(confidence("zebra"), 0.0);
 }
 

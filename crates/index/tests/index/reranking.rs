@@ -97,6 +97,24 @@ fn a_reranker_orders_questions_about_functions() {
 }
 
 #[test]
+fn a_reranker_changes_no_confidence() {
+    let fixture = tree();
+    for query in [QUERY, "first", "zebra unicorn host recipes"] {
+        let request = SearchRequest {
+            query,
+            limit: 10,
+            ranking: RankingWeights::default(),
+            filter: &Filter::default(),
+        };
+        let without = open(&fixture, None).search(&request).unwrap();
+        for word in ["zebra", "again", "nothing here"] {
+            let with = open(&fixture, Some(word)).search(&request).unwrap();
+            assert_eq!((with.confidence, with.evidence), (without.confidence, without.evidence), "{query}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_read_counts_like_the_worst_that_was() {
     let fixture = tree();
     let index = open(&fixture, Some("zebra"));

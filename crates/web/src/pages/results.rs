@@ -93,7 +93,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
                     @if from == 1 { (counted(hits.len(), "result")) }
                     @else { "Results " (from) "–" (from + hits.len() - 1) }
                     " in " (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
-                    @if !answer.confident { " – nothing here clearly answers this; the nearest are:" }
+                    @if answer.confident == Some(false) { " – nothing here clearly answers this; the nearest are:" }
                 }
                 @if let Some(read_as) = &found.read_as { " Searched for " b { (read_as) } "." }
             }
@@ -460,7 +460,6 @@ impl ResultsShown<'_> {
                         @for link in &self.trees.links {
                             " · " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
                         }
-                        span .quiet { " · score " (format!("{:.3}", result.score)) }
                     }
                     @if let Some(explanation) = &unit.explanation {
                         details open { summary { "Score" } ul .explanation { (explained(explanation, 0)) } }

@@ -111,7 +111,7 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let tree = open(&paths, &all);
     let names: Vec<String> = trees.iter().map(|(name, _)| (*name).to_owned()).collect();
     let ranking = RankingWeights::default();
-    let defaults = Defaults { limit: 10, threshold: 0.3, ranking, lines: 3, context: 0 };
+    let defaults = Defaults { limit: 10, threshold: Some(0.3), ranking, lines: 3, context: 0 };
     let workspace = |(path, options): (&PathBuf, &OpenOptions)| {
         Workspace::new(path.clone(), options.clone(), Arc::new(StaticModel::builtin()))
     };

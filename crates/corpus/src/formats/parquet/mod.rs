@@ -20,9 +20,9 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader}
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use quarry_files::without_panic;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,8 +102,8 @@ pub(super) fn for_each_row(
 
 /// Runs the decoder, and catches panics, which inconsistent pages can cause.
 fn guarded<T>(decode: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    catch_unwind(AssertUnwindSafe(decode))
-        .unwrap_or_else(|_| Err(ParquetError::General("pages that contradict themselves".into())))
+    without_panic(decode)
+        .unwrap_or_else(|| Err(ParquetError::General("pages that contradict themselves".into())))
 }
 
 /// The metadata at the end of a file.

@@ -1,0 +1,247 @@
+//! `quarry eval localize`: from issues to the functions, classes and files that their fixes changed.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use quarry_corpus::formats::localize::{self as format, Issue};
+use quarry_eval::localize::entity::Level;
+use quarry_eval::localize::report::{LocalizeReport, Summaries, issue_lines, report};
+use quarry_eval::localize::{Localizer, Outcome, Places, localize};
+use quarry_eval::plan::write_whole;
+use quarry_metrics::significance::Bootstrap;
+use quarry_metrics::table::{Sections, Table};
+use quarry_text::counted;
+use serde::Serialize;
+
+use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs};
+use super::compare;
+use super::models::ModelArgs;
+use crate::eval::shown;
+use crate::{new_file, output, progress};
+
+/// Arguments of `quarry eval localize`.
+#[derive(Debug, Args)]
+pub struct LocalizeArgs {
+    /// Issues, one JSON object a line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method), files, source
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated: the
+    /// first that has a repository counts
+    #[arg(long = "repos", value_name = "MIRRORS", required = true)]
+    mirrors: Vec<PathBuf>,
+    /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, balanced, best, the path of a model,
+    /// or a method that ranks documents, as bm25-lucene, over all functions; may be repeated: the others are compared with the
+    /// first
+    #[arg(long = "method", value_name = "METHOD", default_value = "hybrid")]
+    methods: Vec<Localizer>,
+    /// Keep trees and indexes in DIR, where a second run opens them as they are; remove it after a change of the program
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Only ask issues of this repository; may be repeated
+    #[arg(long = "repository", value_name = "OWNER/NAME")]
+    repositories: Vec<String>,
+    /// Only ask issues of this source; may be repeated
+    #[arg(long = "source", value_name = "NAME")]
+    sources: Vec<String>,
+    /// Ask at most N issues, drawn evenly from sources and repositories
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Also write an HTML page that shows for each issue what came first
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    #[command(flatten)]
+    model: BuiltinModelArgs,
+    #[command(flatten)]
+    models: ModelArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    bootstrap: BootstrapArgs,
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    dataset: String,
+    #[serde(flatten)]
+    report: &'a LocalizeReport,
+    bootstrap: Bootstrap,
+    took_ms: f64,
+}
+
+/// Runs `quarry eval localize`.
+///
+/// # Errors
+/// When the file or a clone is missing or malformed, no issue is left, or a method fails.
+pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let bootstrap = args.bootstrap.resolve()?;
+    let issues = args.chosen(format::read(&args.file)?)?;
+    let models = args.models.resolve(args.model.path.clone())?;
+    let (_temporary, work) = args.work_directory()?;
+    let places = Places { mirrors: &args.mirrors, work: &work };
+    let bar = progress::Progress::new("issues", issues.len());
+    bar.show();
+    let outcome = localize(&issues, &args.methods, places, &models, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    models.report_spending();
+    let report = report(&issues, &args.methods, &outcome, &bootstrap)?;
+    note_left_out(&report);
+    let methods: Vec<String> = args.methods.iter().map(ToString::to_string).collect();
+    if let Some(path) = &args.output.per_query {
+        new_file::write_json_lines(path, issue_lines(&issues, &methods, &outcome))?;
+    }
+    let dataset = shown::file_name(&args.file);
+    if let Some(path) = &args.page {
+        write_page(path, &dataset, &issues, (&methods, &outcome), &report)?;
+    }
+    let took_ms = quarry_answer::milliseconds(start.elapsed());
+    let printed = Printed { dataset, report: &report, bootstrap, took_ms };
+    args.output.layout.print(&printed, || sections(&printed.dataset, &report))
+}
+
+impl LocalizeArgs {
+    /// The issues that were asked for.
+    fn chosen(&self, mut issues: Vec<Issue>) -> anyhow::Result<Vec<Issue>> {
+        let is_among = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+        issues.retain(|issue| {
+            is_among(&self.repositories, &issue.repository) && is_among(&self.sources, &issue.source)
+        });
+        if issues.is_empty() {
+            bail!(
+                "{}: expected issues of the repositories and sources that are named, found none; check --repository and --source",
+                self.file.display()
+            );
+        }
+        let Some(limit) = self.limit.filter(|limit| *limit < issues.len()) else { return Ok(issues) };
+        if limit == 0 {
+            bail!("expected --limit of 1 or more, found 0");
+        }
+        issues.sort_by(|a, b| (&a.source, &a.repository).cmp(&(&b.source, &b.repository)));
+        let n = issues.len();
+        let is_drawn = |position: usize| (position + 1) * limit / n > position * limit / n;
+        Ok(issues.into_iter().enumerate().filter(|(at, _)| is_drawn(*at)).map(|(_, issue)| issue).collect())
+    }
+
+    /// The directory for trees and indexes; a temporary one is removed when it is dropped.
+    fn work_directory(&self) -> anyhow::Result<(Option<tempfile::TempDir>, PathBuf)> {
+        match &self.work {
+            Some(path) => {
+                std::fs::create_dir_all(path).with_context(|| new_file::cannot_write(path))?;
+                Ok((None, path.clone()))
+            }
+            None => {
+                let temporary = tempfile::tempdir().context("a temporary directory cannot be created")?;
+                let path = temporary.path().to_owned();
+                Ok((Some(temporary), path))
+            }
+        }
+    }
+}
+
+fn note_left_out(report: &LocalizeReport) {
+    for (reason, count) in &report.left_out {
+        output::note(&format!("left out {} {}", counted(*count, "issue"), reason.about()));
+    }
+    if report.absent_gold > 0 {
+        let functions = counted(report.absent_gold, "gold function");
+        output::note(&format!("{functions} of other issues not asked for: not in the tree before the fix"));
+    }
+    if report.unread_files > 0 {
+        let files = counted(report.unread_files, "file");
+        output::note(&format!("{files} of all commits not read: too large, or missing in the clone"));
+    }
+}
+
+/// The measures of the tables.
+const SHOWN: [&str; 9] =
+    ["acc@1", "acc@3", "acc@5", "acc@10", "acc@20", "success@10", "mrr", "ndcg@10", "recall@10"];
+
+/// The measure whose interval is shown.
+const MAIN: &str = "acc@10";
+
+fn level_table(report: &LocalizeReport, level: Level) -> Table {
+    let interval = format!("interval of {MAIN}");
+    let mut table = Table::new([level.name()].into_iter().chain(SHOWN).chain([interval.as_str()]));
+    for method in &report.methods {
+        table.push(std::iter::once(method.method.clone()).chain(cells(&method.all, level, &SHOWN)));
+    }
+    table
+}
+
+/// Means of measures at a level, and the interval of the main one.
+fn cells<'a>(
+    summaries: &'a Summaries,
+    level: Level,
+    measures: &'a [&'a str],
+) -> impl Iterator<Item = String> + 'a {
+    let summary = summaries.of(level);
+    let mean = move |measure: &&str| shown::format_defined(summary.metrics.get(*measure).copied());
+    let interval = summary.intervals.get(MAIN).map(|interval| shown::format_interval(*interval));
+    measures.iter().map(mean).chain([interval.unwrap_or_default()])
+}
+
+/// Rows of repositories and sources.
+fn groups_table(report: &LocalizeReport) -> Table {
+    const FUNCTIONS: [&str; 5] = ["acc@1", "acc@5", "acc@10", "acc@20", "mrr"];
+    const FILES: [&str; 3] = ["acc@1", "acc@3", "acc@5"];
+    let interval = format!("interval of {MAIN}");
+    let files = FILES.map(|measure| format!("file {measure}"));
+    let header = ["group", "issues", "method"].into_iter().chain(FUNCTIONS).chain([interval.as_str()]);
+    let mut table = Table::new(header.chain(files.iter().map(String::as_str))).align_left([2]);
+    let Some(first) = report.methods.first() else { return table };
+    let names = |groups: fn(&quarry_eval::localize::report::MethodReport) -> &Groups| {
+        groups(first).keys().map(move |name| (name, groups)).collect::<Vec<_>>()
+    };
+    let all = names(|method| &method.sources).into_iter().chain(names(|method| &method.repositories));
+    for (name, groups) in all {
+        for method in &report.methods {
+            let Some(summaries) = groups(method).get(name) else { continue };
+            let of_files = cells(summaries, Level::Files, &FILES).take(FILES.len());
+            let row = [name.clone(), summaries.functions.queries.to_string(), method.method.clone()];
+            table.push(row.into_iter().chain(cells(summaries, Level::Functions, &FUNCTIONS)).chain(of_files));
+        }
+    }
+    table
+}
+
+type Groups = std::collections::BTreeMap<String, Summaries>;
+
+fn sections(dataset: &str, report: &LocalizeReport) -> Sections {
+    let issues = counted(report.issues, "issue");
+    let heading = format!("{dataset}: {issues}, {} with several gold functions\n\n", report.several);
+    let mut sections = Sections::new().text(heading);
+    for level in Level::ALL {
+        sections = sections.table(level_table(report, level)).text("\n");
+    }
+    sections = sections.table(groups_table(report));
+    for method in &report.methods {
+        sections =
+            sections.text(format!("\n{}: {:.1} ms per issue (median)", method.method, method.query_ms));
+    }
+    let Some(first) = report.methods.first() else { return sections };
+    for comparison in &report.comparisons {
+        let levels = [&comparison.functions, &comparison.modules, &comparison.files];
+        for (level, measures) in Level::ALL.iter().zip(levels) {
+            let heading = format!("\n\n{}: a: {}, b: {}\n", level.name(), first.method, comparison.method);
+            let rows = measures.iter().map(|(measure, found)| (measure.clone(), found));
+            sections = sections.text(heading).table(compare::table(rows));
+        }
+    }
+    sections
+}
+
+fn write_page(
+    path: &Path,
+    dataset: &str,
+    issues: &[Issue],
+    (methods, outcome): (&[String], &Outcome),
+    report: &LocalizeReport,
+) -> anyhow::Result<()> {
+    let tables = Level::ALL.map(|level| level_table(report, level));
+    let title = format!("Issues of {dataset}");
+    write_whole(path, outcome.page(&title, issues, methods, &tables).as_bytes())?;
+    output::note(&format!("wrote {}", path.display()));
+    Ok(())
+}

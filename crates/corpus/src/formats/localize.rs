@@ -1,0 +1,149 @@
+//! Issues and the code that their fixes changed, one JSON object per line, for issue localization.
+//!
+//! An object has `id`, `repository` (`OWNER/NAME`), `commit` (the state before the fix), `text` (title and body),
+//! `functions` (`path:Class.method` or `path:function`), and optionally `files` (by default those of the functions) and
+//! `source` (the data set that the issue is from). Other members are ignored.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::row::json_error;
+use super::{FormatError, for_each_line, open};
+
+/// An issue, and what its fix changed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Issue {
+    /// Unique in the file.
+    pub id: String,
+    /// Owner and name of the repository, `/` between them.
+    pub repository: String,
+    /// The commit before the fix.
+    pub commit: String,
+    /// Title and body.
+    pub text: String,
+    /// The changed functions, each as path, `:` and qualified name; may be empty.
+    #[serde(default)]
+    pub functions: Vec<String>,
+    /// Paths of the changed files; may be empty.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// The data set that it is from; may be empty.
+    #[serde(default)]
+    pub source: String,
+}
+
+const EXPECTED: &str = "an issue with `id`, `repository`, `commit`, `text` and `functions`";
+
+/// Reads a file of issues. See [`parse`].
+///
+/// # Errors
+/// When the file cannot be read, and as [`parse`].
+pub fn read(path: &Path) -> Result<Vec<Issue>, FormatError> {
+    parse(open(path)?, path)
+}
+
+/// Parses issues, in the order of the file.
+///
+/// # Errors
+/// When a line is not an issue, an id occurs twice, a repository is not `OWNER/NAME`, a function has no path or no name,
+/// or the file has no issue.
+pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Issue>, FormatError> {
+    let mut issues: Vec<Issue> = Vec::new();
+    let mut lines: HashMap<String, usize> = HashMap::new();
+    for_each_line(reader, path, |line| {
+        let issue: Issue =
+            serde_json::from_str(line.text).map_err(|error| json_error(line, &error, EXPECTED))?;
+        let is_name = |part: &str| {
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            !part.is_empty() && !part.starts_with('.') && part.chars().all(is_allowed)
+        };
+        if !issue.repository.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name)) {
+            return Err(line.error(
+                "a repository as OWNER/NAME",
+                format!("{:?}", issue.repository),
+                "name it as its address does",
+            ));
+        }
+        let has_parts = |function: &&String| {
+            function.split_once(':').is_some_and(|(path, name)| !path.is_empty() && !name.is_empty())
+        };
+        if let Some(wrong) = issue.functions.iter().find(|function| !has_parts(function)) {
+            return Err(line.error(
+                "functions as path:Class.method or path:function",
+                format!("{wrong:?}"),
+                "fix the function, or remove it",
+            ));
+        }
+        if let Some(first) = lines.insert(issue.id.clone(), line.number) {
+            return Err(line.error(
+                "each id once",
+                format!("{:?}, as on {}", issue.id, line.named(first)),
+                "give it another id, or remove one of the two",
+            ));
+        }
+        issues.push(issue);
+        Ok(())
+    })?;
+    if issues.is_empty() {
+        return Err(FormatError::File {
+            path: path.to_owned(),
+            expected: "at least one issue, a JSON object per line".into(),
+            found: "none".into(),
+            remedy: "check that this is the right file".into(),
+        });
+    }
+    Ok(issues)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn issues(text: &str) -> Result<Vec<Issue>, String> {
+        parse(text.as_bytes(), Path::new("t")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_optional_may_be_missing() {
+        let found = issues(
+            "{\"id\": \"1\", \"repository\": \"o/n\", \"commit\": \"c\", \"text\": \"t\", \"functions\": [\"a.py:f\"], \"x\": 1}\n\n",
+        )
+        .unwrap();
+        let expected = Issue {
+            id: "1".into(),
+            repository: "o/n".into(),
+            commit: "c".into(),
+            text: "t".into(),
+            functions: vec!["a.py:f".into()],
+            files: Vec::new(),
+            source: String::new(),
+        };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        let line = |id: &str, repository: &str, function: &str| {
+            format!(
+                "{{\"id\":{id},\"repository\":\"{repository}\",\"commit\":\"c\",\"text\":\"t\",\"functions\":[\"{function}\"]}}\n"
+            )
+        };
+        let good = line("\"1\"", "o/n", "a:f");
+        for (text, words) in [
+            (line("1", "o/n", "a:f"), "t:1: expected an issue with"),
+            (line("\"1\"", "on", "a:f"), "t:1: expected a repository as OWNER/NAME, found \"on\""),
+            (line("\"1\"", "../n", "a:f"), "expected a repository as OWNER/NAME"),
+            (line("\"1\"", "o/n/m", "a:f"), "expected a repository as OWNER/NAME"),
+            (line("\"1\"", "o/n", "a"), "expected functions as path:Class.method"),
+            (line("\"1\"", "o/n", ":f"), "expected functions as path:Class.method"),
+            (format!("{good}{good}"), "t:2: expected each id once, found \"1\", as on line 1"),
+            ("\n".to_owned(), "t: expected at least one issue"),
+        ] {
+            let error = issues(&text).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

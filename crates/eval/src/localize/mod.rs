@@ -1,0 +1,462 @@
+//! Issue localization: from the text of an issue to the functions, classes and files that its fix changed.
+//!
+//! The protocol is that of LocAgent (Chen et al., 2025) and SweRank (Reddy et al., 2025): each repository is searched as
+//! it was before the fix, results count as [`entity`] says, the first occurrence of an entity counts, and Acc@k asks for
+//! all gold entities among the first k.
+
+mod checkout;
+pub mod entity;
+mod grep;
+mod page;
+pub mod report;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quarry_corpus::formats::localize::Issue;
+use quarry_corpus::formats::{Document, Query};
+use quarry_corpus::git::{GitError, Snapshot};
+use quarry_embed::Embedder;
+use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, Update};
+use quarry_metrics::Measure;
+use rayon::prelude::*;
+use serde::Serialize;
+
+use self::checkout::Checkout;
+use self::entity::{Entities, Level, Levels};
+use crate::EvalError;
+use crate::method::{LoadModel, Method, MethodError};
+use crate::repo_search::searching;
+
+/// Number of distinct entities of each level that are looked at.
+pub const DEPTH: usize = 20;
+
+/// Number of units that are asked for at first; more if they are of fewer than [`DEPTH`] functions.
+const UNITS: usize = 200;
+
+/// Name of the lock of the work directory, and of those of indexes, which each has for itself.
+const LOCK: &str = "lock";
+
+/// What is measured at each level: Acc@k, at least one among the first k, MRR, NDCG and recall, over the first [`DEPTH`].
+#[must_use]
+pub fn measures() -> Vec<Measure> {
+    let accuracy = [1, 3, 5, 10, 20].map(Measure::Accuracy);
+    let any = [1, 5, 10, 20].map(Measure::Success);
+    let others = [
+        Measure::ReciprocalRank(None),
+        Measure::Ndcg(Some(10)),
+        Measure::Recall(5),
+        Measure::Recall(10),
+        Measure::Recall(20),
+    ];
+    accuracy.into_iter().chain(any).chain(others).collect()
+}
+
+/// A method, or the baseline of a text search.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Localizer {
+    /// `grep`: functions around matches of the rarest words of an issue.
+    Grep,
+    /// Any other: a search of the index if `quarry eval repo-search` has the method, or else a ranking of all functions as
+    /// documents.
+    Method(Method),
+}
+
+impl FromStr for Localizer {
+    type Err = MethodError;
+
+    fn from_str(text: &str) -> Result<Self, MethodError> {
+        Ok(if text == "grep" { Self::Grep } else { Self::Method(text.parse()?) })
+    }
+}
+
+impl fmt::Display for Localizer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grep => formatter.write_str("grep"),
+            Self::Method(method) => method.fmt(formatter),
+        }
+    }
+}
+
+/// Where repositories are read from, and where trees and indexes are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Directories with clones, bare or not; the first that has a repository counts.
+    pub mirrors: &'a [PathBuf],
+    /// Directory for the tree of each repository and the index of each commit, which a second run opens as it is.
+    pub work: &'a Path,
+}
+
+/// What a method found for an issue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The first [`DEPTH`] entities of each level, best first.
+    pub found: Levels<Vec<String>>,
+    /// Time of the search.
+    pub time: Duration,
+}
+
+/// An issue that was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// Index of the issue.
+    pub issue: usize,
+    /// Gold entities of each level; at least one function.
+    pub gold: Levels<Vec<String>>,
+    /// The answer of each method, in their order.
+    pub answers: Vec<Answer>,
+}
+
+/// Why an issue was not asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftOut {
+    /// It names no gold function.
+    NoGold,
+    /// None of its gold functions is in the tree before the fix.
+    GoldNotInTree,
+    /// Its commit is not in the clone.
+    NoCommit,
+}
+
+impl LeftOut {
+    /// The reason in a few words.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::NoGold => "without a gold function",
+            Self::GoldNotInTree => "whose gold functions are not in the tree",
+            Self::NoCommit => "whose commit is not in the clone",
+        }
+    }
+}
+
+/// What was asked and found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// In the order of the issues.
+    pub asked: Vec<Asked>,
+    /// Number of issues that were not asked, by reason.
+    pub left_out: BTreeMap<LeftOut, usize>,
+    /// Number of gold functions of asked issues that are not in the tree, and not asked for.
+    pub absent_gold: usize,
+    /// Number of files of all commits that were not read, because they are too large or missing in the clone.
+    pub unread_files: usize,
+    /// Identity of each method's model, if it has one.
+    pub models: Vec<Option<String>>,
+}
+
+/// A method that is ready to find units.
+enum Finder<'a> {
+    Grep,
+    Documents(&'a Method),
+    Search(Option<Arc<dyn Embedder>>, Box<RankingWeights>),
+}
+
+impl<'a> Finder<'a> {
+    fn new(localizer: &'a Localizer, load: &LoadModel<'_>) -> Result<Self, EvalError> {
+        let Localizer::Method(method) = localizer else { return Ok(Self::Grep) };
+        match searching(method, load) {
+            Ok((embedder, ranking)) => Ok(Self::Search(embedder, Box::new(ranking))),
+            Err(EvalError::NoRepositoryMethod { .. }) => Ok(Self::Documents(method)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn embedder(&self) -> Option<Option<&Arc<dyn Embedder>>> {
+        if let Self::Search(embedder, _) = self { Some(embedder.as_ref()) } else { None }
+    }
+
+    /// Ranked units, best first, which are of at least [`DEPTH`] functions if there are so many.
+    fn find(
+        &self,
+        index: &Index,
+        entities: &mut Entities<'_>,
+        text: &str,
+        load: &LoadModel<'_>,
+    ) -> Result<Vec<usize>, EvalError> {
+        match self {
+            Self::Grep => grep::search(index, text),
+            Self::Documents(method) => documents(index, method, text, load),
+            Self::Search(_, ranking) => {
+                let mut limit = UNITS;
+                loop {
+                    let ranking = (**ranking).clone();
+                    let request = SearchRequest { query: text, limit, ranking, filter: &Filter::default() };
+                    let hits = match index.search(&request) {
+                        Ok(response) => response.hits,
+                        Err(quarry_index::Error::EmptyQuery) => Vec::new(),
+                        Err(error) => return Err(error.into()),
+                    };
+                    let units: Vec<usize> = hits.iter().map(|hit| hit.unit).collect();
+                    let functions = &entities.ranked(&units, DEPTH)[Level::Functions as usize];
+                    if functions.len() >= DEPTH || units.len() < limit {
+                        return Ok(units);
+                    }
+                    limit *= 2;
+                }
+            }
+        }
+    }
+}
+
+/// Ranks the functions of an index as documents.
+fn documents(
+    index: &Index,
+    method: &Method,
+    text: &str,
+    load: &LoadModel<'_>,
+) -> Result<Vec<usize>, EvalError> {
+    let files = index.files(&Filter::default());
+    let of_file = |file: &quarry_index::IndexedFile<'_>| -> Result<Vec<(usize, Document)>, EvalError> {
+        let text = file.text()?;
+        let content = text.to_str();
+        let lines: Vec<&str> = content.split_inclusive('\n').collect();
+        let document = |unit: usize, range: std::ops::Range<usize>| {
+            let code = lines.get(range.start..range.end.min(lines.len()))?.concat();
+            Some((unit, Document::new(unit.to_string(), code)))
+        };
+        let is_function = |unit: usize| {
+            use quarry_source::UnitKind::{Function, Method};
+            matches!(index.unit(unit).kind, Function | Method)
+        };
+        let units = file.units(&text).filter(|(unit, _)| is_function(*unit));
+        Ok(units.filter_map(|(unit, range)| document(unit, range)).collect())
+    };
+    let of_files: Vec<Vec<(usize, Document)>> = files.par_iter().map(of_file).collect::<Result<_, _>>()?;
+    let (units, documents): (Vec<usize>, Vec<Document>) = of_files.into_iter().flatten().unzip();
+    let prepared = method.prepare(documents.as_slice().into(), load, &mut |_| {})?;
+    let query = Query { id: String::new(), text: text.to_owned() };
+    let best = prepared.scorer.best(&[&query], UNITS)?;
+    Ok(best.into_iter().flatten().map(|found| units[found.position]).collect())
+}
+
+/// Asks issues of the repositories that they are about, each as it was at the commit of the issue. `on_issue` is called
+/// for each issue that is done.
+///
+/// # Errors
+/// When a clone is missing or cannot be read, the work directory cannot be written, or a method fails.
+pub fn localize(
+    issues: &[Issue],
+    localizers: &[Localizer],
+    places: Places<'_>,
+    load: &LoadModel<'_>,
+    on_issue: &dyn Fn(),
+) -> Result<Outcome, EvalError> {
+    let finders: Vec<Finder<'_>> =
+        localizers.iter().map(|localizer| Finder::new(localizer, load)).collect::<Result<_, _>>()?;
+    let mut of_repositories: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (number, issue) in issues.iter().enumerate() {
+        of_repositories.entry(&issue.repository).or_default().push(number);
+    }
+    let clones: Vec<(&str, PathBuf, Vec<usize>)> = of_repositories
+        .into_iter()
+        .map(|(name, numbers)| Ok((name, clone_of(places.mirrors, name)?, numbers)))
+        .collect::<Result<_, EvalError>>()?;
+    let model = |finder: &Finder<'_>| Some(finder.embedder()??.id().to_owned());
+    let mut outcome = Outcome { models: finders.iter().map(model).collect(), ..Outcome::default() };
+    let work = places.work.canonicalize().map_err(|source| results(places.work, source))?;
+    let lock = File::create(work.join(LOCK)).map_err(|source| results(&work, source))?;
+    if !quarry_files::try_lock(&lock).map_err(|source| results(&work, source))? {
+        return Err(EvalError::ResultsInUse { path: work });
+    }
+    for (name, clone, numbers) in clones {
+        let place = work.join(name.replace('/', "+"));
+        Repository { issues, clone: &clone, place: &place, finders: &finders, load }.ask(
+            &numbers,
+            &mut outcome,
+            on_issue,
+        )?;
+    }
+    outcome.asked.sort_by_key(|asked| asked.issue);
+    if outcome.asked.is_empty() {
+        return Err(EvalError::NothingToAsk { name: "the file of issues".to_owned() });
+    }
+    Ok(outcome)
+}
+
+fn results(path: &Path, source: io::Error) -> EvalError {
+    EvalError::Results { path: path.to_owned(), source }
+}
+
+/// The clone of a repository: `OWNER/NAME`, `OWNER+NAME`, `OWNER__NAME` or `NAME` in one of the directories, or `repo` or
+/// `repo.git` in one of these.
+fn clone_of(mirrors: &[PathBuf], name: &str) -> Result<PathBuf, EvalError> {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let names = [name.to_owned(), name.replace('/', "+"), name.replace('/', "__"), last.to_owned()];
+    let places = mirrors.iter().flat_map(|mirror| {
+        let of_name = |name: &String| {
+            let bare = mirror.join(format!("{name}.git"));
+            [mirror.join(name).join("repo"), mirror.join(name).join("repo.git"), mirror.join(name), bare]
+        };
+        names.iter().flat_map(of_name).collect::<Vec<_>>()
+    });
+    let is_clone = |path: &PathBuf| path.join("HEAD").is_file() || path.join(".git").exists();
+    places.into_iter().find(is_clone).ok_or_else(|| EvalError::NoClone {
+        name: name.to_owned(),
+        directories: mirrors.iter().map(|mirror| mirror.display().to_string()).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// A repository that issues are about.
+struct Repository<'a> {
+    issues: &'a [Issue],
+    clone: &'a Path,
+    /// Directory for its tree and indexes.
+    place: &'a Path,
+    finders: &'a [Finder<'a>],
+    load: &'a LoadModel<'a>,
+}
+
+impl Repository<'_> {
+    fn ask(&self, numbers: &[usize], outcome: &mut Outcome, on_issue: &dyn Fn()) -> Result<(), EvalError> {
+        fs::create_dir_all(self.place).map_err(|source| results(self.place, source))?;
+        let mut checkout = Checkout::open(self.place).map_err(|source| results(self.place, source))?;
+        let mut commits: Vec<(Snapshot, Vec<usize>)> = Vec::new();
+        for &number in numbers {
+            let issue = &self.issues[number];
+            let mut leave_out = |reason| {
+                *outcome.left_out.entry(reason).or_default() += 1;
+                on_issue();
+            };
+            if issue.functions.is_empty() {
+                leave_out(LeftOut::NoGold);
+                continue;
+            }
+            let snapshot = match Snapshot::open(self.clone, Some(&issue.commit)) {
+                Ok(snapshot) => snapshot,
+                Err(GitError::NoCommit { .. }) => {
+                    leave_out(LeftOut::NoCommit);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            match commits.iter_mut().find(|(known, _)| known.commit() == snapshot.commit()) {
+                Some((_, of_commit)) => of_commit.push(number),
+                None => commits.push((snapshot, vec![number])),
+            }
+        }
+        commits.sort_by_cached_key(|(snapshot, _)| (snapshot.seconds(), snapshot.commit()));
+        let mut previous: Option<String> = None;
+        for (snapshot, numbers) in &commits {
+            outcome.unread_files +=
+                checkout.switch(snapshot).map_err(|source| results(self.place, source))?;
+            let place = CommitIndexes {
+                place: self.place,
+                tree: checkout.tree(),
+                commit: snapshot.commit(),
+                previous: previous.as_deref(),
+            };
+            self.ask_commit(&place, snapshot, numbers, outcome)?;
+            numbers.iter().for_each(|_| on_issue());
+            previous = Some(place.commit);
+        }
+        Ok(())
+    }
+
+    fn ask_commit(
+        &self,
+        indexes: &CommitIndexes<'_>,
+        snapshot: &Snapshot,
+        numbers: &[usize],
+        outcome: &mut Outcome,
+    ) -> Result<(), EvalError> {
+        let paths: HashSet<&str> = snapshot.paths().collect();
+        let mut asked: Vec<Asked> = Vec::new();
+        // What has no index of its own reads that of the first one that has.
+        let default = self.finders.iter().find_map(Finder::embedder).flatten();
+        for (position, finder) in self.finders.iter().enumerate() {
+            let embedder = finder.embedder().unwrap_or(default);
+            let index = indexes.open(embedder)?;
+            let mut entities = Entities::new(&index);
+            if position == 0 {
+                for &number in numbers {
+                    let issue = &self.issues[number];
+                    let has_file = |path: &str| paths.contains(path);
+                    let (gold, absent) = entities.gold(&issue.functions, &issue.files, &has_file);
+                    if gold[Level::Functions as usize].is_empty() {
+                        *outcome.left_out.entry(LeftOut::GoldNotInTree).or_default() += 1;
+                    } else {
+                        outcome.absent_gold += absent;
+                        asked.push(Asked { issue: number, gold, answers: Vec::new() });
+                    }
+                }
+            }
+            for asked in &mut asked {
+                let start = Instant::now();
+                let text = &self.issues[asked.issue].text;
+                let units = finder.find(&index, &mut entities, text, self.load)?;
+                let time = start.elapsed();
+                asked.answers.push(Answer { found: entities.ranked(&units, DEPTH), time });
+            }
+        }
+        outcome.asked.extend(asked);
+        Ok(())
+    }
+}
+
+/// The indexes of the tree of a commit, one per model.
+struct CommitIndexes<'a> {
+    place: &'a Path,
+    tree: &'a Path,
+    commit: String,
+    /// The commit before, whose indexes these are refreshed from.
+    previous: Option<&'a str>,
+}
+
+impl CommitIndexes<'_> {
+    /// Opens the index of a model, or one without vectors. An index that an earlier run has written is not compared with
+    /// the tree, which is the same.
+    fn open(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<Index, EvalError> {
+        let model = quarry_files::digest(&[embedder.map_or("", |embedder| embedder.id())]);
+        let of_model = self.place.join(format!("index-{}", model.chars().take(12).collect::<String>()));
+        let directory = of_model.join(&self.commit);
+        let open = |directory: PathBuf, update: Update| {
+            let options = OpenOptions { directory: Some(directory), update, ..OpenOptions::default() };
+            Index::open_or_build(self.tree, &options, embedder.cloned(), &|_| {})
+        };
+        if let Ok(opened) = open(directory.clone(), Update::Never) {
+            return Ok(opened.index);
+        }
+        // Under another name, until it is up to date.
+        let started = of_model.join(format!("{}.new", self.commit));
+        let prepare = || -> io::Result<()> {
+            for stale in [&directory, &started] {
+                if stale.exists() {
+                    fs::remove_dir_all(stale)?;
+                }
+            }
+            match self.previous.map(|previous| of_model.join(previous)).filter(|previous| previous.is_dir()) {
+                Some(previous) => link_all(&previous, &started),
+                None => Ok(()),
+            }
+        };
+        prepare().map_err(|source| results(&of_model, source))?;
+        drop(open(started.clone(), Update::Required)?);
+        fs::rename(&started, &directory).map_err(|source| results(&directory, source))?;
+        Ok(open(directory, Update::Never)?.index)
+    }
+}
+
+/// Makes a directory with the same files as another one, which is possible without copying because no file of an index is
+/// written again.
+fn link_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            link_all(&entry.path(), &target)?;
+        } else if entry.file_name() != LOCK && fs::hard_link(entry.path(), &target).is_err() {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}

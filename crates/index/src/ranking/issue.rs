@@ -1,0 +1,321 @@
+//! Splits a long query – a pasted issue, traceback or error message – into what it is made of.
+//!
+//! People and agents paste whole bug reports. Their sentences, code, traces and messages are evidence of different kinds, and
+//! much of them is none at all: checklists, headings of templates, versions. [`Issue::of`] goes through the lines once and
+//! decides for each what it is. It looks at the text alone, in time linear in its length; what the parts are in an index is
+//! decided in [`evidence`].
+
+pub(crate) mod evidence;
+pub mod frame;
+mod line;
+pub mod literal;
+pub mod model;
+pub mod name;
+pub mod position;
+mod ranking;
+
+use std::collections::HashMap;
+
+use self::frame::{Frame, Order, frame};
+use self::line::LineKind;
+use self::name::{Name, Origin, names};
+use self::position::Position;
+
+/// Words from which on a text of one line is an issue.
+const MIN_WORDS: usize = 40;
+
+/// The most frames, names and positions that are kept of a text.
+const MAX_FOUND: usize = 2000;
+
+/// Lines of source that may be between two frames of a trace, or between the last one and the message.
+const MAX_BETWEEN: usize = 12;
+
+/// What an issue is made of.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Issue<'a> {
+    /// Its first line, without what trackers put before it (`[Bug]`).
+    pub title: &'a str,
+    /// Lines of sentences, in order, without the title.
+    pub prose: Vec<&'a str>,
+    /// Lines of code, of diffs and of what was typed into a shell.
+    pub code: Vec<&'a str>,
+    /// Frames with their distance from the innermost one of their trace.
+    pub frames: Vec<(Frame<'a>, usize)>,
+    /// Lines of source that traces show, each with the distance of its frame.
+    pub traced: Vec<(&'a str, usize)>,
+    /// Error messages: of traces, compilers and logs, and quoted ones. The last of a trace is complete.
+    pub messages: Vec<&'a str>,
+    /// Paths outside of traces.
+    pub positions: Vec<Position<'a>>,
+    /// Names of code, each once for an origin, with the number of times that it is mentioned there.
+    pub names: Vec<(Name<'a>, usize)>,
+    /// Number of lines that say nothing about the code: templates, checklists, versions.
+    pub n_noise: usize,
+}
+
+impl<'a> Issue<'a> {
+    /// Splits a text; `None` if it is an ordinary query: one line without a frame or a path with a line, of less than 40
+    /// words.
+    #[must_use]
+    pub fn of(text: &'a str) -> Option<Self> {
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let first = lines.next()?;
+        let mut is_long = || lines.next().is_some() || first.split_whitespace().nth(MIN_WORDS - 1).is_some();
+        let has_place = || frame(first, "").is_some() || Position::all(first).any(|position| position.line.is_some());
+        (is_long() || has_place()).then(|| Splitter::default().split(text))
+    }
+
+    /// The number of parts of each kind, for explanations.
+    pub(crate) fn parts(&self) -> Vec<(&'static str, usize)> {
+        let n_noise = self.n_noise;
+        vec![
+            ("words of the title", self.title.split_whitespace().count()),
+            ("lines of prose", self.prose.len()),
+            ("lines of code", self.code.len()),
+            ("frames", self.frames.len()),
+            ("messages", self.messages.len()),
+            ("paths", self.positions.len()),
+            ("names", self.names.len()),
+            ("lines of noise", n_noise),
+        ]
+    }
+
+    /// The title and the sentences: what a model of language reads.
+    #[must_use]
+    pub fn sentences(&self) -> String {
+        let mut text = self.title.to_owned();
+        for line in &self.prose {
+            text.push('\n');
+            text.push_str(line);
+        }
+        text
+    }
+}
+
+/// A trace that is being read.
+#[derive(Default)]
+struct Trace<'a> {
+    frames: Vec<Frame<'a>>,
+    order: Option<Order>,
+    /// Lines of source, with the number of their frame.
+    source: Vec<(&'a str, usize)>,
+    /// Lines since the last frame.
+    n_after: usize,
+    /// Indentation of the last frame.
+    indentation: usize,
+}
+
+#[derive(Default)]
+struct Splitter<'a> {
+    issue: Issue<'a>,
+    trace: Trace<'a>,
+    /// What the block of code that is being read began with.
+    fence: Option<&'static str>,
+    in_comment: bool,
+    in_noise: bool,
+    is_after_blank: bool,
+    was_code: bool,
+}
+
+impl<'a> Splitter<'a> {
+    fn split(mut self, text: &'a str) -> Issue<'a> {
+        let mut before = "";
+        self.is_after_blank = true;
+        for line in text.lines() {
+            let line = quoted(line);
+            self.line(line, before);
+            self.is_after_blank = line.trim().is_empty();
+            if !self.is_after_blank {
+                before = line;
+            }
+        }
+        self.end_trace();
+        self.issue.find_names();
+        self.issue
+    }
+
+    fn line(&mut self, line: &'a str, before: &'a str) {
+        let text = line.trim();
+        if self.in_comment || text.starts_with("<!--") {
+            self.in_comment = !text.contains("-->");
+            self.issue.n_noise += 1;
+            return;
+        }
+        if let Some(fence) = ["```", "~~~"].into_iter().find(|fence| text.starts_with(fence)) {
+            // A block that ends on its line is none.
+            if text.len() < 6 || !text[3..].contains(fence) {
+                self.fence = if self.fence.is_some() { None } else { Some(fence) };
+            }
+            return;
+        }
+        if text.is_empty() {
+            return;
+        }
+        if let Some((frame, order)) = frame(line, before) {
+            return self.frame(line, frame, order);
+        }
+        if !self.trace.frames.is_empty() && self.is_of_trace(line, text) {
+            return;
+        }
+        let in_code = self.fence.is_some() || self.is_indented(line);
+        let kind = LineKind::of(text, in_code, self.in_noise);
+        match kind {
+            LineKind::Heading { is_noise } => self.in_noise = is_noise,
+            LineKind::Template { is_heading: true } => self.in_noise = false,
+            _ => {}
+        }
+        self.was_code = matches!(kind, LineKind::Code(_));
+        self.keep(text, kind);
+    }
+
+    fn keep(&mut self, text: &'a str, kind: LineKind<'a>) {
+        let issue = &mut self.issue;
+        match kind {
+            LineKind::Noise | LineKind::Heading { is_noise: true } => issue.n_noise += 1,
+            LineKind::Template { .. } => issue.n_noise += 1,
+            LineKind::Heading { is_noise: false } | LineKind::Prose => {
+                issue.find_positions(text);
+                if issue.title.is_empty() && issue.prose.is_empty() && issue.code.is_empty() {
+                    issue.title = line::title(text);
+                } else {
+                    issue.prose.push(text.trim_start_matches(['#', ' ', '*', '-']));
+                }
+                issue.messages.extend(line::quoted_messages(text));
+            }
+            LineKind::Code(code) => {
+                issue.find_positions(code);
+                issue.code.push(code);
+            }
+            LineKind::Message(message) => {
+                issue.find_positions(text);
+                if issue.title.is_empty() && issue.prose.is_empty() {
+                    issue.title = message;
+                }
+                issue.messages.push(message);
+            }
+        }
+    }
+
+    /// Code by its indentation: of Markdown, after a blank line or other such code.
+    fn is_indented(&self, line: &str) -> bool {
+        let is_deep = line.starts_with("    ") || line.starts_with('\t');
+        is_deep && (self.is_after_blank || self.was_code)
+    }
+
+    fn frame(&mut self, line: &'a str, frame: Frame<'a>, order: Order) {
+        if self.trace.order.is_some_and(|known| known != order) {
+            self.end_trace();
+        }
+        // Go and Rust have the function on the line before, which was taken for something else.
+        self.trace.order = Some(order);
+        self.trace.n_after = 0;
+        self.trace.indentation = indentation(line);
+        if self.trace.frames.len() + self.issue.frames.len() < MAX_FOUND {
+            self.trace.frames.push(frame);
+        }
+    }
+
+    /// Whether a line belongs to the trace that is being read; else that trace is at its end.
+    fn is_of_trace(&mut self, line: &'a str, text: &'a str) -> bool {
+        self.trace.n_after += 1;
+        let is_python = self.trace.order == Some(Order::OutermostFirst);
+        let number = self.trace.frames.len() - 1;
+        if line::is_between_frames(text) {
+            return true;
+        }
+        if is_python && self.trace.n_after <= MAX_BETWEEN {
+            let is_source = indentation(line) > self.trace.indentation;
+            if let Some(source) = line::numbered_source(text) {
+                // IPython shows lines around the one that failed, which has an arrow.
+                if let Some(line) = source.failed {
+                    self.trace.source.push((source.text, number));
+                    self.trace.frames[number].position.iter_mut().for_each(|position| position.line = position.line.or(Some(line)));
+                }
+                return true;
+            }
+            if is_source && !text.starts_with(['^', '~']) {
+                self.trace.source.push((text, number));
+                return true;
+            }
+            if is_source {
+                return true;
+            }
+            if let Some(message) = line::raised(text) {
+                self.end_trace();
+                self.issue.messages.push(message);
+                return true;
+            }
+            if self.fence.is_some() && self.trace.n_after <= 2 {
+                return true;
+            }
+        }
+        // The function of the next frame, in traces with two lines for each.
+        if !is_python && self.trace.n_after == 1 && (line::is_function_line(text)) {
+            return true;
+        }
+        self.end_trace();
+        false
+    }
+
+    fn end_trace(&mut self) {
+        let Trace { frames, order, source, .. } = std::mem::take(&mut self.trace);
+        let n_frames = frames.len();
+        let depth = |number: usize| match order {
+            Some(Order::OutermostFirst) => n_frames - 1 - number,
+            _ => number,
+        };
+        self.issue.frames.extend(frames.into_iter().enumerate().map(|(number, frame)| (frame, depth(number))));
+        self.issue.traced.extend(source.into_iter().map(|(line, number)| (line, depth(number))));
+    }
+}
+
+impl<'a> Issue<'a> {
+    fn find_positions(&mut self, text: &'a str) {
+        let room = MAX_FOUND.saturating_sub(self.positions.len());
+        self.positions.extend(Position::all(text).take(room));
+    }
+
+    /// Collects the names of all parts.
+    fn find_names(&mut self) {
+        let mut numbers: HashMap<(&str, Origin), usize> = HashMap::new();
+        let mut found: Vec<(Name, usize)> = Vec::new();
+        let lines = [(self.title, Origin::Title)]
+            .into_iter()
+            .chain(self.prose.iter().map(|line| (*line, Origin::Prose)))
+            .chain(self.traced.iter().map(|(line, _)| (*line, Origin::Trace)))
+            .chain(self.messages.iter().map(|line| (*line, Origin::Message)))
+            .chain(self.code.iter().map(|line| (*line, Origin::Code)));
+        for name in lines.flat_map(|(line, origin)| names(line, origin)) {
+            // Plain words are names in titles and in source.
+            let is_kept = name.is_symbol || matches!(name.origin, Origin::Title | Origin::Trace);
+            if !is_kept || name.text.len() < 2 || found.len() >= MAX_FOUND {
+                continue;
+            }
+            let number = *numbers.entry((name.text, name.origin)).or_insert(found.len());
+            match found.get_mut(number) {
+                Some((known, n)) => {
+                    *n += 1;
+                    known.is_marked |= name.is_marked;
+                    known.is_called |= name.is_called;
+                    known.is_symbol |= name.is_symbol;
+                }
+                None => found.push((name, 1)),
+            }
+        }
+        self.names = found;
+    }
+}
+
+/// A line without the marks of a quoted mail.
+fn quoted(line: &str) -> &str {
+    let Some(rest) = line.strip_prefix("> ") else { return line };
+    // Not Python's prompt.
+    if rest.starts_with('>') { line } else { rest }
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+#[cfg(test)]
+mod tests;

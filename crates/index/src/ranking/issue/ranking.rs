@@ -1,0 +1,415 @@
+//! Ranks the units of an index as the function that an issue is about.
+
+use std::collections::HashMap;
+
+use quarry_embed::StaticModel;
+use quarry_source::UnitKind;
+use quarry_text::{lexical_terms, query_terms};
+use quarry_walk::FileFlags;
+
+use super::Issue;
+use super::evidence::{Evidence, Found, FoundFile, N_PRINTING};
+use super::literal::Message;
+use super::model::{IssueFeatures, IssueModel};
+use super::name::Origin;
+use crate::lexical::{Groups, Scores};
+use crate::ranking::fusion::max_or_one;
+use crate::ranking::intent::{UnitFeatures, softmax};
+use crate::ranking::ranked_units::{Candidate, RankedIssue, RankedUnits, Signals};
+use crate::ranking::respelling::QueryReading;
+use crate::ranking::rules::{self, Query};
+use crate::ranking::selection::{best, better_first, hide};
+use crate::{Error, Hit, Index, ScoreParts, SearchRequest};
+
+/// Number of units whose features are computed.
+const N_CANDIDATES: usize = 400;
+
+/// The most terms of a set, the rarest of the known ones.
+const MAX_TERMS: usize = 60;
+
+/// The most terms of an issue that are looked up at all, in the order of its parts.
+const MAX_LOOKUPS: usize = 400;
+
+/// The most messages that are compared with sources, the last ones.
+const MAX_MESSAGES: usize = 4;
+
+/// Words of a piece of prose that is embedded on its own, and the most pieces.
+const PIECE_WORDS: usize = 80;
+const MAX_PIECES: usize = 4;
+
+/// Words whose tokens are compared with those of units.
+const TOKEN_WORDS: usize = 40;
+
+/// The sets of terms that are scored apart, in this order; sets for messages follow.
+#[derive(Debug, Clone, Copy)]
+enum Set {
+    Title,
+    Prose,
+    Code,
+    All,
+    Symbols,
+}
+const N_SETS: usize = 5;
+
+/// The terms of an issue and the sets that they are in.
+struct Terms {
+    terms: Vec<String>,
+    sets: Vec<Vec<usize>>,
+}
+
+/// The scores that features are made of.
+struct IssueScores {
+    sets: Vec<Scores>,
+    /// Cosines: of the title, of the prose (the best piece) and of everything.
+    dense: [Vec<f32>; 3],
+    dense_of_files: [Vec<f32>; 3],
+    evidence: Evidence,
+}
+
+impl Index {
+    /// Ranks units for an issue.
+    ///
+    /// # Errors
+    /// Like [`rank`](Index::rank).
+    pub(crate) fn rank_issue(&self, request: &SearchRequest, issue: &Issue) -> Result<RankedUnits, Error> {
+        let (mut candidates, signals, features) = self.issue_candidates(request, issue)?;
+        let model = IssueModel::builtin();
+        let scores: Vec<f32> = features.iter().map(|features| model.score(features)).collect();
+        for ((candidate, share), score) in candidates.iter_mut().zip(softmax(&scores)).zip(scores) {
+            candidate.parts.issue = score;
+            candidate.parts.issue_share = share;
+            candidate.score = share;
+        }
+        let mut ranked: Vec<(Candidate, IssueFeatures)> = candidates.into_iter().zip(features).collect();
+        ranked.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
+        let (mut candidates, features): (Vec<Candidate>, Vec<IssueFeatures>) = ranked.into_iter().unzip();
+        let features = candidates.iter().map(|candidate| candidate.unit).zip(features).collect();
+        let of_issue = RankedIssue { features, parts: issue.parts() };
+        let ranking = request.ranking.clone();
+        let evidence = self.evidence(&candidates, &signals, request.query);
+        if let Some(reranker) = self.dense.as_ref().and_then(|dense| dense.embedder.reranker()) {
+            self.rerank(&mut candidates, &issue.sentences(), reranker, &ranking)?;
+        }
+        if let Some(cross_encoder) = self.dense.as_ref().and_then(|dense| dense.embedder.cross_encoder()) {
+            self.read_with_query(&mut candidates, &issue.sentences(), cross_encoder, &ranking)?;
+        }
+        Ok(RankedUnits { candidates, signals, ranking, read_as: None, evidence, of_issue: Some(of_issue) })
+    }
+
+    /// The candidates for an issue with their features, for fitting an [`IssueModel`]; `None` if the text is not an issue.
+    ///
+    /// # Errors
+    /// The same as for a search.
+    pub fn issue_features(&self, request: &SearchRequest) -> Result<Option<Vec<(Hit, IssueFeatures)>>, Error> {
+        let Some(issue) = Issue::of(request.query) else { return Ok(None) };
+        let (candidates, _, features) = self.issue_candidates(request, &issue)?;
+        let hits = candidates.iter().map(|candidate| self.hit(candidate.unit, candidate.score, candidate.parts));
+        Ok(Some(hits.zip(features).collect()))
+    }
+
+    fn issue_candidates(
+        &self,
+        request: &SearchRequest,
+        issue: &Issue,
+    ) -> Result<(Vec<Candidate>, Signals, Vec<IssueFeatures>), Error> {
+        if query_terms(request.query).is_empty() {
+            return Err(Error::EmptyQuery);
+        }
+        let allowed = self.allowed(request.filter);
+        let allowed = allowed.as_deref();
+        let messages: Vec<Message> =
+            issue.messages.iter().rev().filter_map(|text| Message::of(without_class(text))).take(MAX_MESSAGES).collect();
+        let terms = Terms::of(issue, &messages);
+        let ranking = &request.ranking;
+        let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
+        let (matches, dense) = rayon::join(
+            || self.lexical.term_matches(&terms.terms, &ranking.bm25f, groups),
+            || self.issue_cosines(issue, request.query),
+        );
+        let (matches, mut dense) = (matches?, dense?);
+        let sets = terms.sets.iter().map(|set| {
+            let mut known: Vec<usize> = set.iter().copied().filter(|&term| matches.weights[term].is_known).collect();
+            known.sort_by(|&a, &b| matches.weights[b].of_text.total_cmp(&matches.weights[a].of_text));
+            known.truncate(MAX_TERMS);
+            let mut scores = matches.scores(known, self.n_units(), self.n_files(), ranking.bm25f.k1);
+            hide(&mut scores.texts, allowed);
+            hide(&mut scores.matched, allowed);
+            scores
+        });
+        let sets: Vec<Scores> = sets.collect();
+        dense.iter_mut().for_each(|cosines| hide(cosines, allowed));
+        let mut evidence = self.issue_evidence(issue, allowed)?;
+        for (message, scores) in messages.iter().zip(&sets[N_SETS..]) {
+            for (unit, share) in self.printing(message, &scores.matched, N_PRINTING) {
+                let found = evidence.units.entry(unit).or_default();
+                found.message = found.message.max(share);
+            }
+        }
+        let dense_of_files = [0, 1, 2].map(|number| self.best_of_files(&dense[number]));
+        let scores = IssueScores { sets, dense, dense_of_files, evidence };
+        let units = self.preselected(&scores, allowed, request.limit);
+        let features = self.features_of_issue(issue, &scores, &units);
+        let IssueScores { mut sets, dense: [_, _, dense], dense_of_files: [_, _, dense_of_files], .. } = scores;
+        let lexical = sets.swap_remove(Set::All as usize);
+        let all: Vec<String> = terms.sets[Set::All as usize].iter().map(|&term| terms.terms[term].clone()).collect();
+        let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
+        let candidates = units.iter().map(|&unit| {
+            let parts = ScoreParts {
+                lexical: lexical.texts[unit],
+                dense: dense[unit],
+                coverage: (lexical.texts[unit] / most.max(f32::MIN_POSITIVE)).min(1.0),
+                demotion: 1.0,
+                repetition: 1.0,
+                reranker_factor: 1.0,
+                second_reranker_factor: 1.0,
+                cross_encoder_factor: 1.0,
+                ..ScoreParts::default()
+            };
+            Candidate { unit, score: 0.0, parts, features: UnitFeatures::default() }
+        });
+        let candidates: Vec<Candidate> = candidates.collect();
+        let signals = Signals {
+            reading: QueryReading { text: issue.title.to_owned(), definitions: HashMap::new() },
+            terms: all,
+            lexical,
+            dense,
+            dense_of_files,
+            dense_weight: if self.dense.is_some() { ranking.dense_weight } else { 0.0 },
+            words: vec![0.0; units.len()],
+            candidates: units,
+            best: 1.0,
+        };
+        Ok((candidates, signals, features))
+    }
+
+    fn issue_cosines(&self, issue: &Issue, text: &str) -> Result<[Vec<f32>; 3], Error> {
+        let Some(dense) = &self.dense else { return Ok([0, 1, 2].map(|_| vec![0.0; self.n_units()])) };
+        let pieces = pieces(&issue.prose);
+        let mut texts: Vec<&str> = vec![issue.title, text];
+        texts.extend(pieces.iter().map(String::as_str));
+        let vectors = dense.embedder.embed_queries(&texts)?;
+        let mut cosines = vectors.rows().map(|vector| dense.matrix.similarities(vector));
+        let (Some(title), Some(all)) = (cosines.next(), cosines.next()) else {
+            return Ok([0, 1, 2].map(|_| vec![0.0; self.n_units()]));
+        };
+        let mut prose = vec![0.0; self.n_units()];
+        for piece in cosines {
+            prose.iter_mut().zip(piece?).for_each(|(best, cosine): (&mut f32, f32)| *best = best.max(cosine));
+        }
+        Ok([title?, prose, all?])
+    }
+
+    /// The units that may be meant: the best by words, meaning and evidence together.
+    fn preselected(&self, scores: &IssueScores, allowed: Option<&[bool]>, limit: usize) -> Vec<usize> {
+        fn weighted(values: &[f32], weight: f32) -> (f32, &[f32]) {
+            (weight / max_or_one(values), values)
+        }
+        let of_units = [
+            weighted(&scores.sets[Set::Title as usize].texts, 0.6),
+            weighted(&scores.sets[Set::All as usize].texts, 1.0),
+            weighted(&scores.sets[Set::Symbols as usize].texts, 0.5),
+            weighted(&scores.dense[0], 0.5),
+            weighted(&scores.dense[1], 0.4),
+        ];
+        let of_files = [
+            weighted(&scores.sets[Set::All as usize].groups, 0.6),
+            weighted(&scores.sets[Set::Title as usize].groups, 0.3),
+            weighted(&scores.dense_of_files[0], 0.3),
+        ];
+        let score = |unit: usize| {
+            if allowed.is_some_and(|allowed| !allowed[unit]) {
+                return 0.0;
+            }
+            let file = self.file_of_unit[unit] as usize;
+            let words: f32 = of_units.iter().map(|(factor, values)| factor * values[unit].max(0.0)).sum();
+            let around: f32 = of_files.iter().map(|(factor, values)| factor * values[file].max(0.0)).sum();
+            let found = scores.evidence.units.get(&unit).map_or(0.0, Found::sum);
+            let of_file = scores.evidence.files.get(&self.file_of_unit[unit]).map_or(0.0, |file| {
+                0.5 * (file.path + file.module + file.frame + file.names)
+            });
+            let record = &self.table.units[unit];
+            let kind = if rules::is_definition(record.kind()) { 1.0 } else { 0.5 };
+            let flags = self.flags(record);
+            let is_other = flags.contains(FileFlags::TEST) || !flags.difference(FileFlags::LEFT_OUT).is_empty();
+            (words + around + found + of_file) * kind * if is_other { 0.6 } else { 1.0 }
+        };
+        let mut found = best(self.n_units(), N_CANDIDATES.max(limit), score);
+        found.sort_unstable_by(better_first);
+        found.into_iter().map(|(unit, _)| unit).collect()
+    }
+
+    fn features_of_issue(&self, issue: &Issue, scores: &IssueScores, units: &[usize]) -> Vec<IssueFeatures> {
+        let IssueScores { sets, dense, dense_of_files, evidence } = scores;
+        let best_of = |set: Set| (max_or_one(&sets[set as usize].texts), max_or_one(&sets[set as usize].groups));
+        let best = [Set::Title, Set::Prose, Set::Code, Set::All, Set::Symbols].map(best_of);
+        let best_dense = [0, 1, 2].map(|number| (max_or_one(&dense[number]), max_or_one(&dense_of_files[number])));
+        let tokens: Vec<&[u16]> = units.iter().map(|&unit| self.table.tokens(&self.table.units[unit])).collect();
+        let vocabulary = StaticModel::builtin();
+        let title_tokens = vocabulary.query_tokens(issue.title).similarities(&tokens);
+        let prose: Vec<&str> = issue.prose.iter().flat_map(|line| line.split_whitespace()).take(TOKEN_WORDS).collect();
+        let prose_tokens = vocabulary.query_tokens(&prose.join(" ")).similarities(&tokens);
+        let title_terms = query_terms(issue.title);
+        let equal = vec![1.0; title_terms.len()];
+        let title = Query { text: issue.title, terms: &title_terms, weights: &equal };
+        let mut stems: HashMap<u32, f32> = HashMap::new();
+        let mut in_file: HashMap<u32, usize> = HashMap::new();
+        let flag = |value: bool| f32::from(u8::from(value));
+        let mut all: Vec<IssueFeatures> = Vec::with_capacity(units.len());
+        for (number, &unit) in units.iter().enumerate() {
+            let record = &self.table.units[unit];
+            let file = self.file_of_unit[unit];
+            let at = file as usize;
+            let found = evidence.units.get(&unit).copied().unwrap_or_default();
+            let of_file: FoundFile = evidence.files.get(&file).copied().unwrap_or_default();
+            let name = self.table.text(record.name);
+            let path = self.table.text(self.table.files[at].path);
+            let stem = *stems.entry(file).or_insert_with(|| rules::path_match(&title, path).whole());
+            let rank_in_file = in_file.entry(file).or_default();
+            let rank = *rank_in_file;
+            *rank_in_file += 1;
+            let lines = record.end_line.saturating_sub(record.start_line) + 1;
+            let log_lines = (lines as f32).ln();
+            let flags = self.flags(record);
+            let owner = name.rsplit_once('.').map_or("", |(owner, _)| owner);
+            let lexical = |set: Set| sets[set as usize].texts[unit] / best[set as usize].0;
+            let around = |set: Set| sets[set as usize].groups[at] / best[set as usize].1;
+            all.push([
+                lexical(Set::Title),
+                around(Set::Title),
+                sets[Set::Title as usize].matched[unit],
+                dense[0][unit].max(0.0) / best_dense[0].0,
+                dense_of_files[0][at] / best_dense[0].1,
+                title_tokens[number],
+                lexical(Set::Prose),
+                around(Set::Prose),
+                dense[1][unit].max(0.0) / best_dense[1].0,
+                dense_of_files[1][at] / best_dense[1].1,
+                prose_tokens[number],
+                lexical(Set::Code),
+                around(Set::Code),
+                lexical(Set::All),
+                around(Set::All),
+                sets[Set::All as usize].matched[unit],
+                dense[2][unit].max(0.0) / best_dense[2].0,
+                lexical(Set::Symbols),
+                around(Set::Symbols),
+                found.title_name,
+                found.title_word,
+                found.marked_name,
+                found.prose_name,
+                found.code_called,
+                found.code_name,
+                found.trace_name,
+                found.message_name,
+                found.scope,
+                found.title_owner,
+                found.prose_owner,
+                found.code_owner,
+                rules::own_name_match(&title, record.kind(), name),
+                stem,
+                rules::name_match(&title, owner),
+                of_file.path,
+                of_file.module,
+                found.position,
+                found.frame,
+                found.innermost_frame,
+                of_file.frame,
+                found.message,
+                found.neighbor,
+                of_file.names,
+                flag(record.kind() == UnitKind::Function),
+                flag(record.kind() == UnitKind::Method),
+                flag(record.kind() == UnitKind::Type),
+                flag(flags.contains(FileFlags::TEST)),
+                flag(!flags.difference(FileFlags::TEST | FileFlags::LEFT_OUT).is_empty()),
+                flag(rules::is_private(name, self.table.text(record.signature))),
+                log_lines,
+                log_lines * log_lines,
+                (rank as f32).min(20.0),
+                flag(rank == 0),
+            ]);
+        }
+        all
+    }
+}
+
+impl Terms {
+    /// The terms of an issue, by [`Set`], and of each message.
+    fn of(issue: &Issue, messages: &[Message]) -> Self {
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        let mut all = Self { terms: Vec::new(), sets: vec![Vec::new(); N_SETS + messages.len()] };
+        let mut add = |terms: &mut Self, set: usize, found: Vec<String>| {
+            for term in found {
+                if !numbers.contains_key(&term) && terms.terms.len() >= MAX_LOOKUPS {
+                    continue;
+                }
+                let number = *numbers.entry(term).or_insert_with_key(|term| {
+                    terms.terms.push(term.clone());
+                    terms.terms.len() - 1
+                });
+                if !terms.sets[set].contains(&number) {
+                    terms.sets[set].push(number);
+                }
+            }
+        };
+        let joined = |lines: &[&str]| query_terms(&truncated(lines).join("\n"));
+        add(&mut all, Set::Title as usize, query_terms(issue.title));
+        for (number, message) in messages.iter().enumerate() {
+            add(&mut all, N_SETS + number, query_terms(&message.fixed()));
+        }
+        let symbols = issue.names.iter().filter(|(name, _)| name.is_symbol && name.origin != Origin::Message);
+        for (name, _) in symbols {
+            let mut wholes = Vec::new();
+            // The last term of an identifier is the whole of it.
+            name.scopes().for_each(|scope| {
+                let mut last = None;
+                lexical_terms(scope, |term, _| last = Some(term.to_owned()));
+                wholes.extend(last);
+            });
+            add(&mut all, Set::Symbols as usize, wholes);
+        }
+        add(&mut all, Set::Prose as usize, joined(&issue.prose));
+        add(&mut all, Set::Code as usize, joined(&issue.messages));
+        add(&mut all, Set::Code as usize, joined(&issue.code));
+        let traced: Vec<&str> = issue.traced.iter().map(|(line, _)| *line).collect();
+        add(&mut all, Set::Code as usize, joined(&traced));
+        let together: Vec<usize> = (0..N_SETS).filter(|set| *set != Set::All as usize).flat_map(|set| all.sets[set].clone()).collect();
+        for number in together {
+            if !all.sets[Set::All as usize].contains(&number) {
+                all.sets[Set::All as usize].push(number);
+            }
+        }
+        all
+    }
+}
+
+/// Bytes of a part of an issue whose terms count.
+const MAX_PART_BYTES: usize = 8 << 10;
+
+/// The first lines of some, up to a total length.
+fn truncated<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let mut room = MAX_PART_BYTES;
+    lines
+        .iter()
+        .take_while(|line| {
+            let fits = room > 0;
+            room = room.saturating_sub(line.len());
+            fits
+        })
+        .map(|line| &line[..line.floor_char_boundary(MAX_PART_BYTES)])
+        .collect()
+}
+
+/// Prose in pieces of about equal length.
+fn pieces(prose: &[&str]) -> Vec<String> {
+    let words: Vec<&str> = prose.iter().flat_map(|line| line.split_whitespace()).take(PIECE_WORDS * MAX_PIECES).collect();
+    words.chunks(PIECE_WORDS).map(|words| words.join(" ")).collect()
+}
+
+/// A message without the class of the exception before it.
+fn without_class(message: &str) -> &str {
+    match message.split_once(": ") {
+        Some((class, rest)) if !class.contains(' ') && !rest.trim().is_empty() => rest,
+        _ => message,
+    }
+}

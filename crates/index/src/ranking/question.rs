@@ -1,0 +1,147 @@
+//! What kind of question a query is, by its text alone.
+
+use quarry_text::parts;
+use serde::Serialize;
+
+/// Number of words from which on a query is a long text.
+const LONG: usize = 30;
+
+/// Maximum number of words of a query that asks for a name which it mentions.
+const NAME_WORDS: usize = 4;
+
+/// Words of messages that report a failure.
+const FAILURES: [&str; 32] = [
+    "already",
+    "can't",
+    "cannot",
+    "couldn't",
+    "denied",
+    "doesn't",
+    "error",
+    "exception",
+    "expected",
+    "fail",
+    "failed",
+    "fails",
+    "failure",
+    "fatal",
+    "illegal",
+    "invalid",
+    "missing",
+    "must",
+    "not",
+    "panic",
+    "panicked",
+    "refused",
+    "refusing",
+    "unable",
+    "uncaught",
+    "unexpected",
+    "unknown",
+    "unsupported",
+    "warn",
+    "warning",
+    "wasn't",
+    "won't",
+];
+
+/// Characters of messages that prose in a query hardly has.
+const MESSAGE_CHARACTERS: [char; 12] = ['"', '`', '%', '{', '}', '[', ']', '<', '>', '$', '=', '|'];
+
+/// The kind of a question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QuestionKind {
+    /// Words for what code does.
+    #[default]
+    Description,
+    /// A name, alone or in a few words.
+    Name,
+    /// The message of an error.
+    Error,
+    /// Several sentences.
+    Long,
+}
+
+impl QuestionKind {
+    /// All kinds, in order.
+    pub const ALL: [Self; 4] = [Self::Description, Self::Name, Self::Error, Self::Long];
+
+    /// The kind of a query.
+    #[must_use]
+    pub fn of(query: &str) -> Self {
+        let words: Vec<&str> = query.split_whitespace().collect();
+        match words.len() {
+            0 | 1 => Self::Name,
+            LONG.. => Self::Long,
+            _ if is_message(query, &words) => Self::Error,
+            n if n <= NAME_WORDS && words.iter().any(|word| is_name(word)) => Self::Name,
+            _ => Self::Description,
+        }
+    }
+
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Name => "name",
+            Self::Error => "error",
+            Self::Long => "long",
+        }
+    }
+}
+
+/// Whether a text reports a failure and is written like a message of a program rather than a description.
+fn is_message(text: &str, words: &[&str]) -> bool {
+    let reports = |word: &&str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let is_type = |end: &str| word.len() > end.len() && word.ends_with(end);
+        FAILURES.contains(&word.to_lowercase().as_str()) || is_type("Error") || is_type("Exception")
+    };
+    let is_punctuated = || {
+        text.contains(MESSAGE_CHARACTERS)
+            || text.ends_with(['.', '!'])
+            || words.iter().any(|word| word.ends_with(':') || word.starts_with('\''))
+    };
+    !text.trim_end().ends_with('?')
+        && words.iter().any(reports)
+        && (is_punctuated() || text.starts_with(char::is_uppercase))
+}
+
+/// Whether a word can only be a name in code: prose has `TypeScript`, but not `parse_url`, `a::b`, `close()` or
+/// `readCsvFile`.
+fn is_name(word: &str) -> bool {
+    let word = word.trim_matches([',', '.', ';', ':', '?', '!']);
+    word.contains(['_', '$']) || word.contains("::") || word.ends_with("()") || parts(word).count() > 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_recognized_by_the_wording() {
+        use QuestionKind::{Description, Error, Long, Name};
+        for (query, expected) in [
+            ("parse_jwt_claims", Name),
+            ("HeaderParser", Name),
+            ("retry", Name),
+            ("where is FetchVaultSecret called", Name),
+            ("callers of close()", Name),
+            ("translate Lua to TypeScript", Description),
+            ("retry with backoff", Description),
+            ("refuse unknown columns in requested ordering", Description),
+            ("why can't a user be deleted?", Description),
+            ("what happens if the key is missing?", Description),
+            ("Could not open {path}: permission denied", Error),
+            ("error: invalid argument", Error),
+            ("java.lang.IllegalStateException: not attached", Error),
+            ("A gemset name must be specified in order to delete a gemset.", Error),
+            ("", Name),
+        ] {
+            assert_eq!(QuestionKind::of(query), expected, "{query:?}");
+        }
+        assert_eq!(QuestionKind::of(&"why does it stop after a while? ".repeat(5)), Long);
+    }
+}

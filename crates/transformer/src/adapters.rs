@@ -40,7 +40,7 @@ pub struct LowRank {
 }
 
 impl Adapters {
-    /// Adds what the task adds to the vector of a token.
+    /// Adds the task's summand to the vector of a token.
     pub fn add_to_token(&self, id: usize, vector: &mut [f32]) {
         let factors = &self.token_rows[id * self.rank..][..self.rank];
         vector.iter_mut().zip(&self.constant).for_each(|(value, constant)| *value += constant);

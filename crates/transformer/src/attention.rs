@@ -15,7 +15,7 @@ pub struct Attention {
     /// Makes queries, keys and values of all heads side by side; the query, or its normalization, comes with the factor
     /// of its scores.
     pub query_key_value: Linear,
-    /// From the heads' results to what is added to the token's vector.
+    /// Maps the heads' results to the summand of the token's vector.
     pub output: Linear,
     /// Normalize the query and the key of each head.
     pub head_norms: Option<[Norm; 2]>,
@@ -196,7 +196,7 @@ impl Attention {
     }
 
     /// Attention of the tokens of one text to each other, all heads: from the rows of queries, keys and values to those
-    /// of `context`. Tokens attend to what their `graph`, if any, says. `scores` is scratch space.
+    /// of `context`. Tokens attend along their `graph`, if any. `scores` is scratch space.
     pub fn attend(
         &self,
         shape: &Shape,

@@ -12,7 +12,7 @@ use super::graph::Graph;
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
-use super::rounded::{Packed, Rounded, Table};
+use super::quantized::{Int8Matrix, Packed, Table};
 use super::shape::Shape;
 use super::weights::{Stored, Weights};
 use quarry_embed::EmbedError;
@@ -55,7 +55,7 @@ pub struct Layer {
 pub struct Norms {
     /// Of its input.
     pub input: Option<Norm>,
-    /// Of what it adds.
+    /// Of its output.
     pub output: Option<Norm>,
     /// Of the sum of its input and its output, which is then added once more.
     pub sum_before: Option<Norm>,
@@ -91,7 +91,7 @@ pub struct Linear {
 enum Matrix {
     Float(Vec<f32>),
     /// The transpose, in 8 bits.
-    Rounded(Rounded),
+    Int8(Int8Matrix),
     /// The same, ready for products.
     Packed(Packed),
 }
@@ -362,7 +362,7 @@ impl Linear {
     ) -> Result<Linear, EmbedError> {
         let weight = match weights.matrix(&format!("{name}.weight"), [n_outputs, n_inputs])? {
             Stored::Float(weight) => Matrix::Float(transpose(&weight, n_inputs)),
-            Stored::Rounded(weight) => Matrix::Rounded(weight),
+            Stored::Int8(weight) => Matrix::Int8(weight),
         };
         Ok(Linear { weight, bias: vec![0.0; n_outputs] })
     }
@@ -383,7 +383,7 @@ impl Linear {
             let values = rows.start * n_inputs..rows.end * n_inputs;
             let weight = match &weight {
                 Stored::Float(weight) => Matrix::Float(transpose(&weight[values], n_inputs)),
-                Stored::Rounded(weight) => Matrix::Rounded(Rounded {
+                Stored::Int8(weight) => Matrix::Int8(Int8Matrix {
                     values: weight.values[values].to_vec(),
                     factors: weight.factors[rows].to_vec(),
                 }),
@@ -396,13 +396,13 @@ impl Linear {
     pub fn scale(&mut self, factor: f32) {
         let weight = match &mut self.weight {
             Matrix::Float(values) => values,
-            Matrix::Rounded(rounded) => &mut rounded.factors,
+            Matrix::Int8(matrix) => &mut matrix.factors,
             Matrix::Packed(packed) => &mut packed.factors,
         };
         weight.iter_mut().chain(&mut self.bias).for_each(|value| *value *= factor);
     }
 
-    /// Multiplies the first `n` columns of what it gives by a number.
+    /// Multiplies the first `n` columns of its output by a number.
     pub fn scale_first(&mut self, n: usize, factor: f32) {
         let n_outputs = self.n_outputs();
         self.bias[..n].iter_mut().for_each(|value| *value *= factor);
@@ -411,7 +411,7 @@ impl Linear {
                 let rows = values.chunks_exact_mut(n_outputs);
                 rows.flat_map(|row| &mut row[..n]).for_each(|value| *value *= factor);
             }
-            Matrix::Rounded(Rounded { factors, .. }) | Matrix::Packed(Packed { factors, .. }) => {
+            Matrix::Int8(Int8Matrix { factors, .. }) | Matrix::Packed(Packed { factors, .. }) => {
                 factors[..n].iter_mut().for_each(|value| *value *= factor);
             }
         }
@@ -421,7 +421,7 @@ impl Linear {
     pub fn n_inputs(&self) -> usize {
         match &self.weight {
             Matrix::Float(values) => values.len() / self.bias.len(),
-            Matrix::Rounded(rounded) => rounded.n_inputs(),
+            Matrix::Int8(matrix) => matrix.n_inputs(),
             Matrix::Packed(packed) => packed.n_inputs(),
         }
     }
@@ -436,27 +436,27 @@ impl Linear {
         let mut parts: Vec<Linear> = parts.into_iter().collect();
         if parts.iter().any(|part| matches!(part.weight, Matrix::Float(_))) {
             for Linear { weight, .. } in &mut parts {
-                if let Matrix::Rounded(rounded) = weight {
-                    *weight = Matrix::Float(transpose(&rounded.restored(), rounded.n_inputs()));
+                if let Matrix::Int8(matrix) = weight {
+                    *weight = Matrix::Float(transpose(&matrix.dequantized(), matrix.n_inputs()));
                 }
             }
         }
         let mut bias = Vec::new();
-        let mut all = Rounded { values: Vec::new(), factors: Vec::new() };
+        let mut all = Int8Matrix { values: Vec::new(), factors: Vec::new() };
         let mut floats: Vec<(Vec<f32>, usize)> = Vec::new();
         for Linear { weight, bias: own } in parts {
             bias.extend_from_slice(&own);
             match weight {
                 Matrix::Float(values) => floats.push((values, own.len())),
-                Matrix::Rounded(rounded) => {
-                    all.values.extend(rounded.values);
-                    all.factors.extend(rounded.factors);
+                Matrix::Int8(matrix) => {
+                    all.values.extend(matrix.values);
+                    all.factors.extend(matrix.factors);
                 }
                 Matrix::Packed(_) => unreachable!("maps are packed last"),
             }
         }
         let Some((first, width)) = floats.first() else {
-            return Linear { weight: Matrix::Rounded(all), bias };
+            return Linear { weight: Matrix::Int8(all), bias };
         };
         let n_inputs = first.len() / width;
         let row =
@@ -468,7 +468,7 @@ impl Linear {
     /// The map, ready for products.
     pub fn packed(self) -> Linear {
         match self.weight {
-            Matrix::Rounded(rounded) => Linear { weight: Matrix::Packed(rounded.pack()), bias: self.bias },
+            Matrix::Int8(matrix) => Linear { weight: Matrix::Packed(matrix.pack()), bias: self.bias },
             _ => self,
         }
     }
@@ -491,7 +491,7 @@ impl Linear {
         let weight = match &self.weight {
             Matrix::Float(weight) => weight,
             Matrix::Packed(packed) => return packed.multiply(mode, input, output),
-            Matrix::Rounded(_) => unreachable!("maps are packed before they are used"),
+            Matrix::Int8(_) => unreachable!("maps are packed before they are used"),
         };
         let n_inputs = weight.len() / n_outputs;
         let n_rows = input.len() / n_inputs;

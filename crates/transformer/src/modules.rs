@@ -78,7 +78,7 @@ impl Modules {
     /// Reads `modules.json`, if there is one.
     ///
     /// # Errors
-    /// When it cannot be parsed, or lists what is not supported.
+    /// When it cannot be parsed, or lists something unsupported.
     pub fn read(path: &Path, reader: &mut Reader) -> Result<Option<Modules>, EmbedError> {
         let file = path.join("modules.json");
         let Some(modules) = reader.optional::<Vec<Module>>(&file)? else { return Ok(None) };

@@ -6,7 +6,7 @@ use super::pooling::{POOLINGS, Pooling, pooling};
 use quarry_embed::EmbedError;
 use quarry_source::{Language, data_flow, language_named};
 
-/// What a model is to do otherwise than its directory says.
+/// Options that override those of a model's directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
     /// Columns to keep.
@@ -21,7 +21,7 @@ pub struct Options {
     pub data_flow: Option<FlowOf>,
     /// Task of queries and documents, or first that of queries and then that of documents, in place of retrieval's.
     pub tasks: Vec<String>,
-    /// Whether vectors are compared by cosine (of length 1) or by dot product (as they are).
+    /// Whether vectors are compared by cosine (of length 1) or by dot product (unscaled).
     pub normalize: Option<bool>,
 }
 

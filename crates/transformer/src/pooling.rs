@@ -166,7 +166,7 @@ fn pool(pooling: Pooling, states: &[f32], skipped: usize, row: &mut [f32]) {
     let hidden = row.len();
     let n = states.len() / hidden;
     if pooling == Pooling::Cls {
-        // The first token is no part of the prompt.
+        // The first token is not part of the prompt.
         if n > 0 {
             row.copy_from_slice(&states[..hidden]);
         }

@@ -24,7 +24,7 @@ pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
 
 /// Reads files and hashes their content.
 pub struct Reader<'a> {
-    /// Has what was read.
+    /// Hash of everything read.
     pub hash: &'a mut Xxh3,
 }
 
@@ -65,6 +65,6 @@ pub fn missing(path: &Path) -> EmbedError {
 /// # Errors
 /// When they are not what `T` expects; the error gives the line.
 pub fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EmbedError> {
-    let problem = "does not hold the JSON expected here; copy it again from the model's source";
+    let problem = "does not contain the expected JSON; copy it again from the model's source";
     serde_json::from_slice(bytes).map_err(|error| EmbedError::model_file(path, problem, error))
 }

@@ -138,10 +138,7 @@ pub fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedErro
     growth::check_maps(bytes).map_err(|found| EmbedError::model_file(path, problem, found))?;
     let tokenizer = guarded(path, problem, || Tokenizer::from_bytes(bytes))?;
     growth::check(&tokenizer).map_err(|found| {
-        EmbedError::model(
-            path,
-            format!("is no tokenizer that can be used: {found}; use that of another model"),
-        )
+        EmbedError::model(path, format!("is not a usable tokenizer: {found}; use the one of another model"))
     })?;
     Ok(tokenizer)
 }
@@ -179,7 +176,7 @@ fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedE
     let mut tokenizer = Tokenizer::new(model);
     let special = |token: &str| {
         let id = tokenizer.token_to_id(token).ok_or_else(|| {
-            EmbedError::model(path, format!("holds no line {token}; expected the vocabulary of a BERT model"))
+            EmbedError::model(path, format!("has no line {token}; expected the vocabulary of a BERT model"))
         })?;
         Ok((token.to_owned(), id))
     };
@@ -209,7 +206,7 @@ fn byte_pairs(directory: &Path, reader: &mut Reader) -> Result<Option<(PathBuf, 
     let mut tokenizer = Tokenizer::new(model);
     let special = |token: &str| {
         let id = tokenizer.token_to_id(token).ok_or_else(|| {
-            let problem = format!("holds no token {token}; expected the vocabulary of a RoBERTa model");
+            let problem = format!("has no token {token}; expected the vocabulary of a RoBERTa model");
             EmbedError::model(&vocabulary, problem)
         })?;
         Ok((token.to_owned(), id))

@@ -13,8 +13,8 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::pickle;
+use super::quantized::{GROUP, Int4Matrix, Int8Matrix, Table};
 use super::reader::guarded;
-use super::rounded::{FourBits, GROUP, Rounded, Table};
 use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
@@ -47,7 +47,7 @@ pub enum Stored {
     /// 32-bit floats.
     Float(Vec<f32>),
     /// Whole numbers.
-    Rounded(Rounded),
+    Int8(Int8Matrix),
 }
 
 impl Weights {
@@ -107,8 +107,8 @@ impl Weights {
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let name = self.find(name, shape)?;
         match self.bytes(&name) {
-            Some(bytes) if self.is_in_four_bits(&name) => Ok(self.four_bits(&name, shape, bytes)?.restored()),
-            Some(bytes) => Ok(self.rounded(&name, shape, bytes)?.restored()),
+            Some(bytes) if self.is_int4(&name) => Ok(self.int4(&name, shape, bytes)?.dequantized()),
+            Some(bytes) => Ok(self.int8(&name, shape, bytes)?.dequantized()),
             None => self.floats(&name, self.load(&name)?),
         }
     }
@@ -120,10 +120,10 @@ impl Weights {
     pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name) {
-            Some(bytes) if self.is_in_four_bits(&name) => {
-                Stored::Rounded(self.four_bits(&name, &shape, bytes)?.rounded(shape[1]))
+            Some(bytes) if self.is_int4(&name) => {
+                Stored::Int8(self.int4(&name, &shape, bytes)?.to_int8(shape[1]))
             }
-            Some(bytes) => Stored::Rounded(self.rounded(&name, &shape, bytes)?),
+            Some(bytes) => Stored::Int8(self.int8(&name, &shape, bytes)?),
             None => Stored::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
@@ -135,11 +135,11 @@ impl Weights {
     pub fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name) {
-            Some(bytes) if self.is_in_four_bits(&name) => {
-                let FourBits { bytes, factors } = self.four_bits(&name, &shape, bytes)?;
-                Table::FourBits(FourBits { bytes: Cow::Owned(bytes.into_owned()), factors })
+            Some(bytes) if self.is_int4(&name) => {
+                let Int4Matrix { bytes, factors } = self.int4(&name, &shape, bytes)?;
+                Table::Int4(Int4Matrix { bytes: Cow::Owned(bytes.into_owned()), factors })
             }
-            Some(bytes) => Table::Rounded(self.rounded(&name, &shape, bytes)?),
+            Some(bytes) => Table::Int8(self.int8(&name, &shape, bytes)?),
             None => Table::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
@@ -159,23 +159,23 @@ impl Weights {
             [&name, &old_name, &adapted_name].into_iter().find_map(|name| Some((name, self.shape(name)?)))
         else {
             let problem = format!(
-                "holds no tensor {name}, which config.json asks for; expected the weights of the model that \
+                "has no tensor {name}, which config.json asks for; expected the weights of the model that \
                  config.json describes"
             );
             return Err(EmbedError::model(&self.path, problem));
         };
         // Two values of 4 bits are in one byte.
         let stored = match *shape {
-            [n_rows, n_columns] if self.is_in_four_bits(found) => vec![n_rows, n_columns / 2],
+            [n_rows, n_columns] if self.is_int4(found) => vec![n_rows, n_columns / 2],
             _ => shape.to_vec(),
         };
         if found_shape != stored {
-            let bits = match self.is_in_four_bits(found) {
+            let bits = match self.is_int4(found) {
                 true => format!(" in 4 bits, as {found}{SCALE} says"),
                 false => String::new(),
             };
             let problem = format!(
-                "holds {found} with shape {found_shape:?}, expected {stored:?} from config.json{bits}; use the two files of \
+                "contains {found} with shape {found_shape:?}, expected {stored:?} from config.json{bits}; use the two files of \
                  one model"
             );
             return Err(EmbedError::model(&self.path, problem));
@@ -192,7 +192,8 @@ impl Weights {
     fn load(&self, name: &str) -> Result<Tensor, EmbedError> {
         match &self.source {
             Source::Safetensors(source) => {
-                let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
+                let problem =
+                    format!("contains {name} in a form that cannot be read; save it as 32-bit floats");
                 guarded(&self.path, &problem, || source.load(name, &Device::Cpu))
             }
             Source::Pickle(source) => guarded(&self.path, DAMAGED, || {
@@ -203,55 +204,50 @@ impl Weights {
 
     /// The values of a tensor, all of them finite.
     fn floats(&self, name: &str, tensor: Tensor) -> Result<Vec<f32>, EmbedError> {
-        let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
+        let problem = format!("contains {name} in a form that cannot be read; save it as 32-bit floats");
         let values = guarded(&self.path, &problem, || floats(tensor))?;
         if !values.iter().all(|value| value.is_finite()) {
-            let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
+            let problem = format!("contains NaN or infinity in {name}; train or copy the model again");
             return Err(EmbedError::model(&self.path, problem));
         }
         Ok(values)
     }
 
     /// A matrix of 8 bits, with the factors of its rows.
-    fn rounded(&self, name: &str, shape: &[usize], bytes: &[u8]) -> Result<Rounded, EmbedError> {
+    fn int8(&self, name: &str, shape: &[usize], bytes: &[u8]) -> Result<Int8Matrix, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let &[n_rows, _] = shape else {
             let problem =
-                format!("holds {name} in 8 bits, which only matrices have; save it as 32-bit floats");
+                format!("contains {name} in 8 bits, which only matrices have; save it as 32-bit floats");
             return Err(EmbedError::model(&self.path, problem));
         };
         if found.as_deref() != Some(&[n_rows]) {
             let problem = format!(
-                "holds {name} in 8 bits, and {of_scales} with shape {found:?}, expected [{n_rows}]; quantize the model \
+                "contains {name} in 8 bits, and {of_scales} with shape {found:?}, expected [{n_rows}]; quantize the model \
                  again"
             );
             return Err(EmbedError::model(&self.path, problem));
         }
         if bytes.contains(&0) {
             let problem = format!(
-                "holds the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
+                "contains the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
             );
             return Err(EmbedError::model(&self.path, problem));
         }
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
         // 128 less, which leaves the bits but the first.
         let values = bytes.iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
-        Ok(Rounded { values, factors })
+        Ok(Int8Matrix { values, factors })
     }
 
     /// Whether a matrix has factors for the groups of its rows, which those of 4 bits have.
-    fn is_in_four_bits(&self, name: &str) -> bool {
+    fn is_int4(&self, name: &str) -> bool {
         self.shape(&format!("{name}{SCALE}")).is_some_and(|shape| shape.len() == 2)
     }
 
     /// A matrix of 4 bits, with the factors of its groups.
-    fn four_bits<'a>(
-        &self,
-        name: &str,
-        shape: &[usize],
-        bytes: &'a [u8],
-    ) -> Result<FourBits<'a>, EmbedError> {
+    fn int4<'a>(&self, name: &str, shape: &[usize], bytes: &'a [u8]) -> Result<Int4Matrix<'a>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let expected = match *shape {
@@ -260,7 +256,7 @@ impl Weights {
         };
         if expected.is_none() || found != expected {
             let problem = format!(
-                "holds {name} of shape {shape:?} in 4 bits, and {of_scales} with shape {found:?}, expected a factor for \
+                "contains {name} of shape {shape:?} in 4 bits, and {of_scales} with shape {found:?}, expected a factor for \
                  each {GROUP} values of a row; quantize the model again"
             );
             return Err(EmbedError::model(&self.path, problem));
@@ -268,11 +264,12 @@ impl Weights {
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
         let factors: Vec<f16> = factors.into_iter().map(f16::from_f32).collect();
         if !factors.iter().all(|factor| factor.is_finite()) {
-            let problem =
-                format!("holds a factor in {of_scales} that 16 bits cannot hold; quantize the model again");
+            let problem = format!(
+                "contains a factor in {of_scales} that 16 bits cannot hold; quantize the model again"
+            );
             return Err(EmbedError::model(&self.path, problem));
         }
-        Ok(FourBits { bytes: Cow::Borrowed(bytes), factors })
+        Ok(Int4Matrix { bytes: Cow::Borrowed(bytes), factors })
     }
 
     /// Shape of a tensor, if the file has it.

@@ -21,7 +21,7 @@ for round in 1 2 3 4 5; do
 done
 "#;
 
-/// The shell's standard input is closed when this process ends, however it ends; a line on it says that nothing is
+/// The shell's standard input is closed when this process ends, however it ends; a line on it means that nothing is
 /// left to do. Sandboxes that were just being started appear a moment later. Cgroups made by this process have its id
 /// in their names, and can be removed once the kernel has released their processes.
 const SCRIPT: &str = r#"

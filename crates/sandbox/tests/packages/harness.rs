@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quarry_sandbox::packages::{Index, PackageError, PackageSource, Packages, Provided, Rules, Settings};
+use quarry_sandbox::packages::{Index, PackageError, PackageSet, PackageSource, Packages, Rules, Settings};
 use quarry_sandbox::{Bubblewrap, Limits, Outcome, Runner, Sandbox};
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ impl Fixture {
     }
 
     #[track_caller]
-    pub fn provide(&self, language: &str, names: &[&str]) -> Result<Provided, PackageError> {
+    pub fn provide(&self, language: &str, names: &[&str]) -> Result<PackageSet, PackageError> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.packages().provide(language, &names)
     }
@@ -112,7 +112,7 @@ pub fn wheel(name: &str, version: &str, files: Value, needs: &[&str]) -> Value {
 }
 
 /// Runs a program with packages.
-pub fn run(language: &str, source: &str, provided: &Provided) -> Outcome {
+pub fn run(language: &str, source: &str, provided: &PackageSet) -> Outcome {
     let mut program = Runner::named(language).unwrap().program(source);
     provided.add_to(&mut program);
     let limits = Limits { memory_bytes: 1 << 30, wall_time: Duration::from_secs(120), ..Limits::default() };

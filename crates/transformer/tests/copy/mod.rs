@@ -6,7 +6,7 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_embed::{Vectors, normalize};
+use quarry_embed::{Embedder, Vectors, normalize};
 use quarry_transformer::TransformerModel;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -94,6 +94,27 @@ pub fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
     let error = copy.error(options);
     for part in parts {
         assert!(error.contains(part), "expected {part:?} in {error:?}");
+    }
+}
+
+/// What the library computed, by the name of the file.
+pub fn expected(file: &str) -> Value {
+    serde_json::from_slice(&fs::read(fixtures().join(file)).unwrap()).unwrap()
+}
+
+/// Compares every pooling of a model's tokens with what the library computed.
+pub fn check_poolings(copy: &Copy, name: &str, expected: &Value, poolings: &[&str]) {
+    let texts = texts(expected);
+    // The copies have no prompts.
+    let _ = fs::remove_file(copy.path("config_sentence_transformers.json"));
+    for pooling in poolings {
+        let model = load(copy.root(), &format!(":{pooling}:dot"));
+        let found = model.embed_documents(&texts).unwrap();
+        // A text may have no tokens only where the tokenizer adds none.
+        check_rows(&found, &rows(&expected[name][pooling]), &format!("{name} {pooling}"));
+        for (text, row) in texts.iter().zip(found.values.chunks(found.dimension)) {
+            check_rows(&model.embed_queries(&[text]).unwrap(), &[row.to_vec()], name);
+        }
     }
 }
 

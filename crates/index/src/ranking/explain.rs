@@ -97,6 +97,10 @@ impl Index {
         let is_read = candidates.iter().any(|candidate| candidate.parts.cross_encoder != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
+            let is_added = of_issue.is_none() && hit.parts.words == 0.0 && hit.parts.message > 0.0;
+            if is_added {
+                return Ok(Explanation::leaf("message", hit.score));
+            }
             let mut score = match of_issue {
                 Some(issue) => explain_issue(issue, hit),
                 None => explain_rules(self.explain_words(signals, ranking, hit)?, ranking, is_symbol, hit),

@@ -118,7 +118,7 @@ impl Index {
         let allowed = self.allowed(request.filter);
         let allowed = allowed.as_deref();
         let messages: Vec<Message> =
-            issue.messages.iter().rev().filter_map(|text| Message::of(without_class(text))).take(MAX_MESSAGES).collect();
+            issue.messages.iter().rev().filter_map(|text| Message::of(text)).take(MAX_MESSAGES).collect();
         let terms = Terms::of(issue, &messages);
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
@@ -481,12 +481,4 @@ fn truncated<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 fn pieces(prose: &[&str]) -> Vec<String> {
     let words: Vec<&str> = prose.iter().flat_map(|line| line.split_whitespace()).take(PIECE_WORDS * MAX_PIECES).collect();
     words.chunks(PIECE_WORDS).map(|words| words.join(" ")).collect()
-}
-
-/// A message without the class of the exception before it.
-fn without_class(message: &str) -> &str {
-    match message.split_once(": ") {
-        Some((class, rest)) if !class.contains(' ') && !rest.trim().is_empty() => rest,
-        _ => message,
-    }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::localize::{self as format, Issue};
 use quarry_eval::localize::entity::Level;
-use quarry_eval::localize::report::{LocalizeReport, Summaries, issue_lines, report};
+use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
 use quarry_eval::localize::{Localizer, Outcome, Places, localize};
 use quarry_eval::plan::write_whole;
 use quarry_metrics::significance::Bootstrap;
@@ -222,19 +222,16 @@ fn sections(dataset: &str, report: &LocalizeReport) -> Sections {
     for level in Level::ALL {
         sections = sections.table(level_table(report, level)).text("\n");
     }
-    sections = sections.table(groups_table(report));
+    sections = sections.table(groups_table(report)).text("\n");
     for method in &report.methods {
-        sections =
-            sections.text(format!("\n{}: {:.1} ms per issue (median)", method.method, method.query_ms));
+        sections = sections.text(format!("{}: {:.1} ms per issue (median)", method.method, method.query_ms));
     }
     let Some(first) = report.methods.first() else { return sections };
+    let names: Vec<String> = compared().iter().map(ToString::to_string).collect();
     for comparison in &report.comparisons {
-        let levels = [&comparison.functions, &comparison.modules, &comparison.files];
-        for (level, measures) in Level::ALL.iter().zip(levels) {
-            let heading = format!("\n\n{}: a: {}, b: {}\n", level.name(), first.method, comparison.method);
-            let rows = measures.iter().map(|(measure, found)| (measure.clone(), found));
-            sections = sections.text(heading).table(compare::table(rows));
-        }
+        let rows = names.iter().filter_map(|name| Some((name.clone(), comparison.functions.get(name)?)));
+        let heading = format!("\nfunctions, a: {}, b: {}", first.method, comparison.method);
+        sections = sections.text(heading).table(compare::table(rows));
     }
     sections
 }

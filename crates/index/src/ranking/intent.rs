@@ -313,6 +313,7 @@ macro_rules! by_name {
         }
     };
 }
+pub(crate) use by_name;
 
 by_name!(query_by_name, QUERY_FEATURES);
 by_name!(unit_by_name, UNIT_FEATURES);

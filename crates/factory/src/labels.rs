@@ -265,7 +265,7 @@ pub(crate) fn write(
         return Err(FactoryError::step("labels", problem));
     }
     write_pairs(&step.join(PAIRS_FILE), labelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
-    write_pairs(&step.join(UNLABELED), unlabelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+    write_pairs(&step.join(UNLABELED), unlabeled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut answered = HashSet::new();
     for ((query, _), Label { value, evidence }) in pairs.iter().zip(&labels) {
@@ -284,7 +284,7 @@ pub(crate) fn write(
     }
     counts.extend(agreement);
     counts.insert("pairs".into(), pairs.len() as u64);
-    counts.insert("unlabelled".into(), unlabelled.len() as u64);
+    counts.insert("unlabelled".into(), unlabeled.len() as u64);
     counts.insert("queries with a positive".into(), answered.len() as u64);
     Ok(counts)
 }

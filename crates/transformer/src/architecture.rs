@@ -27,7 +27,7 @@ use super::weights::Weights;
 use quarry_embed::EmbedError;
 
 /// A model whose `config.json` is read and checked, and whose weights can be read.
-pub trait Architecture {
+pub(crate) trait Architecture {
     /// Shape of the encoder.
     fn shape(&self) -> &Shape;
 
@@ -85,7 +85,7 @@ pub trait Architecture {
 }
 
 /// What a cross-encoder has after its encoder: from the vectors of tokens to a logit for each label.
-pub struct Classifier {
+pub(crate) struct Classifier {
     /// How the vectors become one.
     pub pooling: Pooling,
     /// What follows.
@@ -103,7 +103,7 @@ pub(super) struct ModelType {
 ///
 /// # Errors
 /// When it cannot be parsed or asks for something unsupported.
-pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
+pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let ModelType { model_type, position_embedding_type } = parse(path, bytes)?;
     match model_type.as_str() {
         "bert" if position_embedding_type.as_deref() == Some("alibi") => jina_bert::read(path, bytes),

@@ -19,7 +19,7 @@ use quarry_embed::EmbedError;
 use rayon::prelude::*;
 
 /// Weights of an encoder, and what its architecture does with them.
-pub struct Encoder {
+pub(crate) struct Encoder {
     /// Sizes of the tensors.
     pub shape: Shape,
     /// One row per token id.
@@ -39,7 +39,7 @@ pub struct Encoder {
 }
 
 /// A layer of an encoder.
-pub struct Layer {
+pub(crate) struct Layer {
     /// The first half of the layer.
     pub attention: Attention,
     /// Around attention.
@@ -52,7 +52,7 @@ pub struct Layer {
 
 /// The normalizations around half a layer, which adds something to the vectors of tokens.
 #[derive(Default)]
-pub struct Norms {
+pub(crate) struct Norms {
     /// Of its input.
     pub input: Option<Norm>,
     /// Of its output.
@@ -64,7 +64,7 @@ pub struct Norms {
 }
 
 /// x ↦ output(activation(inner(x)) · gate(x)), the gate being 1 if there is none.
-pub struct FeedForward {
+pub(crate) struct FeedForward {
     /// Has the activation.
     pub inner: Linear,
     /// Multiplies it.
@@ -74,7 +74,7 @@ pub struct FeedForward {
 }
 
 /// Vectors of positions in a text.
-pub struct Positions {
+pub(crate) struct Positions {
     /// One row per position.
     pub table: Vec<f32>,
     /// The token whose position is its own id, for models that count the positions of others from after that.
@@ -82,7 +82,7 @@ pub struct Positions {
 }
 
 /// x ↦ x · weight + bias, with weight of shape inputs × outputs.
-pub struct Linear {
+pub(crate) struct Linear {
     weight: Matrix,
     bias: Vec<f32>,
 }
@@ -97,7 +97,7 @@ enum Matrix {
 }
 
 /// Normalizes every row.
-pub struct Norm {
+pub(crate) struct Norm {
     scale: Vec<f32>,
     /// Absent if only the root mean square of a row is normalized, not its mean.
     shift: Option<Vec<f32>>,
@@ -129,13 +129,13 @@ impl Positions {
 
 impl Encoder {
     /// Number of token ids.
-    pub fn n_tokens(&self) -> usize {
+    pub(crate) fn n_tokens(&self) -> usize {
         self.shape.n_tokens
     }
 
     /// The encoder with all maps ready for products.
     #[must_use]
-    pub fn packed(mut self) -> Encoder {
+    pub(crate) fn packed(mut self) -> Encoder {
         let packed = |layer: Layer| Layer {
             attention: Attention {
                 query_key_value: layer.attention.query_key_value.packed(),
@@ -156,7 +156,7 @@ impl Encoder {
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
     /// [`Encoder::n_tokens`], none longer than the model has positions; at the end of some, as their `graphs` say, are the
     /// nodes of variables. `adapters` are those of a task.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         texts: &[impl AsRef<[u32]>],
         graphs: &[Option<Graph>],
@@ -166,7 +166,7 @@ impl Encoder {
     }
 
     /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
-    pub fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
+    pub(crate) fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
         self.run_all(texts, seconds, &[], None)
     }
 
@@ -287,12 +287,12 @@ impl Encoder {
 
 impl Norms {
     /// One before half a layer, of its input.
-    pub fn before(norm: Norm) -> Norms {
+    pub(crate) fn before(norm: Norm) -> Norms {
         Norms { input: Some(norm), ..Norms::default() }
     }
 
     /// One after half a layer, of the sum of its input and its output.
-    pub fn after(norm: Norm) -> Norms {
+    pub(crate) fn after(norm: Norm) -> Norms {
         Norms { sum: Some(norm), ..Norms::default() }
     }
 
@@ -342,7 +342,7 @@ impl Norms {
 
 impl Linear {
     /// Reads `NAME.weight` and `NAME.bias`.
-    pub fn new(
+    pub(crate) fn new(
         weights: &Weights,
         name: &str,
         n_inputs: usize,
@@ -354,7 +354,7 @@ impl Linear {
     }
 
     /// Reads `NAME.weight` alone.
-    pub fn without_bias(
+    pub(crate) fn without_bias(
         weights: &Weights,
         name: &str,
         n_inputs: usize,
@@ -368,7 +368,7 @@ impl Linear {
     }
 
     /// Reads maps whose matrices are stacked in the rows of `NAME.weight`, without biases.
-    pub fn stacked<const N: usize>(
+    pub(crate) fn stacked<const N: usize>(
         weights: &Weights,
         name: &str,
         n_inputs: usize,
@@ -393,7 +393,7 @@ impl Linear {
     }
 
     /// Multiplies the map by a number.
-    pub fn scale(&mut self, factor: f32) {
+    pub(crate) fn scale(&mut self, factor: f32) {
         let weight = match &mut self.weight {
             Matrix::Float(values) => values,
             Matrix::Int8(matrix) => &mut matrix.factors,
@@ -403,7 +403,7 @@ impl Linear {
     }
 
     /// Multiplies the first `n` columns of its output by a number.
-    pub fn scale_first(&mut self, n: usize, factor: f32) {
+    pub(crate) fn scale_first(&mut self, n: usize, factor: f32) {
         let n_outputs = self.n_outputs();
         self.bias[..n].iter_mut().for_each(|value| *value *= factor);
         match &mut self.weight {
@@ -418,7 +418,7 @@ impl Linear {
     }
 
     /// Number of columns that it takes.
-    pub fn n_inputs(&self) -> usize {
+    pub(crate) fn n_inputs(&self) -> usize {
         match &self.weight {
             Matrix::Float(values) => values.len() / self.bias.len(),
             Matrix::Int8(matrix) => matrix.n_inputs(),
@@ -427,12 +427,12 @@ impl Linear {
     }
 
     /// Number of columns that it gives.
-    pub fn n_outputs(&self) -> usize {
+    pub(crate) fn n_outputs(&self) -> usize {
         self.bias.len()
     }
 
     /// One map that concatenates the outputs of `parts`, which share their inputs; in 8 bits if all of these are.
-    pub fn side_by_side(parts: impl IntoIterator<Item = Linear>) -> Linear {
+    pub(crate) fn side_by_side(parts: impl IntoIterator<Item = Linear>) -> Linear {
         let mut parts: Vec<Linear> = parts.into_iter().collect();
         if parts.iter().any(|part| matches!(part.weight, Matrix::Float(_))) {
             for Linear { weight, .. } in &mut parts {
@@ -466,7 +466,7 @@ impl Linear {
     }
 
     /// The map, ready for products.
-    pub fn packed(self) -> Linear {
+    pub(crate) fn packed(self) -> Linear {
         match self.weight {
             Matrix::Int8(matrix) => Linear { weight: Matrix::Packed(matrix.pack()), bias: self.bias },
             _ => self,
@@ -474,7 +474,7 @@ impl Linear {
     }
 
     /// Maps every row of `input` to a row of `output`.
-    pub fn replace(&self, input: &[f32], output: &mut [f32]) {
+    pub(crate) fn replace(&self, input: &[f32], output: &mut [f32]) {
         output.chunks_exact_mut(self.bias.len()).for_each(|row| row.copy_from_slice(&self.bias));
         self.multiply(Output::Add, input, output);
     }
@@ -503,43 +503,47 @@ impl Linear {
 
 impl Norm {
     /// Reads the scale and shift `NAME.weight` and `NAME.bias`.
-    pub fn layer(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn layer(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let shift = weights.get(&format!("{name}.bias"), &[shape.hidden])?;
         Ok(Norm { shift: Some(shift), ..Norm::root_mean_square(weights, name, shape)? })
     }
 
     /// Reads the scale `NAME.weight` of a normalization of mean and variance that has no shift.
-    pub fn layer_without_shift(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn layer_without_shift(
+        weights: &Weights,
+        name: &str,
+        shape: &Shape,
+    ) -> Result<Norm, EmbedError> {
         let norm = Norm::root_mean_square(weights, name, shape)?;
         Ok(Norm { shift: Some(vec![0.0; shape.hidden]), ..norm })
     }
 
     /// Reads the scale `NAME.weight` of a normalization that leaves the mean.
-    pub fn root_mean_square(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn root_mean_square(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let scale = weights.get(&format!("{name}.weight"), &[shape.hidden])?;
         Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
     }
 
     /// The same for the query or key of a head.
-    pub fn of_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn of_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let scale = weights.get(&format!("{name}.weight"), &[shape.head_width])?;
         Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
     }
 
     /// The same with another scale.
-    pub fn with_scale(mut self, change: impl Fn(f32) -> f32) -> Norm {
+    pub(crate) fn with_scale(mut self, change: impl Fn(f32) -> f32) -> Norm {
         self.scale.iter_mut().for_each(|scale| *scale = change(*scale));
         self
     }
 
     /// The same with a result that is multiplied by a number.
-    pub fn times(mut self, factor: f32) -> Norm {
+    pub(crate) fn times(mut self, factor: f32) -> Norm {
         self.scale.iter_mut().chain(self.shift.iter_mut().flatten()).for_each(|value| *value *= factor);
         self
     }
 
     /// Normalizes rows that are as long as the scale.
-    pub fn apply(&self, values: &mut [f32]) {
+    pub(crate) fn apply(&self, values: &mut [f32]) {
         match &self.shift {
             Some(shift) => layer_norm_rows(values, &self.scale, shift, self.epsilon),
             None => root_mean_square_norm_rows(values, &self.scale, self.epsilon),

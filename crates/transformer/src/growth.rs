@@ -31,7 +31,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 ///
 /// # Errors
 /// When there is such a map, or the file is not JSON.
-pub fn check_maps(json: &[u8]) -> Result<(), String> {
+pub(crate) fn check_maps(json: &[u8]) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Steps {
         #[serde(default)]
@@ -62,7 +62,7 @@ pub fn check_maps(json: &[u8]) -> Result<(), String> {
 ///
 /// # Errors
 /// Says by how much.
-pub fn check(tokenizer: &Tokenizer) -> Result<(), String> {
+pub(crate) fn check(tokenizer: &Tokenizer) -> Result<(), String> {
     let mut steps = 0;
     let parts = [
         serde_json::to_value(tokenizer.get_normalizer()),

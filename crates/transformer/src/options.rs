@@ -8,7 +8,7 @@ use quarry_source::{Language, data_flow, language_named};
 
 /// Options that override those of a model's directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Columns to keep.
     pub dimension: Option<usize>,
     /// Pooling in place of the directory's modules.
@@ -31,7 +31,7 @@ const TASKS: [&str; 5] =
 
 /// The language of documents whose data flow is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlowOf {
+pub(crate) enum FlowOf {
     /// The language whose syntax a document has.
     Each,
     /// This one.
@@ -48,7 +48,7 @@ impl Options {
     ///
     /// # Errors
     /// When an option is unknown.
-    pub fn split(path: &Path) -> Result<(PathBuf, Options), EmbedError> {
+    pub(crate) fn split(path: &Path) -> Result<(PathBuf, Options), EmbedError> {
         let (directory, words) = super::split_options(path);
         let mut options = Options::default();
         for word in words.iter().flat_map(|words| words.split(':')) {
@@ -95,12 +95,12 @@ impl Options {
     }
 
     /// Whether the directory's modules after the encoder do not count.
-    pub fn replaces_head(&self) -> bool {
+    pub(crate) fn replaces_head(&self) -> bool {
         self.pooling.is_some()
     }
 
     /// Number of tokens of the prefix of [`Options::unixcoder`].
-    pub fn encoder_prefix_length(&self) -> usize {
+    pub(crate) fn encoder_prefix_length(&self) -> usize {
         if self.unixcoder { 2 } else { 0 }
     }
 }

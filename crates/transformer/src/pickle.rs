@@ -28,7 +28,7 @@ const MAX_DEPTH: usize = 100;
 ///
 /// # Errors
 /// When the file is damaged, or its values are nested too deep or take too much memory.
-pub fn check(path: &Path) -> Result<(), EmbedError> {
+pub(crate) fn check(path: &Path) -> Result<(), EmbedError> {
     for pickle in guarded(path, DAMAGED, || pickles(path))? {
         scan(&pickle).map_err(|problem| EmbedError::model(path, problem))?;
     }

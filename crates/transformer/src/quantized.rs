@@ -45,7 +45,7 @@ impl Range {
 
 /// A matrix of whole numbers from −127 to 127 with a factor for each row, before it is packed; row-major.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Int8Matrix {
+pub(crate) struct Int8Matrix {
     /// The whole numbers.
     pub values: Vec<i8>,
     /// One for each row.
@@ -53,7 +53,7 @@ pub struct Int8Matrix {
 }
 
 /// Values that share a factor in [`Int4Matrix`].
-pub const GROUP: usize = 32;
+pub(crate) const GROUP: usize = 32;
 
 /// Shares of the largest value of a group that are tried for the lowest whole number: a group with one value far from the
 /// others may have a smaller error if that one is cut.
@@ -61,7 +61,7 @@ const CUTS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.8, 0.75];
 
 /// A matrix of whole numbers from −8 to 7 with a factor for each [`GROUP`] of a row; row-major.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Int4Matrix<'a> {
+pub(crate) struct Int4Matrix<'a> {
     /// Two whole numbers each, plus 8: the first one in the lower bits.
     pub bytes: Cow<'a, [u8]>,
     /// One for each group; the largest value of a group is −8 times its factor, or less far from 0.
@@ -70,7 +70,7 @@ pub struct Int4Matrix<'a> {
 
 impl Int4Matrix<'_> {
     /// Quantizes a matrix, whose columns must be a multiple of [`GROUP`].
-    pub fn quantize(values: &[f32]) -> Int4Matrix<'static> {
+    pub(crate) fn quantize(values: &[f32]) -> Int4Matrix<'static> {
         let groups: Vec<([u8; GROUP / 2], f16)> =
             values.par_chunks_exact(GROUP).map(quantized_group).collect();
         Int4Matrix {
@@ -80,7 +80,7 @@ impl Int4Matrix<'_> {
     }
 
     /// The matrix in 32-bit floats.
-    pub fn dequantized(&self) -> Vec<f32> {
+    pub(crate) fn dequantized(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.bytes.len() * 2];
         let groups = self.bytes.par_chunks_exact(GROUP / 2).zip(&self.factors);
         let dequantized = values.par_chunks_exact_mut(GROUP).zip(groups);
@@ -89,7 +89,7 @@ impl Int4Matrix<'_> {
     }
 
     /// [`Int8Matrix::quantize`] the dequantized matrix with so many columns, without dequantizing it.
-    pub fn to_int8(&self, n_columns: usize) -> Int8Matrix {
+    pub(crate) fn to_int8(&self, n_columns: usize) -> Int8Matrix {
         let n_columns = n_columns.max(GROUP);
         let mut values = vec![0; self.bytes.len() * 2];
         let factors = values
@@ -110,7 +110,7 @@ fn dequantize_group(bytes: &[u8], factor: f16, values: &mut [f32]) {
 }
 
 /// A matrix of which few rows are read, so that all of it stays as its file has it.
-pub enum Table {
+pub(crate) enum Table {
     /// 32-bit floats.
     Float(Vec<f32>),
     /// 8 bits.
@@ -121,7 +121,7 @@ pub enum Table {
 
 impl Table {
     /// Sets `values` to a row; all rows have as many columns as it has values.
-    pub fn read(&self, row: usize, values: &mut [f32]) {
+    pub(crate) fn read(&self, row: usize, values: &mut [f32]) {
         let width = values.len();
         let columns = row * width..(row + 1) * width;
         match self {
@@ -198,7 +198,7 @@ fn quantized_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
 }
 
 /// The map x ↦ x · matrixᵀ of a [`Int8Matrix`] matrix, in the order in which the processor reads it.
-pub struct Packed {
+pub(crate) struct Packed {
     matrix: PackedBMatrix<i8>,
     /// One for each column of the output.
     pub factors: Vec<f32>,
@@ -207,7 +207,7 @@ pub struct Packed {
 
 impl Int8Matrix {
     /// Quantizes each row of a matrix with so many columns by the factor that maps its largest value to ±127.
-    pub fn quantize(values: &[f32], n_columns: usize) -> Int8Matrix {
+    pub(crate) fn quantize(values: &[f32], n_columns: usize) -> Int8Matrix {
         let mut quantized = vec![0; values.len()];
         let factors = quantized
             .par_chunks_mut(n_columns.max(1))
@@ -223,12 +223,12 @@ impl Int8Matrix {
     }
 
     /// Columns of the matrix.
-    pub fn n_inputs(&self) -> usize {
+    pub(crate) fn n_inputs(&self) -> usize {
         self.values.len() / self.factors.len().max(1)
     }
 
     /// The matrix in 32-bit floats.
-    pub fn dequantized(&self) -> Vec<f32> {
+    pub(crate) fn dequantized(&self) -> Vec<f32> {
         let mut dequantized = vec![0.0; self.values.len()];
         let width = self.n_inputs().max(1);
         let rows = self.values.par_chunks_exact(width).zip(&self.factors);
@@ -242,7 +242,7 @@ impl Int8Matrix {
     }
 
     /// The matrix, packed.
-    pub fn pack(self) -> Packed {
+    pub(crate) fn pack(self) -> Packed {
         let (n_inputs, n_outputs) = (self.n_inputs(), self.factors.len());
         let transposed =
             NdTensorView::from_slice_with_strides([n_inputs, n_outputs], &self.values, [1, n_inputs]);
@@ -257,13 +257,13 @@ impl Int8Matrix {
 
 impl Packed {
     /// Columns that it takes.
-    pub fn n_inputs(&self) -> usize {
+    pub(crate) fn n_inputs(&self) -> usize {
         self.n_inputs
     }
 
     /// Maps every row of `input` to a row of `output`. Each row of the input is quantized: whole numbers times a factor
     /// of its own.
-    pub fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
+    pub(crate) fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
         let n_outputs = self.factors.len();
         let range = Range::of_processor();
         let mut bytes = vec![0; BLOCK.min(input.len() / self.n_inputs) * self.n_inputs];

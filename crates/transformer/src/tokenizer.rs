@@ -26,7 +26,7 @@ const UNLIMITED: usize = 1 << 15;
 
 /// How sentence-transformers reads texts.
 #[derive(Deserialize, Default)]
-pub struct SentenceConfig {
+pub(crate) struct SentenceConfig {
     /// Maximum number of tokens in a text.
     pub max_seq_length: Option<usize>,
     #[serde(default)]
@@ -64,7 +64,7 @@ fn yes() -> bool {
 ///
 /// # Errors
 /// When a file is missing or damaged, or leaves no room for a text.
-pub fn read_tokenizer(
+pub(crate) fn read_tokenizer(
     directory: &Path,
     shape: &Shape,
     sentence_config: &SentenceConfig,
@@ -132,7 +132,7 @@ pub fn read_tokenizer(
 ///
 /// # Errors
 /// When it is not one, or can make texts much longer.
-pub fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
+pub(crate) fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
     let problem =
         "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
     growth::check_maps(bytes).map_err(|found| EmbedError::model_file(path, problem, found))?;

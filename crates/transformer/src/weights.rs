@@ -18,7 +18,7 @@ use super::reader::guarded;
 use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
-pub struct Weights {
+pub(crate) struct Weights {
     path: PathBuf,
     source: Source,
     prefix: &'static str,
@@ -30,20 +30,20 @@ enum Source {
 }
 
 /// The problem of a pickle file that cannot be read.
-pub const DAMAGED: &str =
+pub(crate) const DAMAGED: &str =
     "is not a complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
 
 /// The problem of a safetensors file that cannot be read.
-pub const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
+pub(crate) const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
 
 /// What follows the name of a matrix in 8 bits in that of the factors of its rows ([`crate::convert`]).
-pub const SCALE: &str = ".scale";
+pub(crate) const SCALE: &str = ".scale";
 
 /// The byte of 0 in a matrix of 8 bits.
-pub const ZERO: u8 = 128;
+pub(crate) const ZERO: u8 = 128;
 
 /// A matrix as its file has it.
-pub enum Stored {
+pub(crate) enum Stored {
     /// 32-bit floats.
     Float(Vec<f32>),
     /// Whole numbers.
@@ -56,7 +56,7 @@ impl Weights {
     ///
     /// # Errors
     /// When the directory has neither file or the file cannot be parsed.
-    pub fn open(directory: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
+    pub(crate) fn open(directory: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
         let path = directory.join("model.safetensors");
         let (path, source) = if path.is_file() {
             let bytes = quarry_embed::read_file(&path)
@@ -84,19 +84,19 @@ impl Weights {
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// From now on, names begin with the first of `prefixes` with which the file has a tensor `name`. A whole model
     /// has a name for its encoder, a bare encoder none.
-    pub fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {
+    pub(crate) fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {
         let found = prefixes.iter().find(|prefix| self.shape(&format!("{prefix}{name}")).is_some());
         self.prefix = found.copied().unwrap_or_default();
     }
 
     /// Whether the file has a tensor of this name.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
 
@@ -104,7 +104,7 @@ impl Weights {
     ///
     /// # Errors
     /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
-    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
+    pub(crate) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let name = self.find(name, shape)?;
         match self.bytes(&name) {
             Some(bytes) if self.is_int4(&name) => Ok(self.int4(&name, shape, bytes)?.dequantized()),
@@ -117,7 +117,7 @@ impl Weights {
     ///
     /// # Errors
     /// Like [`get`](Self::get).
-    pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
+    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name) {
             Some(bytes) if self.is_int4(&name) => {
@@ -132,7 +132,7 @@ impl Weights {
     ///
     /// # Errors
     /// Like [`get`](Self::get).
-    pub fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
+    pub(crate) fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name) {
             Some(bytes) if self.is_int4(&name) => {
@@ -285,7 +285,7 @@ impl Weights {
 ///
 /// # Errors
 /// When its header is damaged, or repeats a name.
-pub fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> {
+pub(crate) fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> {
     let header = bytes
         .split_first_chunk()
         .and_then(|(length, rest)| rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?));

@@ -7,7 +7,7 @@ mod copy;
 
 use copy::{Copy, check_error, check_rows, expected, load, rows, texts};
 use quarry_embed::Embedder;
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn model() -> Copy {
     Copy::of("tiny-jina-v3")

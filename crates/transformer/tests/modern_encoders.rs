@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
-use copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, rows, texts};
+use copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
 
 use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
 use quarry_transformer::{CrossEncoder, TransformerModel};

@@ -6,7 +6,7 @@ use quarry_annotate::{AnnotateError, Programs, Run, TestProgram};
 use quarry_sandbox::{Ended, Limits};
 
 /// Every program succeeds, except those whose text says that they fail.
-pub struct FakePrograms;
+pub(crate) struct FakePrograms;
 
 impl Programs for FakePrograms {
     fn run(&self, program: TestProgram, _: &str, _: &Limits) -> Result<Run, AnnotateError> {
@@ -40,7 +40,7 @@ impl Programs for FakePrograms {
 }
 
 /// The same, but the program's files are lost.
-pub struct Emptied;
+pub(crate) struct Emptied;
 
 impl Programs for Emptied {
     fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError> {

@@ -6,7 +6,7 @@
 //! texts, or the judgments, in memory.
 
 pub use super::target::{LAYOUTS, Layout, Target};
-use super::{for_each, key, sources};
+use super::{for_each, key};
 use crate::formats::beir::Benchmark;
 use crate::formats::csn99;
 use crate::formats::qrels::Qrels;
@@ -237,18 +237,6 @@ pub fn benchmark(sources: &[Source], options: &ConvertOptions) -> Result<Benchma
         Ok(())
     })?;
     Ok(benchmark)
-}
-
-/// Reads the CoSQA retrieval files as a benchmark. Documents are the whole code base, id = the number, text = the raw
-/// code, no title; queries are the web queries (`doc`), id = `idx`; the only judged document of a query is its own
-/// `retrieval_idx`, grade = `label`.
-///
-/// # Errors
-/// When a file cannot be read or is malformed, a pair refers to a code that is not in the code base, or an `idx` is
-/// repeated.
-pub(crate) fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Benchmark, FormatError> {
-    let paths = [retrieval_json.to_owned(), code_idx_map.to_owned()];
-    benchmark(&sources(&paths, "cosqa", "")?, &ConvertOptions::default())
 }
 
 /// Converts the records of all formats to those of a target, with consistent ids.

@@ -310,7 +310,7 @@ fn queries_in_other_languages_without_any_answer_are_exported_where_there_is_a_p
         ["coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder", "cosqa-plus", "training-pairs"];
     let typed =
         "[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"typed.txt\"\nfilters = [\"english\"]\n";
-    let rest = rest(2, &["pairing", "negative"], "train", &[&["beir", "query-code"], &formats[..]].concat());
+    let rest = rest(2, &["pairing", "negative"], "train", &[&["beir", "query-code"][..], &formats].concat());
     let plan = super::open_plan(directory.path(), &format!("{SOURCE}{COMMITS}{typed}{rest}")).unwrap();
     let out = directory.path().join("out");
     let built = made(&plan, &out).unwrap();

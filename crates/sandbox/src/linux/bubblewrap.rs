@@ -465,7 +465,7 @@ pub(crate) enum User {
 }
 
 impl User {
-    pub fn current() -> Self {
+    pub(crate) fn current() -> Self {
         let map = |name: &str| fs::read_to_string(format!("/proc/self/{name}_map")).unwrap_or_default();
         match rustix::process::geteuid().is_root() {
             true => Self::without_root(&map("uid"), &map("gid")),
@@ -486,7 +486,7 @@ impl User {
     }
 
     /// The user id for the next run; `None` for the current user.
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         match self {
             Self::Unprivileged => None,
             Self::PerRun => {

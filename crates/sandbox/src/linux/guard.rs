@@ -54,12 +54,12 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Guards processes whose command line begins with the mark, and cgroups below these directories.
-    pub fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
+    pub(super) fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
         Self::with(SCRIPT, cgroups)
     }
 
     /// Guards containers that have the mark as their label `quarry`.
-    pub fn of_containers() -> Result<Self, Error> {
+    pub(super) fn of_containers() -> Result<Self, Error> {
         Self::with(CONTAINERS, std::iter::empty())
     }
 
@@ -84,7 +84,7 @@ impl Guard {
     }
 
     /// The name, argument 0 of the command line, under which bubblewrap has to be started.
-    pub fn mark(&self) -> &str {
+    pub(super) fn mark(&self) -> &str {
         &self.mark
     }
 }

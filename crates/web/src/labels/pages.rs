@@ -68,7 +68,7 @@ impl Shown<'_> {
     }
 
     /// Whether a program of the person is running.
-    pub fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.asks_for_program() && self.draft().is_some_and(|draft| matches!(draft.state, TestState::Running))
     }
 
@@ -76,7 +76,7 @@ impl Shown<'_> {
         self.labels.session.form().tests && self.stage == Stage::Final
     }
 
-    pub fn page(&self) -> Markup {
+    pub(super) fn page(&self) -> Markup {
         let guideline = &self.labels.session.form().guideline;
         let all = self.labels.session.form().items.len();
         page(

@@ -13,8 +13,11 @@ pub fn tree(explanation: &Explanation) -> String {
 }
 
 fn branches(text: &mut String, before: &str, explanation: &Explanation) {
-    let mut inner =
-        explanation.parts.iter().filter(|part| !part.parts.is_empty() && (part.value != 0.0 || is_list(part))).peekable();
+    let mut inner = explanation
+        .parts
+        .iter()
+        .filter(|part| !part.parts.is_empty() && (part.value != 0.0 || is_list(part)))
+        .peekable();
     while let Some(part) = inner.next() {
         let (branch, below) = if inner.peek().is_some() { ("├─ ", "│  ") } else { ("└─ ", "   ") };
         let _ = writeln!(text, "{before}{branch}{}", formula(part));
@@ -34,7 +37,8 @@ fn formula(Explanation { name, value, combination, parts }: &Explanation) -> Str
             return format!("{name} {value:.3}");
         }
         None => {
-            let parts: Vec<String> = parts.iter().map(|part| format!("{} {}", part.value, part.name)).collect();
+            let parts: Vec<String> =
+                parts.iter().map(|part| format!("{} {}", part.value, part.name)).collect();
             return format!("{name} {value:.3} ({})", parts.join(", "));
         }
         Some(Combination::Sum) => (" + ", Some(0.0)),
@@ -80,7 +84,8 @@ mod tests {
     └─ file 0.375 = 0.250 a + 0.125 b
 ";
         assert_eq!(tree(&score), expected);
-        let list = Explanation { parts: vec![leaf("frames", 2.0), leaf("names", 3.0)], ..leaf("recognized", 0.0) };
+        let list =
+            Explanation { parts: vec![leaf("frames", 2.0), leaf("names", 3.0)], ..leaf("recognized", 0.0) };
         let issue = node("issue", Combination::Sum, vec![leaf("message", 1.0), list]);
         let expected = "    issue 1.000 = 1.000 message\n    └─ recognized 0.000 (2 frames, 3 names)\n";
         assert_eq!(tree(&issue), expected);

@@ -1,4 +1,4 @@
-//! Which agents there are, and where what is written goes.
+//! The supported agents, and the files written for each.
 
 use std::collections::HashMap;
 use std::fmt;

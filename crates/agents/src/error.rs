@@ -30,7 +30,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// What a link leads to does not exist, so that it is not known what was meant.
+    /// The target of a link does not exist, so the intended file is unknown.
     #[error("{}: a link to something that does not exist; create that, or remove the link", path.display())]
     Dangling {
         /// The link.
@@ -48,7 +48,7 @@ pub enum Error {
         target: PathBuf,
     },
     /// Another program wrote the file after it was read.
-    #[error("{}: was changed by another program meanwhile; run the command again", path.display())]
+    #[error("{}: was changed by another program in the meantime; run the command again", path.display())]
     Changed {
         /// The file that was to be written.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum Error {
         by_hand: String,
     },
     /// The record of earlier installations cannot be read.
-    #[error("{}: expected the record of what was installed; move it away, and remove what was installed by hand", path.display())]
+    #[error("{}: not a record of installed entries; move it away, and remove those entries by hand", path.display())]
     Receipts {
         /// The file of the record.
         path: PathBuf,

@@ -1,7 +1,7 @@
 //! Coding agents: where their settings are, and how Quarry's entry gets into them and out again.
 //!
 //! Which agents there are, and where each has its settings and instructions, is data: `agents.toml`. [`install`] and
-//! [`uninstall`] say what would change ([`Plan`]), which [`Plan::diff`] shows and [`Plan::apply`] does. What was
+//! [`uninstall`] plan the changes ([`Plan`]), which [`Plan::diff`] shows and [`Plan::apply`] makes. What was
 //! written is kept as [`Receipts`], so that it is removed exactly: a file that nobody has edited since is as it was,
 //! byte for byte, and of an edited one nothing but Quarry's own part goes. An entry that somebody else wrote is left
 //! alone.

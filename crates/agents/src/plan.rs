@@ -10,7 +10,7 @@ use diffy::DiffOptions;
 use quarry_files::{Readers, sha256};
 
 use crate::agent::TargetFile;
-use crate::edit::{Content, Present};
+use crate::edit::{Content, Presence};
 use crate::receipt::{Receipt, Receipts};
 use crate::splice::Splice;
 use crate::{Agent, Environment, Error, Problem, Scope, file};
@@ -30,16 +30,16 @@ pub struct Change {
     project: Option<PathBuf>,
 }
 
-/// Why a file, or an agent, stays as it is.
+/// Why a file, or an agent, stays unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
-    /// What is to be written is in the file.
+    /// The file already has the content to be written.
     Already(PathBuf),
     /// The entry or instructions in the file were not written by this program, or were changed since.
     LeftAlone(PathBuf),
-    /// Other agents, which are named, still need what is in the file.
+    /// Other agents, which are named, still need the content of the file.
     Shared(PathBuf, String),
-    /// The file no longer contains what was installed in it.
+    /// The file no longer contains what was installed.
     Gone(PathBuf),
     /// Nothing was installed for the agent.
     NotInstalled(String),
@@ -56,7 +56,7 @@ impl fmt::Display for Note {
             ),
             Self::Shared(path, agents) => write!(formatter, "{}: kept for {agents}", path.display()),
             Self::Gone(path) => {
-                write!(formatter, "{}: what was installed is no longer there", path.display())
+                write!(formatter, "{}: the installed entry is no longer there", path.display())
             }
             Self::NotInstalled(agent) => write!(formatter, "{agent}: nothing was installed here"),
         }
@@ -136,22 +136,22 @@ pub fn install(
             let text = texts.get(&path)?;
             let known = receipts.find(&path, &content);
             let present = match text.as_deref() {
-                None => Present::No,
+                None => Presence::No,
                 // All of a file: what else is there is another one.
                 Some(text) => {
                     content.presence(text).map_err(|problem| cannot_insert(&path, problem, &content))?
                 }
             };
             match (known, present) {
-                (Some(known), Present::Same) if receipts.receipts[known].content == content => {
+                (Some(known), Presence::Same) if receipts.receipts[known].content == content => {
                     receipts.receipts[known].agents.insert(agent.name.clone());
                     notes.push(Note::Already(path));
                     continue;
                 }
                 // Another version of what was written before.
-                (Some(known), Present::Other | Present::Same) => {
+                (Some(known), Presence::Other | Presence::Same) => {
                     let receipt = receipts.receipts.remove(known);
-                    let Some(without) = taken_out(&receipt, text.as_deref().unwrap_or_default())? else {
+                    let Some(without) = without_entry(&receipt, text.as_deref().unwrap_or_default())? else {
                         receipts.receipts.insert(known, receipt);
                         notes.push(Note::LeftAlone(path));
                         continue;
@@ -164,13 +164,13 @@ pub fn install(
                     receipts.receipts.push(again);
                     continue;
                 }
-                (Some(known), Present::No) => drop(receipts.receipts.remove(known)),
-                (None, Present::No) => {}
-                (None, Present::Same) => {
+                (Some(known), Presence::No) => drop(receipts.receipts.remove(known)),
+                (None, Presence::No) => {}
+                (None, Presence::Same) => {
                     notes.push(Note::Already(path));
                     continue;
                 }
-                (None, Present::Other) => {
+                (None, Presence::Other) => {
                     notes.push(Note::LeftAlone(path));
                     continue;
                 }
@@ -197,7 +197,11 @@ fn cannot_insert(path: &Path, problem: Problem, content: &Content) -> Error {
 }
 
 fn cannot_remove(path: &Path, problem: Problem) -> Error {
-    Error::Edit { path: path.to_owned(), problem, by_hand: "remove what is about quarry by hand".to_owned() }
+    Error::Edit {
+        path: path.to_owned(),
+        problem,
+        by_hand: "remove the entries about quarry by hand".to_owned(),
+    }
 }
 
 /// Writes a content into a text.
@@ -267,9 +271,9 @@ pub fn uninstall(
         };
         let presence = receipt.content.presence(found);
         match presence.map_err(|problem| cannot_remove(&receipt.path, problem))? {
-            Present::No => notes.push(Note::Gone(receipt.path.clone())),
-            Present::Other => notes.push(Note::LeftAlone(receipt.path.clone())),
-            Present::Same => match taken_out(receipt, found)? {
+            Presence::No => notes.push(Note::Gone(receipt.path.clone())),
+            Presence::Other => notes.push(Note::LeftAlone(receipt.path.clone())),
+            Presence::Same => match without_entry(receipt, found)? {
                 None => notes.push(Note::LeftAlone(receipt.path.clone())),
                 Some(without) => {
                     // Other entries in the file take over the duty to remove it and its directories.
@@ -287,7 +291,7 @@ pub fn uninstall(
         }
     }
     kept.receipts.reverse();
-    hand_over(&directories, &mut kept);
+    transfer_directories(&directories, &mut kept);
     let missing = names.iter().zip(is_installed).filter(|(_, is_installed)| !is_installed);
     notes.extend(missing.map(|(name, _)| Note::NotInstalled((*name).to_owned())));
     Ok(Plan {
@@ -301,7 +305,7 @@ pub fn uninstall(
 }
 
 /// A directory that was made for a file that goes is removed with the last file in it.
-fn hand_over(directories: &[PathBuf], kept: &mut Receipts) {
+fn transfer_directories(directories: &[PathBuf], kept: &mut Receipts) {
     for directory in directories {
         for receipt in kept.receipts.iter_mut().filter(|receipt| receipt.path.starts_with(directory)) {
             if !receipt.directories.contains(directory) {
@@ -313,7 +317,7 @@ fn hand_over(directories: &[PathBuf], kept: &mut Receipts) {
 }
 
 /// The text without what a receipt is for, or none if the file goes too; nothing if that was changed since.
-fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Error> {
+fn without_entry(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Error> {
     let content = &receipt.content;
     let was_there = receipt.before.is_some();
     // Nobody has edited the file: it is as it was, to the byte.
@@ -327,8 +331,8 @@ fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Er
         }
     }
     match content.presence(text).map_err(|problem| cannot_remove(&receipt.path, problem))? {
-        Present::Same => {}
-        Present::No | Present::Other => return Ok(None),
+        Presence::Same => {}
+        Presence::No | Presence::Other => return Ok(None),
     }
     if let Content::File { .. } = content {
         return Ok(Some(was_there.then(String::new)));
@@ -336,9 +340,9 @@ fn taken_out(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Er
     // Edited elsewhere: what was inserted may still stand there as it is. Else the entry alone is taken out.
     let fits = |without: &String| match content.remove(text, receipt.n_made) {
         Ok(removed) => content.means_the_same(without, &removed),
-        Err(_) => matches!(content.presence(without), Ok(Present::No)),
+        Err(_) => matches!(content.presence(without), Ok(Presence::No)),
     };
-    let without = match receipt.splice.undo_anywhere(text).filter(fits) {
+    let without = match receipt.splice.undo_once(text).filter(fits) {
         Some(without) => without,
         None => {
             content.remove(text, receipt.n_made).map_err(|problem| cannot_remove(&receipt.path, problem))?
@@ -375,8 +379,8 @@ impl Plan {
         text
     }
 
-    /// Changes the files, and keeps at `receipts` what was written. What was interrupted can be run again: what is
-    /// written is recorded before, and what is removed afterwards.
+    /// Changes the files, and keeps at `receipts` what was written. An interrupted run can be repeated:
+    /// additions are recorded before they are made, removals afterwards.
     ///
     /// # Errors
     /// When a file has changed since the plan was made, or cannot be written.

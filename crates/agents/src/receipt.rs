@@ -17,7 +17,7 @@ pub struct Receipt {
     pub agents: BTreeSet<String>,
     /// Whether it was written for the user or for a project.
     pub scope: Scope,
-    /// The project, of what was written for one.
+    /// The project, if it was written for one.
     pub project: Option<PathBuf>,
     /// The file that it was written to.
     pub path: PathBuf,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A part of a text that was replaced by another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Splice {
+pub(crate) struct Splice {
     /// Where, in bytes.
     pub(crate) offset: usize,
     /// What stood there; most often nothing.
@@ -17,7 +17,7 @@ impl Splice {
     /// The shortest part in which two texts differ.
     pub(crate) fn between(before: &str, after: &str) -> Self {
         let common = before.bytes().zip(after.bytes()).take_while(|(a, b)| a == b).count();
-        let offset = floor_char_boundary(before, common);
+        let offset = before.floor_char_boundary(common);
         let (before, after) = (&before[offset..], &after[offset..]);
         let common = before.bytes().rev().zip(after.bytes().rev()).take_while(|(a, b)| a == b).count();
         // The bytes at both ends are the same, so that a boundary of one text is one of the other.
@@ -36,17 +36,13 @@ impl Splice {
         Some(format!("{}{}{rest}", &after[..self.offset], self.removed))
     }
 
-    /// The text without what was inserted, where that is in it once.
-    pub(crate) fn undo_anywhere(&self, text: &str) -> Option<String> {
+    /// The text without the insertion, if it occurs exactly once.
+    pub(crate) fn undo_once(&self, text: &str) -> Option<String> {
         let mut found = text.match_indices(&self.inserted);
         let (at, _) = found.next().filter(|_| !self.inserted.is_empty())?;
         let is_only = found.next().is_none();
         is_only.then(|| format!("{}{}{}", &text[..at], self.removed, &text[at + self.inserted.len()..]))
     }
-}
-
-fn floor_char_boundary(text: &str, at_most: usize) -> usize {
-    (0..=at_most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -67,9 +63,9 @@ mod tests {
     #[test]
     fn what_stands_twice_is_not_removed() {
         let splice = Splice::between("a", "ab");
-        assert_eq!(splice.undo_anywhere("xbx").as_deref(), Some("xx"));
-        assert_eq!(splice.undo_anywhere("xbxb"), None);
-        assert_eq!(splice.undo_anywhere("x"), None);
+        assert_eq!(splice.undo_once("xbx").as_deref(), Some("xx"));
+        assert_eq!(splice.undo_once("xbxb"), None);
+        assert_eq!(splice.undo_once("x"), None);
         assert_eq!(splice.undo("ac"), None);
     }
 

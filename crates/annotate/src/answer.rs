@@ -113,7 +113,7 @@ impl AnswerFormat {
         if verdicts.confidence.is_some() && matches!(self, Self::Word(_)) {
             return Err("a single word has no `confidence`; expected the form `json` or `fields`".to_owned());
         }
-        let mut said: Vec<&String> = Vec::new();
+        let mut words: Vec<&String> = Vec::new();
         for meaning in &verdicts.values {
             if meaning.says.is_empty() {
                 return Err("`says` is empty; expected what the model writes".to_owned());
@@ -122,11 +122,11 @@ impl AnswerFormat {
                 return Err(format!("{says:?} has marks around it; expected what is in them"));
             }
             if let Some(twice) =
-                meaning.says.iter().find(|says| said.iter().any(|known| is_same(known, says)))
+                meaning.says.iter().find(|says| words.iter().any(|known| is_same(known, says)))
             {
                 return Err(format!("{twice:?} has two meanings; expected one"));
             }
-            said.extend(&meaning.says);
+            words.extend(&meaning.says);
             if meaning.label.is_some() == meaning.then.is_some() {
                 return Err(format!("{:?} needs either `label` or `then`", meaning.says));
             }
@@ -172,12 +172,12 @@ impl AnswerFormat {
             _ => return None,
         };
         let verdict = verdicts.verdict.first()?;
-        let said: Vec<&String> = verdicts.values.iter().filter_map(|meaning| meaning.says.first()).collect();
+        let words: Vec<&String> = verdicts.values.iter().filter_map(|meaning| meaning.says.first()).collect();
         let mut properties = Map::new();
         if let Some(reason) = &verdicts.reason {
             properties.insert(reason.clone(), json!({"type": "string"}));
         }
-        properties.insert(verdict.clone(), json!({"type": "string", "enum": said}));
+        properties.insert(verdict.clone(), json!({"type": "string", "enum": words}));
         if let Some(confidence) = &verdicts.confidence {
             properties.insert(confidence.clone(), json!({"type": "number"}));
         }
@@ -254,9 +254,9 @@ impl TextFormat {
 
 impl VerdictFormat {
     fn expected(&self) -> String {
-        let said: Vec<&str> =
+        let words: Vec<&str> =
             self.values.iter().filter_map(|meaning| meaning.says.first()).map(String::as_str).collect();
-        said.join(", ")
+        words.join(", ")
     }
 
     /// The meaning of a value; `written` must match completely.
@@ -279,15 +279,15 @@ impl VerdictFormat {
             self.verdict.iter().map(|name| (AnswerPart::Verdict, name.as_str())).collect();
         names.extend(self.reason.iter().map(|name| (AnswerPart::Reason, name.as_str())));
         names.extend(self.confidence.iter().map(|name| (AnswerPart::Confidence, name.as_str())));
-        let said = self.said(text, &names).ok_or_else(|| {
+        let values = self.named_values(text, &names).ok_or_else(|| {
             format!(
                 "expected `{name}` once, with one of {}, and it is repeated over and over",
                 self.expected()
             )
         })?;
-        let meaning = self.decided(name, &said)?.clone();
-        let confidence = self.confidence.as_deref().map(|name| confidence(name, &said)).transpose()?;
-        let reason = said
+        let meaning = self.decided(name, &values)?.clone();
+        let confidence = self.confidence.as_deref().map(|name| confidence(name, &values)).transpose()?;
+        let reason = values
             .into_iter()
             .find(|given| given.part == AnswerPart::Reason || given.part == AnswerPart::Other);
         Ok(ParsedAnswer {
@@ -297,7 +297,7 @@ impl VerdictFormat {
         })
     }
 
-    fn said(&self, text: &str, names: &FieldNames<'_>) -> Option<Vec<NamedValue>> {
+    fn named_values(&self, text: &str, names: &FieldNames<'_>) -> Option<Vec<NamedValue>> {
         let answer = fields::without_escapes(fields::without_thoughts(text));
         let is_value = |part: AnswerPart, written: &str| match part {
             AnswerPart::Verdict => self.meaning(written).is_some(),
@@ -308,9 +308,9 @@ impl VerdictFormat {
     }
 
     /// The verdict of an answer, which must be the same wherever it is given.
-    fn decided(&self, name: &str, said: &[NamedValue]) -> Result<&VerdictMeaning, String> {
+    fn decided(&self, name: &str, values: &[NamedValue]) -> Result<&VerdictMeaning, String> {
         let mut decided: Option<(&VerdictMeaning, &NamedValue)> = None;
-        let verdicts = || said.iter().filter(|given| given.part == AnswerPart::Verdict);
+        let verdicts = || values.iter().filter(|given| given.part == AnswerPart::Verdict);
         for given in verdicts().filter(|given| !given.is_mentioned) {
             let Some(meaning) = self.meaning(&given.value).filter(|_| given.is_whole) else {
                 let shown = beginning(&given.value);
@@ -340,8 +340,8 @@ impl VerdictFormat {
 }
 
 /// The confidence in an answer; if given several times, the values must agree.
-fn confidence(name: &str, said: &[NamedValue]) -> Result<f64, String> {
-    let mut given = said.iter().filter(|given| given.part == AnswerPart::Confidence && !given.is_mentioned);
+fn confidence(name: &str, values: &[NamedValue]) -> Result<f64, String> {
+    let mut given = values.iter().filter(|given| given.part == AnswerPart::Confidence && !given.is_mentioned);
     let wrong =
         |found: &str| format!("expected a number from 0 to 1 as `{name}`, found {:?}", beginning(found));
     let read = |given: &NamedValue| {

@@ -32,7 +32,7 @@ use crate::run::concerns_all;
 use crate::run::waiting::RequestsInFlight;
 use log::CallLog;
 
-/// Typical tokens of a generated text, for estimates.
+/// TypicalCost tokens of a generated text, for estimates.
 const TYPICAL_TOKENS: u64 = 60;
 
 /// The entries of a plan that configure the models. Paths are relative to the plan's directory.
@@ -72,7 +72,7 @@ fn two() -> u32 {
 
 /// Outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written<T> {
+pub enum AuthorAnswer<T> {
     /// The parsed answer.
     Read(T),
     /// The model refused, or no answer could be parsed: asking again would not help.
@@ -81,13 +81,13 @@ pub enum Written<T> {
     Failed(String),
 }
 
-impl<T> Written<T> {
+impl<T> AuthorAnswer<T> {
     /// Applies `change` to the answer, if there is one.
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Written<U> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> AuthorAnswer<U> {
         match self {
-            Self::Read(answer) => Written::Read(change(answer)),
-            Self::Unreadable(problem) => Written::Unreadable(problem),
-            Self::Failed(problem) => Written::Failed(problem),
+            Self::Read(answer) => AuthorAnswer::Read(change(answer)),
+            Self::Unreadable(problem) => AuthorAnswer::Unreadable(problem),
+            Self::Failed(problem) => AuthorAnswer::Failed(problem),
         }
     }
 }
@@ -103,14 +103,14 @@ pub struct Graded {
 
 /// Usage of the questions asked, cached answers included; independent of interruptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Consumed {
+pub struct AuthorUsage {
     /// Number of questions.
     pub questions: u64,
     /// Tokens and money, as reported by the servers.
     pub cost: Cost,
 }
 
-impl Consumed {
+impl AuthorUsage {
     fn add(&mut self, answer: &ChatAnswer, price: Price) {
         self.questions += 1;
         self.cost += answer.usage.map_or_else(Cost::default, |usage| price.of(usage));
@@ -119,7 +119,7 @@ impl Consumed {
 
 /// Which of the models to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum AuthorRole {
     /// The model that generates.
     Writer,
     /// The model that validates.
@@ -144,7 +144,7 @@ pub struct Author {
     /// Workers on other machines.
     remote: Option<Arc<Remote>>,
     in_flight: RequestsInFlight,
-    consumed: Mutex<Consumed>,
+    usage: Mutex<AuthorUsage>,
 }
 
 impl AuthorPlan {
@@ -175,11 +175,16 @@ impl AuthorPlan {
     ///
     /// # Errors
     /// When a prompt cannot be read.
-    pub fn version(&self, directory: &Path, asked: Asked, prompts: &[&str]) -> Result<String, AnnotateError> {
+    pub fn version(
+        &self,
+        directory: &Path,
+        role: AuthorRole,
+        prompts: &[&str],
+    ) -> Result<String, AnnotateError> {
         let known = self.prompts(directory)?;
-        let settings = match asked {
-            Asked::Writer => &self.model,
-            Asked::Validator => self.validator.as_ref().unwrap_or(&self.model),
+        let settings = match role {
+            AuthorRole::Writer => &self.model,
+            AuthorRole::Validator => self.validator.as_ref().unwrap_or(&self.model),
         };
         let temperature = self.temperature.map_or_else(String::new, |temperature| temperature.to_string());
         let attempts = self.attempts.to_string();
@@ -280,7 +285,7 @@ impl Author {
                 }
                 (None, None) => Client::new(settings.clone()),
             };
-            // An answer that says nothing cannot be read, as others: it is kept, so that it is not paid for again.
+            // An empty answer is unreadable like others: it is kept, so that it is not paid for again.
             let mut client = client.map_err(here)?.with_empty_answers();
             if plan.replay.is_none() {
                 let cache = plan.cache.as_deref().map(|cache| resolved(directory, cache)).transpose()?;
@@ -303,13 +308,13 @@ impl Author {
             log,
             remote,
             in_flight: RequestsInFlight::default(),
-            consumed: Mutex::default(),
+            usage: Mutex::default(),
         })
     }
 
     /// Usage of all questions since it was opened.
-    pub fn consumed(&self) -> Consumed {
-        *self.consumed.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn usage(&self) -> AuthorUsage {
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Maximum number of concurrent questions.
@@ -322,10 +327,10 @@ impl Author {
         self.is_replay
     }
 
-    fn model(&self, asked: Asked) -> &Model {
-        match asked {
-            Asked::Validator => self.validator.as_ref().unwrap_or(&self.writer),
-            Asked::Writer => &self.writer,
+    fn model(&self, role: AuthorRole) -> &Model {
+        match role {
+            AuthorRole::Validator => self.validator.as_ref().unwrap_or(&self.writer),
+            AuthorRole::Writer => &self.writer,
         }
     }
 
@@ -344,9 +349,9 @@ impl Author {
         prompt: &str,
         values: &BTreeMap<&str, String>,
         stop: &AtomicBool,
-    ) -> Result<Written<String>, AnnotateError> {
+    ) -> Result<AuthorAnswer<String>, AnnotateError> {
         let prompt = self.prompts.named(prompt)?;
-        self.ask(Asked::Writer, prompt, values, stop, |text| prompt.grammar().read_text(text))
+        self.ask(AuthorRole::Writer, prompt, values, stop, |text| prompt.grammar().read_text(text))
     }
 
     /// The grade that a prompt's answer gives.
@@ -355,13 +360,13 @@ impl Author {
     /// As for [`Author::write`].
     pub fn grade(
         &self,
-        asked: Asked,
+        role: AuthorRole,
         prompt: &str,
         values: &BTreeMap<&str, String>,
         stop: &AtomicBool,
-    ) -> Result<Written<Graded>, AnnotateError> {
+    ) -> Result<AuthorAnswer<Graded>, AnnotateError> {
         let prompt = self.prompts.named(prompt)?;
-        self.ask(asked, prompt, values, stop, |text| {
+        self.ask(role, prompt, values, stop, |text| {
             let answer = prompt.grammar().read(text)?;
             let grade = answer.meaning.grade.ok_or("expected a verdict with a grade")?;
             Ok(Graded { grade, reason: answer.reason })
@@ -370,14 +375,14 @@ impl Author {
 
     fn ask<T>(
         &self,
-        asked: Asked,
+        role: AuthorRole,
         prompt: &Prompt,
         values: &BTreeMap<&str, String>,
         stop: &AtomicBool,
         read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Written<T>, AnnotateError> {
+    ) -> Result<AuthorAnswer<T>, AnnotateError> {
         let mut request = self.request(prompt, values);
-        let model = self.model(asked);
+        let model = self.model(role);
         let answer = |request: &ChatRequest| -> Result<String, Refused> {
             if stop.load(Ordering::SeqCst) {
                 return Err(Refused::All(AnnotateError::Stopped));
@@ -390,7 +395,7 @@ impl Author {
                 Error::Model(error) => Refused::All(error.into()),
                 Error::Other(error) => Refused::All(error),
             })?;
-            self.consumed.lock().unwrap_or_else(PoisonError::into_inner).add(&answer, model.price);
+            self.usage.lock().unwrap_or_else(PoisonError::into_inner).add(&answer, model.price);
             match answer.stop {
                 Stop::Refusal => Err(Refused::Unreadable(format!("the model refused: {}", answer.text))),
                 Stop::Length => {
@@ -401,9 +406,9 @@ impl Author {
             }
         };
         Ok(match ask_until_read(self.attempts, &prompt.name, &mut request, answer, read) {
-            Ok(Ok(found)) => Written::Read(found),
-            Ok(Err(problem)) | Err(Refused::Unreadable(problem)) => Written::Unreadable(problem),
-            Err(Refused::Failed(problem)) => Written::Failed(problem),
+            Ok(Ok(found)) => AuthorAnswer::Read(found),
+            Ok(Err(problem)) | Err(Refused::Unreadable(problem)) => AuthorAnswer::Unreadable(problem),
+            Err(Refused::Failed(problem)) => AuthorAnswer::Failed(problem),
             Err(Refused::All(error)) => return Err(error),
         })
     }
@@ -456,12 +461,12 @@ impl Author {
     /// When the prompt is unknown, or the cache cannot be read.
     pub fn estimate(
         &self,
-        asked: Asked,
+        role: AuthorRole,
         prompt: &str,
         values: &BTreeMap<&str, String>,
     ) -> Result<(quarry_llm::Estimate, Cost), AnnotateError> {
         let request = self.request(self.prompts.named(prompt)?, values);
-        let model = self.model(asked);
+        let model = self.model(role);
         let estimate =
             model.client.estimate_chat(std::slice::from_ref(&request)).map_err(AnnotateError::Model)?;
         let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();

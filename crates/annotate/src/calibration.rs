@@ -12,7 +12,7 @@ use crate::error::AnnotateError;
 use crate::judge::Outcome;
 use crate::ledger::Ledger;
 
-/// The shares of correct verdicts for which [`Calibration`] says how many verdicts can be kept.
+/// The shares of correct verdicts for which [`Calibration`] gives how many verdicts can be kept.
 const TARGETS: [f64; 3] = [0.9, 0.95, 0.99];
 
 /// With fewer pairs, a calibration is hardly better than chance: the interval of a share is ± 10 points at this
@@ -101,13 +101,13 @@ impl Calibration {
     ) -> Result<Option<Self>, AnnotateError> {
         let mut cases = Vec::new();
         ledger.for_each_decided(judge, |decided| {
-            let said = match decided.verdict.outcome {
+            let predicted = match decided.verdict.outcome {
                 Outcome::Yes => true,
                 Outcome::No => false,
                 Outcome::Discarded | Outcome::Unresolved => return Ok(()),
             };
             if let (Some(confidence), Some(label)) = (decided.verdict.confidence, decided.pair.label) {
-                let is_right = said == (label >= 1);
+                let is_right = predicted == (label >= 1);
                 cases.push(ConfidenceCase { query: decided.pair.query_id, confidence, is_right });
             }
             Ok(())

@@ -64,7 +64,7 @@ pub enum AnnotateError {
         listed: Vec<String>,
     },
     /// A filled-in form cannot be imported.
-    #[error("{}: nothing was imported; rows that are wrong: {n_wrong}\n{}", path.display(), listed.join("\n"))]
+    #[error("{}: nothing was imported; invalid rows: {n_wrong}\n{}", path.display(), listed.join("\n"))]
     Form {
         /// The file that was read.
         path: PathBuf,
@@ -108,13 +108,13 @@ pub enum AnnotateError {
     Queue(QueueError),
     /// A worker has neither a model nor a sandbox.
     #[error(
-        "there is nothing that this worker could do: name a model that it may ask (--model ADDRESS), or install \
+        "this worker has nothing to do: name a model that it may use (--model ADDRESS), or install \
          bubblewrap and an interpreter, so that it can run programs"
     )]
     Idle,
     /// Several pairs in a row failed, which suggests a common cause.
     #[error(
-        "{in_a_row} pairs in a row failed, the last of them so: {last}; fix that, and run the plan again"
+        "{in_a_row} consecutive pairs failed, the last one with: {last}; fix that, and run the plan again"
     )]
     Failures {
         /// Number of failures in a row.
@@ -123,7 +123,7 @@ pub enum AnnotateError {
         last: String,
     },
     /// The user asked to stop.
-    #[error("stopped; what was answered is in the ledger, and the same command goes on from there")]
+    #[error("stopped; the answers so far are in the ledger, and the same command resumes from there")]
     Stopped,
 }
 

@@ -234,10 +234,10 @@ impl Run {
     }
 
     /// Whether the reports or the output show that an assertion failed.
-    fn tells_failed_assertion(&self, language: &Language) -> bool {
+    fn reports_failed_assertion(&self, language: &Language) -> bool {
         let output = self.output();
         self.assertions.is_some_and(|found| found.failed > 0)
-            || language.tells_failed_test(&output)
+            || language.reports_failed_test(&output)
             || language.names_failed_test(&output, &self.program.source)
     }
 
@@ -257,7 +257,7 @@ impl Run {
             Ended::Exited { .. } if language.missing_package(&self.stdout, &self.stderr).is_some() => {
                 RunResult::MissingPackage
             }
-            Ended::Exited { .. } if self.tells_failed_assertion(language) => RunResult::Failed,
+            Ended::Exited { .. } if self.reports_failed_assertion(language) => RunResult::Failed,
             Ended::Exited { .. } => RunResult::Error,
             Ended::WallTime | Ended::CpuTime => RunResult::TimedOut,
             Ended::Memory => RunResult::OutOfMemory,

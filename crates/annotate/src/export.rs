@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::dataset::convert::{Converted, Written};
+use quarry_corpus::dataset::convert::{Converted, WrittenFile};
 use quarry_corpus::dataset::{self, convert};
 use quarry_corpus::formats::cosqa_plus;
 use quarry_corpus::formats::query_code::PAIRS;
@@ -31,11 +31,11 @@ pub struct ExportRequest<'a> {
     pub grades: convert::Grades,
 }
 
-/// What was exported and what was omitted.
+/// Exported and omitted pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportSummary {
     /// The label files.
-    pub files: Vec<Written>,
+    pub files: Vec<WrittenFile>,
     /// The file that lists generated code and the number of codes in it, if any.
     pub generated: Option<(PathBuf, usize)>,
     /// Pairs of the plan without a label, which are omitted.
@@ -91,7 +91,7 @@ pub fn export(
     if labeled == 0 && generated.is_empty() {
         return Err(AnnotateError::Ledger {
             path: ledger.path().to_owned(),
-            problem: "no pair has a label yet; `quarry judge run` goes on, `quarry judge status` says why"
+            problem: "no pair has a label yet; run `quarry judge run` to continue, or `quarry judge status` for the reason"
                 .to_owned(),
             source: None,
         });

@@ -73,7 +73,7 @@ impl Language {
     }
 
     /// Whether `output` shows that an assertion failed.
-    pub(crate) fn tells_failed_test(&self, output: &str) -> bool {
+    pub(crate) fn reports_failed_test(&self, output: &str) -> bool {
         self.failed_test.iter().any(|mark| output.contains(mark.as_str()))
     }
 
@@ -108,7 +108,7 @@ impl Language {
             None => vec![told.as_str()],
         };
         // An assertion may be about a package, too.
-        if errors.iter().any(|error| self.tells_failed_test(error)) {
+        if errors.iter().any(|error| self.reports_failed_test(error)) {
             return None;
         }
         let last = format!("{}\n", errors.last()?);

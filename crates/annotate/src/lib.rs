@@ -39,7 +39,7 @@ pub use assertions::Assertions;
 pub use audit::{AuditReport, ChangedRun, SkippedRun, audit};
 #[cfg(feature = "workers")]
 pub use author::queue_of;
-pub use author::{Asked, Author, AuthorPlan, Consumed, Graded, Written, language_title};
+pub use author::{Author, AuthorAnswer, AuthorPlan, AuthorRole, AuthorUsage, Graded, language_title};
 pub use calibration::{Calibration, Coverage, Forecasts};
 pub use comparison::{MemberAgreement, MemberRow, OptionCost, OptionCosts, PlainComparison};
 pub use criterion::Criterion;
@@ -60,6 +60,6 @@ pub use prompt::{Prompt, Prompts};
 pub use remote::WorkerModels;
 pub use report::{EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};
 pub use reread::{ChangedLabel, RereadSummary, has_earlier_labels, reread};
-pub use run::{Estimate, GenerationSummary, Judging, Progress, Typical};
+pub use run::{Estimate, GenerationSummary, Judging, Progress, TypicalCost};
 #[cfg(feature = "workers")]
 pub use worker::{OpenPrograms, Worker, WorkerSummary};

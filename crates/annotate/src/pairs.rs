@@ -50,7 +50,7 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
         return Err(AnnotateError::Plan {
             path: plan.path.clone(),
             problem: format!(
-                "{}: expected a file of pairs, found one of {} ({}); if it holds pairs, name its format (`format = …`) to \
+                "{}: expected a file of pairs, found one of {} ({}); if it contains pairs, name its format (`format = …`) to \
                  see what is wrong with the first; of queries, codes and judgments `quarry data convert --to \
                  query-code` makes pairs",
                 other.path.display(),

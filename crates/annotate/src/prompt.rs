@@ -156,7 +156,7 @@ fn fill(template: &str, values: &BTreeMap<&str, String>) -> String {
             Some((variable, after)) => {
                 let value = values.get(variable.trim()).map_or("", String::as_str);
                 let kept =
-                    open.iter().fold(Cow::Borrowed(value), |value, section| kept_inside(value, section));
+                    open.iter().fold(Cow::Borrowed(value), |value, section| escaped_section(value, section));
                 text.push_str(&kept);
                 text.push_str(after);
                 follow_sections(after, &mut open);
@@ -186,7 +186,7 @@ fn follow_sections<'t>(part: &'t str, open: &mut Vec<&'t str>) {
 
 /// A value without the end of a section, in which the slash gets a backslash before it. Models read the end of a section
 /// in any case, and with blanks or characters that are not seen.
-fn kept_inside<'v>(value: Cow<'v, str>, section: &str) -> Cow<'v, str> {
+fn escaped_section<'v>(value: Cow<'v, str>, section: &str) -> Cow<'v, str> {
     let is_unseen = |c: char| {
         c.is_whitespace()
             || c.is_control()
@@ -263,7 +263,7 @@ impl Prompts {
             return Err(AnnotateError::Prompt {
                 file: directory.display().to_string(),
                 problem:
-                    "it holds no prompt; expected files with `.toml` at the end of their names, such as \
+                    "it contains no prompt; expected files with `.toml` at the end of their names, such as \
                           screener.toml"
                         .to_owned(),
             });

@@ -147,7 +147,7 @@ impl Transport for Questions {
                 .unwrap_or_else(|error| Failure::Broken { problem: unreadable(&error) })),
             Ok(Reply::Lost(problem)) => Err(Failure::Broken { problem }),
             Err(QueueError::Stopped) => Err(Failure::Withdrawn),
-            // The same failure as when a model's server says that a request is too large.
+            // The same failure as when a model's server rejects a request as too large.
             Err(error @ QueueError::TooLarge { .. }) => Err(Failure::Status {
                 status: 413,
                 message: error.to_string(),

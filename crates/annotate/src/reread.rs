@@ -78,7 +78,7 @@ fn rules_for_packages(plan: &str) -> Option<toml::Table> {
     Some(packages)
 }
 
-/// Reads again what was judged by earlier rules. Pairs that were already read again are left alone, so this can be
+/// Parses answers again that were judged by earlier rules. Pairs that were already read again are left alone, so this can be
 /// repeated, and resumed after an interruption.
 ///
 /// # Errors
@@ -95,14 +95,14 @@ pub fn reread(plan: &Plan) -> Result<RereadSummary, AnnotateError> {
     };
     let members = plan.members.iter().map(|member| start(member, &[])).collect::<Result<Vec<_>, _>>()?;
     let judge = start(plan, &members)?;
-    writer.take_over_generated(judge, before)?;
+    writer.adopt_generated(judge, before)?;
     let judges: Vec<(&Plan, i64)> = match members.is_empty() {
         true => vec![(plan, judge)],
         false => plan.members.iter().zip(members).collect(),
     };
     for (plan, number) in judges {
         if let Some(before) = predecessor(writer.ledger(), plan)? {
-            found.read += take_over(&writer, &plan.judge, [number, before, judge])?;
+            found.read += adopt(&writer, &plan.judge, [number, before, judge])?;
         }
     }
     let (same, differences) = writer.ledger().differences(judge, before)?;
@@ -119,18 +119,14 @@ pub fn reread(plan: &Plan) -> Result<RereadSummary, AnnotateError> {
 }
 
 /// Adopts the evidence of judge `before` for pairs without any of `number`; returns the number of pairs.
-fn take_over(
-    writer: &Writer,
-    judge: &Judge,
-    [number, before, owner]: [i64; 3],
-) -> Result<u64, AnnotateError> {
+fn adopt(writer: &Writer, judge: &Judge, [number, before, owner]: [i64; 3]) -> Result<u64, AnnotateError> {
     let (mut after, mut n_pairs) = (0, 0);
     loop {
         let page = writer.ledger().stored([number, before, owner], after, PAGE)?;
         let Some(last) = page.last() else { return Ok(n_pairs) };
         after = last.number;
         n_pairs += page.len() as u64;
-        writer.take_over(number, page.into_iter().map(|stored| read_again(judge, stored)).collect())?;
+        writer.adopt(number, page.into_iter().map(|stored| read_again(judge, stored)).collect())?;
     }
 }
 
@@ -193,8 +189,8 @@ fn why(judge: &Judge, pair: &Pair, known: &[Event], other_run: Option<(String, R
     }
     match judge.next(pair, known) {
         Ok(Next::Ask(question)) => {
-            let said = question.request.messages.last().map_or("", |message| message.content.as_str());
-            let problem = said.split_once(". Answer again").map(|(problem, _)| problem);
+            let content = question.request.messages.last().map_or("", |message| message.content.as_str());
+            let problem = content.split_once(". Answer again").map(|(problem, _)| problem);
             let problem = problem.and_then(|problem| problem.strip_prefix("That cannot be read: "));
             let problem = problem.unwrap_or("what it was asked is another question by these rules");
             format!("read again: {} is to be asked again: {problem}", question.prompt)

@@ -22,7 +22,7 @@ use crate::error::AnnotateError;
 use crate::evidence::{Event, ModelAnswer, Run, TestProgram};
 use crate::judge::{Next, Outcome, Question, Verdict};
 use crate::language::Language;
-use crate::ledger::{Asked, CallBegin, CallEnd, EventKey, Ledger, UnjudgedPair, Writer};
+use crate::ledger::{AnsweredQuestion, CallBegin, CallEnd, EventKey, Ledger, UnjudgedPair, Writer};
 use crate::pairs::{self, CheckedPairs};
 use crate::plan::Plan;
 use crate::programs::{IsolatedPrograms, Programs};
@@ -30,7 +30,7 @@ use crate::remote::Remote;
 use crate::reread::has_earlier_labels;
 
 use batch::Rounds;
-pub use estimate::{Estimate, Typical};
+pub use estimate::{Estimate, TypicalCost};
 pub use generate::GenerationSummary;
 use waiting::{RequestsInFlight, lock};
 
@@ -522,7 +522,7 @@ impl<'a> SharedState<'a> {
         match answer {
             Ok(answer) => {
                 let verdict = take(ModelAnswer { prompt: prompt.clone(), text: answer.text.clone() });
-                let asked = Asked {
+                let answered = AnsweredQuestion {
                     request: &name,
                     model: &client.name(),
                     prompt: &version,
@@ -531,7 +531,7 @@ impl<'a> SharedState<'a> {
                     answer: &answer,
                     seconds: if answer.origin == Origin::Endpoint { seconds } else { 0.0 },
                 };
-                writer.add_answer(key, &prompt, &asked, ends, verdict)?;
+                writer.add_answer(key, &prompt, &answered, ends, verdict)?;
                 if let Some(remote) = &self.judging.executors.remote {
                     remote.noted(&name);
                 }
@@ -561,7 +561,7 @@ pub(crate) fn concerns_all(error: &LlmError) -> bool {
         LlmError::Failed { failure, .. } => match failure {
             Failure::Unauthorized { .. } | Failure::AskedToWait { .. } => true,
             Failure::Status { status, quota_used_up, .. } => {
-                // A permanent redirect says that the API is elsewhere.
+                // A permanent redirect means that the API is elsewhere.
                 *quota_used_up || matches!(status, 300 | 301 | 308 | 404)
             }
             _ => false,

@@ -7,7 +7,7 @@ mod fixture;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use fixture::options::{Asked, Fixture, model};
+use fixture::options::{Fixture, ModelRequest, model};
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Writer};
 use quarry_annotate::{AnnotateError, Event, ExportRequest, JudgeReport};
 use quarry_corpus::dataset::convert::{Grades, Target};
@@ -15,7 +15,7 @@ use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
 
 /// A model that acts as a judge that requires `right` in the code, and as a writer that uses the judge's feedback.
-fn writer(asked: &Asked<'_>) -> String {
+fn writer(asked: &ModelRequest<'_>) -> String {
     if asked.task.contains("Write the code anew") {
         assert!(asked.text.contains("wants right"), "{}", asked.text);
         let hopeless = asked.text.contains("hopeless");

@@ -149,7 +149,7 @@ fn a_temporary_redirect_ends_no_run() {
     let report = JudgeReport::new(fixture.run().unwrap());
     assert_eq!((report.waiting, report.reasons.len()), (1, 1));
     assert!(report.reasons[0].0.contains("status 307") && report.reasons[0].0.contains("`base_url`"));
-    // A permanent redirect says that the API is elsewhere.
+    // A permanent redirect means that the API is elsewhere.
     let server = Server::replies([Reply::status(308, "")]);
     let error = Fixture::new(9, &server.url()).run().unwrap_err().to_string();
     assert!(error.contains("status 308") && server.count() <= 8, "{error}");

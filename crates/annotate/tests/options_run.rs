@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::options::{Asked, Fixture, model, words};
+use fixture::options::{Fixture, ModelRequest, model, words};
 use quarry_annotate::{
     AnnotateError, Calibration, JudgeReport, MemberAgreement, OptionCosts, Outcome, Plan, audit,
 };
@@ -22,7 +22,7 @@ const YES: &str = "{\"analysis\": \"x\", \"judgement\": \"yes\"}";
 const NO: &str = "{\"analysis\": \"x\", \"judgement\": \"no\"}";
 
 /// Always accepts code 0, accepts code 1 two times of three, and code 2 once.
-fn wavering(asked: &Asked<'_>) -> String {
+fn wavering(asked: &ModelRequest<'_>) -> String {
     let number = asked.text.split("subject").nth(1).unwrap().chars().next().unwrap();
     let yes = match number {
         '0' => true,
@@ -198,8 +198,8 @@ fn a_majority_is_clear_where_it_is_to_every_member() {
 }
 
 /// A model for the agents: nothing is clear, tests require `right` in the code, and the arbiter follows the result.
-fn agent(asked: &Asked<'_>, tests: &str) -> String {
-    let Asked { task, text, .. } = asked;
+fn agent(asked: &ModelRequest<'_>, tests: &str) -> String {
+    let ModelRequest { task, text, .. } = asked;
     if task.contains("preliminary_screening") {
         return "preliminary_screening: 0.5, explanation: x".to_owned();
     }

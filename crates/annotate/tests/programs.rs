@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use quarry_annotate::{AnnotateError, IsolatedPrograms, Judging, Programs, audit};
-use quarry_sandbox::packages::{PackageError, PackageSource, Provided};
+use quarry_sandbox::packages::{PackageError, PackageSet, PackageSource};
 use quarry_sandbox::{Limits, Program, Runner, Sandbox};
 
-use fixture::{Fixture, Pretended, PretendedPackages, honest};
+use fixture::{FakePackages, FakeSandbox, Fixture, honest};
 
 /// Provides packages once `after` programs have run; fails if that takes too long.
 struct Late {
@@ -20,7 +20,7 @@ struct Late {
 }
 
 impl PackageSource for Late {
-    fn provide(&self, language: &str, names: &[String]) -> Result<Provided, PackageError> {
+    fn provide(&self, language: &str, names: &[String]) -> Result<PackageSet, PackageError> {
         let start = Instant::now();
         while self.runs.load(Ordering::SeqCst) < self.after {
             if start.elapsed() > Duration::from_secs(10) {
@@ -28,7 +28,7 @@ impl PackageSource for Late {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        PretendedPackages.provide(language, names)
+        FakePackages.provide(language, names)
     }
 }
 
@@ -51,7 +51,7 @@ fn programs_run_while_packages_are_fetched() {
 fn who_wants_no_more_does_not_wait_for_packages() {
     struct Stopping(Arc<AtomicBool>);
     impl PackageSource for Stopping {
-        fn provide(&self, _: &str, _: &[String]) -> Result<Provided, PackageError> {
+        fn provide(&self, _: &str, _: &[String]) -> Result<PackageSet, PackageError> {
             self.0.store(true, Ordering::SeqCst);
             Err(PackageError::Stopped)
         }
@@ -75,7 +75,7 @@ fn who_wants_no_more_does_not_wait_for_packages() {
 fn an_audit_goes_on_where_packages_cannot_be_fetched() {
     struct Away;
     impl PackageSource for Away {
-        fn provide(&self, _: &str, _: &[String]) -> Result<Provided, PackageError> {
+        fn provide(&self, _: &str, _: &[String]) -> Result<PackageSet, PackageError> {
             Err(PackageError::Failed { detail: "the index is away".to_owned() })
         }
     }
@@ -108,7 +108,7 @@ fn an_audit_finds_what_no_longer_holds() {
             limits: &Limits,
         ) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
             let empty = Program { files: vec![(program.files[0].0.clone(), Vec::new())], ..program.clone() };
-            Pretended(Arc::default()).run(&empty, limits)
+            FakeSandbox(Arc::default()).run(&empty, limits)
         }
     }
     let server = honest();
@@ -120,7 +120,7 @@ fn an_audit_finds_what_no_longer_holds() {
         let programs = IsolatedPrograms { sandbox, ..fixture.programs() };
         audit(&ledger, judge, &programs, &Limits::default(), 2, &stop).unwrap()
     };
-    let same = audited(Box::new(Pretended(Arc::default())));
+    let same = audited(Box::new(FakeSandbox(Arc::default())));
     assert_eq!((same.runs, same.changed.len()), (6, 0));
     let changed = audited(Box::new(Lenient));
     assert_eq!((changed.runs, changed.changed.len()), (6, 4));

@@ -24,9 +24,9 @@ use serde_json::{Value, json};
 const SECRET: &str = "sk-a-key-that-nobody-may-see";
 
 /// A sandbox in which every program passes.
-struct Pretended(Arc<AtomicUsize>);
+struct FakeSandbox(Arc<AtomicUsize>);
 
-impl Sandbox for Pretended {
+impl Sandbox for FakeSandbox {
     fn run(&self, _: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
         self.0.fetch_add(1, Ordering::SeqCst);
         let captured = Captured { bytes: b"fine".to_vec(), total_bytes: 4 };
@@ -43,7 +43,7 @@ impl Sandbox for Pretended {
     }
 }
 
-fn pretended() -> (OpenPrograms, Arc<AtomicUsize>) {
+fn fake_programs() -> (OpenPrograms, Arc<AtomicUsize>) {
     let runs = Arc::new(AtomicUsize::new(0));
     (counted(&runs), runs)
 }
@@ -54,7 +54,7 @@ fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
         // The rules for packages are the plan's; the directory for them is the worker's.
         let packages = packages.unwrap();
         assert_eq!((&packages.pip.deny[..], packages.cache.is_absolute()), (&["evil".to_owned()][..], true));
-        let sandbox = Box::new(Pretended(Arc::clone(&runs)));
+        let sandbox = Box::new(FakeSandbox(Arc::clone(&runs)));
         Ok(Arc::new(IsolatedPrograms::new(sandbox, "pretended", 4)))
     })
 }
@@ -205,7 +205,7 @@ fn no_message_holds_a_key() {
     });
     let heard = nats.connect().listen_to_all();
     let fixture = Fixture::new(6, &server, "");
-    let _working = Working::start(&nats, &server, || pretended().0, 1);
+    let _working = Working::start(&nats, &server, || fake_programs().0, 1);
     fixture.run(&nats).unwrap();
     assert!(server.seen().iter().all(|seen| seen.headers.contains(SECRET)), "it was sent to the model");
     let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
@@ -225,7 +225,7 @@ fn the_budget_holds_when_a_worker_dies_with_a_question() {
         lost.say("SUB quarry.task.> 1\r\n");
         let published = lost.wait_for("HMSG quarry.task.ask-");
         lost.take_and_die(published.split('.').nth(2).unwrap(), SHORTEST_LEASE);
-        let _working = Working::start(&nats, &server, || pretended().0, 1);
+        let _working = Working::start(&nats, &server, || fake_programs().0, 1);
         judging.join().unwrap()
     });
     assert_eq!(fixture.labels(), expected(3));
@@ -263,7 +263,7 @@ fn a_program_that_cannot_be_run_fails_its_pair_and_a_broken_sandbox_its_worker()
         }
         let ended = broken.end().remove(0).unwrap_err();
         assert!(ended.contains("no namespaces") && ended.contains("given back"), "{ended}");
-        let _working = Working::start(&nats, &server, || pretended().0, 1);
+        let _working = Working::start(&nats, &server, || fake_programs().0, 1);
         judging.join().unwrap()
     });
     assert_eq!((report.waiting, fixture.labels()), (0, expected(3)));
@@ -290,7 +290,7 @@ fn questions_can_stay_where_the_plan_runs() {
     let server = honest();
     let mut fixture = Fixture::new(3, &server, "[nats]\nurl = 'nats://localhost:1'\nquestions = false");
     fixture.plan = fixture.plan.replace("key_variable = 'QUARRY_TEST_KEY_THAT_ONLY_WORKERS_HAVE'", "");
-    let (programs, runs) = pretended();
+    let (programs, runs) = fake_programs();
     let stop = Arc::new(AtomicBool::new(false));
     let connection = Connection::open(&nats.url(), Arc::clone(&stop), Arc::new(|_| ())).unwrap();
     let worker = Worker {

@@ -9,13 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::HumanBytes;
-use quarry_embed::KeptVectors;
+use quarry_embed::CachedVectors;
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
 use quarry_index::{UserDirectories, UserIndexes};
 #[cfg(feature = "eval")]
-use quarry_llm::KeptAnswers;
+use quarry_llm::CachedAnswers;
 #[cfg(feature = "judge")]
-use quarry_sandbox::packages::{self, KeptPackages};
+use quarry_sandbox::packages::{self, CachedPackages};
 use quarry_text::counted;
 use serde::Serialize;
 
@@ -224,11 +224,11 @@ impl Kind {
     fn list(self, directory: &Path) -> io::Result<Vec<CacheEntry>> {
         match self {
             Self::Indexes => UserIndexes::list(&UserDirectories::default()),
-            Self::Vectors => KeptVectors::list(directory),
+            Self::Vectors => CachedVectors::list(directory),
             #[cfg(feature = "eval")]
-            Self::Answers => KeptAnswers::list(directory),
+            Self::Answers => CachedAnswers::list(directory),
             #[cfg(feature = "judge")]
-            Self::Packages => KeptPackages::list(directory),
+            Self::Packages => CachedPackages::list(directory),
             #[cfg(not(feature = "judge"))]
             _ => Ok(Vec::new()),
         }
@@ -238,11 +238,11 @@ impl Kind {
     fn prune(self, directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         match self {
             Self::Indexes => UserIndexes::prune(&UserDirectories::default(), selection, dry_run),
-            Self::Vectors => KeptVectors::prune(directory, selection, dry_run),
+            Self::Vectors => CachedVectors::prune(directory, selection, dry_run),
             #[cfg(feature = "eval")]
-            Self::Answers => KeptAnswers::prune(directory, selection, dry_run),
+            Self::Answers => CachedAnswers::prune(directory, selection, dry_run),
             #[cfg(feature = "judge")]
-            Self::Packages => KeptPackages::prune(directory, selection, dry_run),
+            Self::Packages => CachedPackages::prune(directory, selection, dry_run),
             #[cfg(not(feature = "judge"))]
             _ => Ok(Vec::new()),
         }

@@ -1,5 +1,7 @@
 //! The `quarry` command: parses, dispatches, and turns errors into messages and exit codes.
 
+#![allow(unreachable_pub, reason = "nothing of a program is public: `pub` marks what other modules use")]
+
 #[cfg(feature = "agent")]
 mod agent;
 mod ahead;

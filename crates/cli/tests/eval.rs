@@ -438,7 +438,7 @@ fn what_fails_leaves_no_file_and_no_change() {
         names
     };
     let before = names();
-    let message = "a TREC run cannot hold the name \"q 2\"";
+    let message = "a TREC run cannot contain the name \"q 2\"";
     check_refused(directory.path(), "eval ./score --method bow --run run", message);
     assert_eq!(names(), before);
     fs::write(path("run"), "as it was").unwrap();

@@ -305,7 +305,7 @@ fn people_label_before_any_model_does() {
     let renamed = fixture.path("renamed.csv");
     fs::write(&renamed, text.replacen("label", "my label", 1)).unwrap();
     let import = judge(&["people", "import"], &[renamed.to_str().unwrap(), "--by", "ann"]);
-    check_error(&import, ":1: expected a column label, which holds what people say");
+    check_error(&import, ":1: expected a column `label` with the labels that people gave");
     for by in ["ann", "bob"] {
         let import = judge(&["people", "import"], &[form.to_str().unwrap(), "--by", by]);
         assert!(import.status.success() && stderr(&import).contains("3 new"), "{}", stderr(&import));

@@ -87,7 +87,9 @@ fn issues_are_asked_of_the_tree_before_the_fix() {
     assert_eq!((&report["absent_gold"], &report["several"]), (&json!(1), &json!(1)));
     assert!(notes.contains("left out 1 issue whose commit is not in the clone"), "{notes}");
     for method in report["methods"].as_array().unwrap() {
-        assert_eq!(method["functions"]["metrics"]["acc@10"], 1.0, "{method}");
+        // The class of b1 has no word of its constructor.
+        let all = if method["method"] == "grep" { 0.75 } else { 1.0 };
+        assert_eq!(method["functions"]["metrics"]["acc@10"], all, "{method}");
         assert_eq!(method["files"]["metrics"]["acc@1"], 1.0, "{method}");
         assert_eq!(method["repositories"]["o/demo"]["functions"]["queries"], 4);
         assert_eq!(method["sources"]["one"]["functions"]["queries"], 2);

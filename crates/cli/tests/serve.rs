@@ -346,10 +346,10 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     let replies = kept.replies_of(&form).unwrap();
     let said = said.into_inner().unwrap();
     let mut found = HashMap::new();
-    for FormReply { item, person, said, .. } in &replies {
+    for FormReply { item, person, answer, .. } in &replies {
         let number = PEOPLE.iter().position(|known| known == person).unwrap();
         assert!(
-            found.insert((*item, number), said.label.clone()).is_none(),
+            found.insert((*item, number), answer.label.clone()).is_none(),
             "{person} {item} is there twice"
         );
     }

@@ -1,4 +1,4 @@
-//! Keeps evaluation data out of training data: by its content, by the hashes of published files, and by what rows say of
+//! Keeps evaluation data out of training data: by its content, by the hashes of published files, and by what rows state about
 //! themselves.
 
 use std::collections::HashSet;
@@ -142,7 +142,7 @@ impl EvaluationData {
 }
 
 /// Passes on every text in the content of a file: those of one JSON document, else of one a line, else the lines.
-pub fn each_text(content: &str, each: &mut dyn FnMut(&str)) {
+pub(crate) fn each_text(content: &str, each: &mut dyn FnMut(&str)) {
     if let Ok(value) = serde_json::from_str(content) {
         return each_text_of(&value, each);
     }
@@ -168,9 +168,9 @@ fn each_text_of(value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Whether a pair says of itself that it is for evaluation: by its split, or by an id with the name of a set that is.
+/// Whether a pair is marked as evaluation data: by its split, or by an id with the name of a set that is.
 #[must_use]
-pub fn says_so(id: Option<&str>, partition: Option<&str>) -> bool {
+pub fn is_marked(id: Option<&str>, partition: Option<&str>) -> bool {
     let is_split = |name: &str| ["test", "val", "dev"].iter().any(|split| name.starts_with(split));
     let id = id.unwrap_or_default();
     partition.is_some_and(is_split)

@@ -58,7 +58,7 @@ pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 pub struct Header {
     /// Object id, in hexadecimal.
     pub id: String,
-    /// The message, up to [`MAX_MESSAGE_BYTES`]; U+FFFD stands for bytes that are not text.
+    /// The message, up to [`MAX_MESSAGE_BYTES`]; invalid bytes are replaced with U+FFFD.
     pub message: String,
     /// Name of the author.
     pub author: String,
@@ -151,7 +151,7 @@ pub enum GitError {
         problem: String,
     },
     /// An error of libgit2.
-    #[error("{}: the git repository cannot be read; `git fsck` says what is wrong with it", path.display())]
+    #[error("{}: the git repository cannot be read; run `git fsck` to find the damage", path.display())]
     Git {
         /// The directory.
         path: PathBuf,

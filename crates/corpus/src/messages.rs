@@ -1,4 +1,4 @@
-//! What messages of commits and titles of issues say that code does, as queries. The rules are data: `messages.toml`.
+//! Queries from messages of commits and titles of issues, which describe what code does. The rules are data: `messages.toml`.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::git::Header;
 
-/// The text of the rules, which is part of the versions of what they decide.
+/// The text of the rules, which is part of the version of their results.
 pub const RULES_TEXT: &str = include_str!("messages.toml");
 
 static RULES: LazyLock<RuleFile> = LazyLock::new(|| parse(RULES_TEXT).unwrap_or_default());
@@ -37,7 +37,7 @@ struct Cleaning {
     closing: Vec<String>,
 }
 
-/// A rule against texts that do not say what code does. Everything is in lower case.
+/// A rule against texts that do not describe what code does. Everything is in lower case.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -72,7 +72,7 @@ pub enum Scopes {
     Removed,
 }
 
-/// Why a text is no query.
+/// Why a text is not a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The name of the rule, by which rejections are counted.
@@ -99,7 +99,7 @@ const FIRST_COMMIT: &str = "first commit";
 /// numbers and the type of a conventional commit. A component before a colon stays.
 ///
 /// # Errors
-/// Why it does not say what code does.
+/// Why it does not describe what code does.
 pub fn question_of_commit(header: &Header, scopes: Scopes) -> Result<String, Rejection> {
     match header.parents {
         0 => return Err(Rejection::new(FIRST_COMMIT, "no parent")),
@@ -112,7 +112,7 @@ pub fn question_of_commit(header: &Header, scopes: Scopes) -> Result<String, Rej
 /// The query in the title of an issue, cleaned in the same way, and of marks such as `[Bug]`.
 ///
 /// # Errors
-/// Why it does not say what code does.
+/// Why it does not describe what code does.
 pub fn question_of_title(title: &str, author: &str) -> Result<String, Rejection> {
     let mut title = title.trim();
     while let Some(rest) = without_tag(title) {
@@ -210,8 +210,8 @@ fn question(
     Ok(text)
 }
 
-/// What no text for people holds: control characters, those that change the direction of what follows, and what stands
-/// for bytes that are no text.
+/// Whether no text for people contains a character: control characters, those that change the direction of the text,
+/// and the replacement for invalid bytes.
 fn is_odd(c: char) -> bool {
     c.is_control() && !c.is_whitespace() || changes_direction(c) || c == '\u{fffd}'
 }
@@ -278,7 +278,7 @@ pub enum Reference {
     Address(String),
 }
 
-/// The issues that a message says the commit closes, as in `Fixes #12`, `closes: GH-12` and `Resolves #1, #2 and
+/// The issues that the commit closes according to its message, as in `Fixes #12`, `closes: GH-12` and `Resolves #1, #2 and
 /// https://host/owner/name/issues/3`. Those of other repositories (`owner/name#12`) are only meant by address.
 #[must_use]
 pub fn closed_issues(message: &str) -> Vec<Reference> {

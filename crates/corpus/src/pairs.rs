@@ -53,7 +53,7 @@ pub enum Extent {
 #[must_use]
 pub fn question(doc: &str, own_name: &str, extent: Extent) -> Option<String> {
     let (sentence, _) = split_summary(doc, own_name);
-    if !is_worth_asking(&sentence) {
+    if !is_useful_query(&sentence) {
         return None;
     }
     match extent {
@@ -245,7 +245,7 @@ fn without_markup(text: &str) -> String {
 
 /// Whether a summary is plausible as a query: several words, mostly in the Latin alphabet, and not a remark about the
 /// code itself.
-fn is_worth_asking(summary: &str) -> bool {
+fn is_useful_query(summary: &str) -> bool {
     let words = identifiers(summary).flat_map(parts).count();
     let latin = summary.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').count();
     let lower = summary.to_lowercase();
@@ -333,11 +333,11 @@ mod tests {
 
     #[test]
     fn remarks_are_not_asked() {
-        assert!(is_worth_asking("Sort the list in place"));
+        assert!(is_useful_query("Sort the list in place"));
         for remark in
             ["TODO sort this list", "Sort", "见下面的说明 以及 其他 说明", "See other function for details"]
         {
-            assert!(!is_worth_asking(remark), "{remark}");
+            assert!(!is_useful_query(remark), "{remark}");
         }
     }
 

@@ -25,7 +25,7 @@ impl fmt::Display for Mistake {
 /// Parses the text of a file.
 ///
 /// # Errors
-/// When it is not TOML, or not what `T` is. An unknown name comes with the one that may be meant.
+/// When it is not TOML, or does not fit `T`. The error suggests a known name for an unknown one.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| Mistake {
         line: line_at(text, error.span().map_or(0, |span| span.start)),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, HideNames, Target, benchmark, convert};
-use quarry_corpus::dataset::dedupe::{On, Same, dedupe, overlap};
+use quarry_corpus::dataset::dedupe::{ComparedText, Equality, dedupe, overlap};
 use quarry_corpus::dataset::describe::Census;
 use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_corpus::dataset::split::{Part, split};
@@ -382,8 +382,8 @@ fn what_two_data_sets_share_is_counted_once() {
         (found.texts, found.same, found.near)
     };
     // Near-duplicates are compared ignoring case.
-    assert_eq!(count(On::Query), (4, 1, 2));
-    assert_eq!(count(On::Code), (3, 1, 2));
+    assert_eq!(count(ComparedText::Query), (4, 1, 2));
+    assert_eq!(count(ComparedText::Code), (3, 1, 2));
 }
 
 #[test]
@@ -403,10 +403,11 @@ fn comments_do_not_hide_what_data_sets_share() {
         directory(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1), (files[2].0, &files[2].1)]);
     let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
     for other in ["b.jsonl", "c.jsonl"] {
-        let found = overlap(&read("a.jsonl"), &read(other), (0.9, On::Code), 1).unwrap();
+        let found = overlap(&read("a.jsonl"), &read(other), (0.9, ComparedText::Code), 1).unwrap();
         assert_eq!((found.texts, found.same, found.near), (1, 1, 1), "{other}");
-        let left = |same| dedupe(&read("a.jsonl"), &read(other), (same, On::Code), None, 1).unwrap().kept;
-        assert_eq!((left(Same::Near(0.9)), left(Same::Normalized)), (0, 1), "{other}");
+        let left =
+            |same| dedupe(&read("a.jsonl"), &read(other), (same, ComparedText::Code), None, 1).unwrap().kept;
+        assert_eq!((left(Equality::Near(0.9)), left(Equality::Normalized)), (0, 1), "{other}");
     }
 }
 
@@ -422,16 +423,16 @@ fn duplicates_and_leaks_are_removed_and_reported() {
         directory(&[("train.jsonl", &train), ("test.jsonl", &[row("t", "y"), row("u", &near)].concat())]);
     let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
     let report = |same, out: Option<&Path>| {
-        dedupe(&read("train.jsonl"), &read("test.jsonl"), (same, On::Code), out, 9).unwrap()
+        dedupe(&read("train.jsonl"), &read("test.jsonl"), (same, ComparedText::Code), out, 9).unwrap()
     };
     let counts = |same| {
         let report = report(same, None);
         (report.rows, report.repeated, report.leaked, report.kept)
     };
-    assert_eq!(counts(Same::Exact), (5, 0, 1, 4));
-    assert_eq!(counts(Same::Normalized), (5, 1, 1, 3));
+    assert_eq!(counts(Equality::Exact), (5, 0, 1, 4));
+    assert_eq!(counts(Equality::Normalized), (5, 1, 1, 3));
     let out = directory.path().join("left.jsonl");
-    let near = report(Same::Near(0.8), Some(&out));
+    let near = report(Equality::Near(0.8), Some(&out));
     assert_eq!((near.repeated, near.leaked, near.leaking, near.kept), (1, 2, 2, 2));
     assert!(
         near.examples[1].row.ends_with("train.jsonl:3") && near.examples[1].same_as.ends_with("test.jsonl:1")
@@ -548,8 +549,8 @@ fn rows_that_name_a_code_of_another_file_are_no_repeats() {
     ]"#;
     let directory = directory(&[("pairs.json", retrieval)]);
     let sources = sources(&[directory.path().join("pairs.json")], "cosqa-retrieval", "test").unwrap();
-    for on in [On::Code, On::Pair] {
-        let report = dedupe(&sources, &[], (Same::Normalized, on), None, 9).unwrap();
+    for on in [ComparedText::Code, ComparedText::Pair] {
+        let report = dedupe(&sources, &[], (Equality::Normalized, on), None, 9).unwrap();
         assert_eq!((report.repeated, report.kept), (0, 2));
     }
 }

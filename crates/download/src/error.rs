@@ -35,24 +35,24 @@ pub enum DownloadError {
     Read {
         /// The file that was to be written.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The file cannot be written. What is there is kept.
     #[error(
-        "{}: cannot be written; check the directory, its permissions and the free space, and try again: it goes on where \
+        "{}: cannot be written; check the directory, its permissions and the free space, and try again: it resumes where \
          it stopped",
         path.display()
     )]
     Write {
         /// The file that was to be written.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// What went wrong with a server or with what it sent.
+/// A failure of a server or of its answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// There is no connection.
@@ -67,14 +67,14 @@ pub enum Failure {
         /// HTTP status.
         status: u16,
     },
-    /// It says something that makes no sense.
+    /// Its answer makes no sense.
     #[error("expected the file, found {problem}; try again")]
     Answer {
         /// What came.
         problem: String,
     },
     /// The connection ended early.
-    #[error("the connection ended after {found} of {expected} bytes; try again: it goes on where it stopped")]
+    #[error("the connection ended after {found} of {expected} bytes; try again: it resumes where it stopped")]
     Cut {
         /// Bytes of the whole file.
         expected: u64,
@@ -82,13 +82,13 @@ pub enum Failure {
         found: u64,
     },
     /// The connection broke.
-    #[error("the connection broke: {problem}; try again: it goes on where it stopped")]
+    #[error("the connection broke: {problem}; try again: it resumes where it stopped")]
     Broken {
         /// What the client met.
         problem: String,
     },
     /// Next to nothing comes.
-    #[error("only {bytes} bytes came in {seconds} s; try again: it goes on where it stopped")]
+    #[error("only {bytes} bytes came in {seconds} s; try again: it resumes where it stopped")]
     Slow {
         /// Bytes that came.
         bytes: u64,

@@ -1,7 +1,7 @@
 //! Downloads files: interrupted downloads are resumed, complete ones are verified, and a file has its name
 //! only then.
 //!
-//! While it grows, a file is called `NAME.part`; `NAME.part.from` says where it comes from and in which version, so
+//! While it grows, a file is called `NAME.part`; `NAME.part.from` records where it comes from and in which version, so
 //! that no half is ever joined to the half of another. An operating system's lock on the first keeps out a second
 //! download, and dies with its process.
 
@@ -190,7 +190,7 @@ impl From<DownloadError> for Problem {
     }
 }
 
-/// Asks for what is missing and writes what comes, to the end.
+/// Requests the missing bytes and writes them, to the end.
 fn attempt(
     agent: &Agent,
     url: &Url,

@@ -25,7 +25,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Opens what there is of a file, if it comes from the same address, and makes it if there is none. `None` where
+    /// Opens the partial download of a file if it comes from the same address; creates one if there is none. `None` where
     /// another process has just made the file whole.
     pub(crate) fn open(target: &Path, url: &Url) -> Result<Option<Self>, DownloadError> {
         let beside = |ending: &str| {
@@ -75,12 +75,12 @@ impl Part {
         self.version.as_deref()
     }
 
-    /// Hash of what is there.
+    /// Hash of the bytes so far.
     pub(crate) fn sha256(&self) -> String {
         hexadecimal(&self.hash.clone().finalize())
     }
 
-    /// Forgets what is there; what follows is of this version.
+    /// Discards the bytes so far; those that follow are of this version.
     pub(crate) fn restart(&mut self, version: Option<String>) -> Result<(), DownloadError> {
         // Shortened first: bytes of another version must never stand under this one's name.
         self.file.set_len(0).or_else(ignore_devices).map_err(|source| self.error(source))?;
@@ -106,7 +106,7 @@ impl Part {
         fs::remove_file(&self.origin_path).map_err(|source| self.error(source))
     }
 
-    /// Removes what is there.
+    /// Removes the partial file.
     pub(crate) fn discard(self) -> Result<(), DownloadError> {
         fs::remove_file(&self.path).map_err(|source| self.error(source))?;
         fs::remove_file(&self.origin_path).map_err(|source| self.error(source))

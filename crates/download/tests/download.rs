@@ -271,7 +271,7 @@ fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
         thread::spawn(move || {
             let destination = Destination::new();
             let error = failure(destination.get(&server, &Expected { sha256: None, ..verified() }));
-            assert!(error.to_string().ends_with("it goes on where it stopped"), "{error}");
+            assert!(error.to_string().ends_with("it resumes where it stopped"), "{error}");
             assert!(
                 fs::metadata(destination.directory.path().join("file.bin.part")).unwrap().len() >= 50_000
             );

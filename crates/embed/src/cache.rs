@@ -52,7 +52,11 @@ impl CachedEmbedder {
             let name = format!("{}{ENDING}", file_name(embedder.id(), side));
             let store = Store::open(directory.join(name), embedder.id(), embedder.dimension());
             store.map(Mutex::new).map_err(|error| {
-                EmbedError::model_file(directory, "cannot hold cached vectors; name another directory", error)
+                EmbedError::model_file(
+                    directory,
+                    "cannot be used for cached vectors; name another directory",
+                    error,
+                )
             })
         };
         create_private_directory(directory).map_err(|error| {
@@ -146,7 +150,7 @@ impl Store {
         (&self.file).take(HEADER_LENGTH).read_to_end(&mut found)?;
         if found != self.header {
             if !found.is_empty() {
-                self.warn("does not hold vectors of this model; starting it afresh");
+                self.warn("does not contain vectors of this model; starting over");
             }
             self.file.set_len(0)?;
             self.file.rewind()?;
@@ -208,7 +212,7 @@ impl Store {
             self.end += record_length as u64;
         }
         if n_damaged > 0 {
-            self.warn(&format!("holds {n_damaged} damaged vectors of {n_new}; computing them again"));
+            self.warn(&format!("contains {n_damaged} damaged vectors of {n_new}; computing them again"));
         }
         Ok(())
     }
@@ -285,7 +289,7 @@ fn vector(record: &[u8]) -> Vec<f32> {
     values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-pub(crate) mod kept;
+pub(crate) mod cached;
 
 #[cfg(test)]
 mod tests {

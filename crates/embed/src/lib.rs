@@ -1,4 +1,4 @@
-//! Embeds text: the trait of embedders, the static model in the binary, and a cache for the vectors of others.
+//! Embeds text: the trait of embedders, the static model in the binary, and a cache for the vectors of other embedders.
 
 mod cache;
 mod many;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 
 pub use cache::CachedEmbedder;
-pub use cache::kept::KeptVectors;
+pub use cache::cached::CachedVectors;
 pub use many::{Side, embed_many};
 pub use reranker::{WithCrossEncoder, WithReranker, rerankers};
 pub use static_model::StaticModel;
@@ -116,7 +116,7 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 /// Why an embedding could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbedError {
-    /// The model directory or file is broken; says which file and what to do.
+    /// The model directory or file is broken; names the file and what to do.
     #[error("{path}: {problem}")]
     Model {
         /// File or directory that is broken.
@@ -124,7 +124,7 @@ pub enum EmbedError {
         /// The problem and its remedy.
         problem: String,
     },
-    /// A step on a model file failed; says which file and what to do.
+    /// A step on a model file failed; names the file and what to do.
     #[error("{path}: {problem}")]
     ModelFile {
         /// File that is broken.

@@ -15,7 +15,7 @@ pub enum Side {
 /// gets the number of texts done so far. Chunks of some thousand texts keep every core busy and report often enough.
 ///
 /// # Errors
-/// When the model cannot run on its input; what was done before is lost.
+/// When the model cannot run on its input; earlier results are lost.
 pub fn embed_many(
     embedder: &dyn Embedder,
     side: Side,

@@ -127,7 +127,7 @@ impl StaticModel {
         let parts = model.parts();
         let numbers = [parts.position_weights, parts.document_scales, parts.query_scales];
         if !numbers.into_iter().flatten().all(|value| value.is_finite()) {
-            return Err(bad("holds NaN or infinity; train or copy it again".to_owned()));
+            return Err(bad("contains NaN or infinity; train or copy it again".to_owned()));
         }
         Ok(model)
     }

@@ -27,7 +27,7 @@ struct QueryToken<'a> {
     row: &'a [i8],
     /// Undoes the row's length.
     factor: f32,
-    /// Its share of the query, from the length of its vector: as much as the model says that it means.
+    /// Its share of the query, from the length of its vector: its weight in the model.
     weight: f32,
 }
 

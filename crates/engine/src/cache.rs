@@ -23,12 +23,12 @@ struct Kept<T> {
 }
 
 impl<T> Cache<T> {
-    pub fn new(max_bytes: usize) -> Self {
+    pub(crate) fn new(max_bytes: usize) -> Self {
         let state = State { values: HashMap::new(), by_use: BTreeMap::new(), bytes: 0, clock: 0 };
         Self { max_bytes, state: Mutex::new(state) }
     }
 
-    pub fn get(&self, key: &str) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<T>> {
         let mut state = self.state();
         state.clock += 1;
         let now = state.clock;
@@ -41,7 +41,7 @@ impl<T> Cache<T> {
     }
 
     /// Keeps a value of this size, and drops others for it.
-    pub fn put(&self, key: String, value: Arc<T>, bytes: usize) {
+    pub(crate) fn put(&self, key: String, value: Arc<T>, bytes: usize) {
         let mut state = self.state();
         state.clock += 1;
         let used = state.clock;

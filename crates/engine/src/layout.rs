@@ -88,16 +88,16 @@ pub(crate) fn tree_of_head(key: &str) -> Option<&str> {
 }
 
 impl Head {
-    pub fn of(state: String) -> Self {
+    pub(crate) fn of(state: String) -> Self {
         Self { format: FORMAT, state }
     }
 
-    pub fn record(&self, tree: &str) -> Record {
+    pub(crate) fn record(&self, tree: &str) -> Record {
         let value = serde_json::to_string(self).unwrap_or_default();
         Record { key: head_key(tree), tree: tree.to_owned(), value }
     }
 
-    pub fn read(record: &Record) -> Result<Self, EngineError> {
+    pub(crate) fn read(record: &Record) -> Result<Self, EngineError> {
         let head: Self = serde_json::from_str(&record.value).map_err(|error| damaged(&record.key, error))?;
         if head.format != FORMAT {
             let problem = format!("expected format {FORMAT}, found {}", head.format);

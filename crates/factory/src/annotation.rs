@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use quarry_annotate::{Asked, Author, language_title};
+use quarry_annotate::{Author, AuthorRole, language_title};
 use serde::{Deserialize, Serialize};
 
-use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
+use crate::authoring::{Authoring, add_usage, first_drawn, stopped};
 use crate::calibration::Understanding;
 use crate::documented::{Documented, documentation_hash};
 use crate::error::FactoryError;
@@ -96,7 +96,7 @@ pub(crate) fn step(
         unpopular_below: *unpopular_below,
         documentation: documentation.as_deref().map(documentation_hash).transpose()?,
         code: plan.pool.documentation,
-        author: authoring.plan.version(authoring.directory, Asked::Writer, &prompts)?,
+        author: authoring.plan.version(authoring.directory, AuthorRole::Writer, &prompts)?,
         maximum,
         seed: maximum.map(|_| plan.seed),
     };
@@ -236,7 +236,7 @@ pub(crate) fn write(
     ]
     .map(|(name, count)| (name.to_owned(), count))
     .into();
-    add_consumed(&mut counts, author.consumed());
+    add_usage(&mut counts, author.usage());
     Ok(counts)
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use quarry_annotate::{AnnotateError, Author, AuthorPlan, Consumed, Written};
+use quarry_annotate::{AnnotateError, Author, AuthorAnswer, AuthorPlan, AuthorUsage};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::FactoryError;
@@ -53,7 +53,7 @@ impl Authoring<'_> {
         author: &Author,
         step: &str,
         items: &[T],
-        ask: impl Fn(&T) -> Result<Written<R>, FactoryError> + Sync,
+        ask: impl Fn(&T) -> Result<AuthorAnswer<R>, FactoryError> + Sync,
     ) -> Result<Vec<Result<R, String>>, FactoryError> {
         let failures = Mutex::new(Vec::new());
         let next = AtomicUsize::new(0);
@@ -66,9 +66,9 @@ impl Authoring<'_> {
                     return Err(FactoryError::Stopped);
                 }
                 match ask(item) {
-                    Ok(Written::Read(answer)) => found.push((number, Ok(answer))),
-                    Ok(Written::Unreadable(problem)) => found.push((number, Err(problem))),
-                    Ok(Written::Failed(problem)) => {
+                    Ok(AuthorAnswer::Read(answer)) => found.push((number, Ok(answer))),
+                    Ok(AuthorAnswer::Unreadable(problem)) => found.push((number, Err(problem))),
+                    Ok(AuthorAnswer::Failed(problem)) => {
                         let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
                         failures.push(problem);
                         if failures.len() >= MAX_FAILURES {
@@ -116,10 +116,10 @@ pub(crate) fn stopped(error: AnnotateError) -> FactoryError {
 }
 
 /// Adds the usage to the counts of a step.
-pub(crate) fn add_consumed(counts: &mut BTreeMap<String, u64>, consumed: Consumed) {
-    counts.insert("questions".to_owned(), consumed.questions);
-    counts.insert("tokens".to_owned(), consumed.cost.tokens);
-    if let Some(dollars) = consumed.cost.dollars().filter(|dollars| *dollars > 0.0) {
+pub(crate) fn add_usage(counts: &mut BTreeMap<String, u64>, usage: AuthorUsage) {
+    counts.insert("questions".to_owned(), usage.questions);
+    counts.insert("tokens".to_owned(), usage.cost.tokens);
+    if let Some(dollars) = usage.cost.dollars().filter(|dollars| *dollars > 0.0) {
         counts.insert("millionths of a dollar".to_owned(), (dollars * 1e6).round() as u64);
     }
 }

@@ -19,7 +19,7 @@ use crate::export;
 use crate::forecast::{self, Forecast};
 use crate::graph;
 use crate::jsonl;
-use crate::labels::{self, Labelling, PrepareJudging};
+use crate::labels::{self, Labeling, PrepareJudging};
 use crate::leaks;
 use crate::other_languages;
 use crate::outputs::BUILD;
@@ -63,7 +63,7 @@ pub struct Built {
     pub steps: Vec<Step>,
     /// The directories of the exports.
     pub exports: Vec<PathBuf>,
-    /// What says what was built: the data card, in two forms, and the metadata of Croissant.
+    /// Descriptions of the build: the data card, in two forms, and the Croissant metadata.
     pub about: Vec<PathBuf>,
 }
 
@@ -229,7 +229,7 @@ impl Build<'_> {
         let at_candidates = self.at(&candidates);
 
         let root = self.root;
-        let labelling = Labelling { plans: &plan.labels, root, prepare_judging, stop };
+        let labelling = Labeling { plans: &plan.labels, root, prepare_judging, stop };
         let step = labels::step(&plan.labels, root, &candidates, &queries, &pool)?;
         let labels = self.run(step, |step, workspace| {
             labels::write(&labelling, (&at_candidates, &at_queries, &at_pool), (step, workspace))
@@ -266,7 +266,7 @@ impl Build<'_> {
             })?;
             exports.push((export.format.clone(), key));
         }
-        let is_apart = plan.queries.iter().map(other_languages::is_kept_apart);
+        let is_apart = plan.queries.iter().map(other_languages::is_separate);
         let apart: Vec<Key> = of_sources
             .iter()
             .zip(is_apart)
@@ -316,8 +316,8 @@ impl Build<'_> {
     }
 }
 
-/// Builds what a plan says in a directory, and writes its exports, its card and its metadata there. What was done before, and depends
-/// on nothing that changed since, is not done again.
+/// Builds what a plan describes in a directory, and writes its exports, its card and its metadata there.
+/// Steps whose inputs have not changed are reused.
 ///
 /// # Errors
 /// When something is missing or invalid, another process builds there, or the user stopped. Finished steps are kept.
@@ -408,7 +408,7 @@ fn listed(
 
 /// What a build would do.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// The steps, each with whether it is done.
     pub steps: Vec<(Step, bool)>,
     /// What they will come to, if the queries are not made yet.
@@ -420,7 +420,7 @@ pub struct Rehearsal {
 ///
 /// # Errors
 /// When something that the plan names is missing or invalid.
-pub fn rehearse(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Rehearsal, FactoryError> {
+pub fn dry_run(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<DryRun, FactoryError> {
     let is_new = !out.join("steps").exists();
     let named = Named::open(plan, out, tools, !is_new)?;
     let steps = listed(plan, out, tools, &named)?;
@@ -428,5 +428,5 @@ pub fn rehearse(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Rehearsal,
         true => None,
         false => Some(forecast::forecast(plan, &named.sources, &named.methods, out)?),
     };
-    Ok(Rehearsal { steps, forecast })
+    Ok(DryRun { steps, forecast })
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use quarry_annotate::{Asked, Graded, Written, language_title};
+use quarry_annotate::{AuthorAnswer, AuthorRole, Graded, language_title};
 use quarry_metrics::significance::{Bootstrap, Interval, mean_interval};
 use serde::{Deserialize, Serialize};
 
-use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
+use crate::authoring::{Authoring, add_usage, first_drawn, stopped};
 use crate::documented::{Documented, documentation_hash};
 use crate::error::FactoryError;
 use crate::graph::{APIS, Api};
@@ -37,7 +37,7 @@ pub const FULL_UNDERSTANDING: u8 = 2;
 const SATURATED: f64 = 0.95;
 
 /// The most popular functions are those of as many ranges as it takes to have this number of them: two that are known by
-/// chance are not what the others are held against.
+/// chance are not a reference for the others.
 const MOST_POPULAR: u64 = 10;
 
 /// Mean grade that the most popular functions need: if a model understands even these only in part, it has to be told of
@@ -53,7 +53,7 @@ struct Identity {
     validator: String,
 }
 
-/// What a model says of a function from memory, and how well that agrees with the documentation.
+/// What a model knows of a function from memory, and how well that agrees with the documentation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Explained {
     api: String,
@@ -135,7 +135,7 @@ impl Understanding {
         Some(first.calls.0)
     }
 
-    /// Reads what the step found.
+    /// Reads the result of the step.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -177,8 +177,8 @@ pub(crate) fn step(plan: &Plan, authoring: &Authoring<'_>, graph: &Key) -> Resul
         documentation: documentation.as_deref().map(documentation_hash).transpose()?,
         functions: *calibration,
         seed: plan.seed,
-        author: author.version(directory, Asked::Writer, &[API_RECALL])?,
-        validator: author.version(directory, Asked::Validator, &[API_RATING])?,
+        author: author.version(directory, AuthorRole::Writer, &[API_RECALL])?,
+        validator: author.version(directory, AuthorRole::Validator, &[API_RATING])?,
     };
     Ok(Step::new(STEP, VERSION, &identity, &[graph]))
 }
@@ -234,12 +234,13 @@ pub(crate) fn write(
             ("language", language_title(&api.language).to_owned()),
         ]);
         let explanation = match author.write(API_RECALL, &values, authoring.stop).map_err(stopped)? {
-            Written::Read(explanation) => explanation,
+            AuthorAnswer::Read(explanation) => explanation,
             other => return Ok(other.map(|text| (text, Graded { grade: 0, reason: String::new() }))),
         };
         values.insert("documentation", documented.text(&api.name)?);
         values.insert("explanation", explanation.clone());
-        let graded = author.grade(Asked::Validator, API_RATING, &values, authoring.stop).map_err(stopped)?;
+        let graded =
+            author.grade(AuthorRole::Validator, API_RATING, &values, authoring.stop).map_err(stopped)?;
         Ok(graded.map(|graded| (explanation, graded)))
     })?;
     let mut writer = Writer::create(&step.join(UNDERSTANDING))?;
@@ -275,7 +276,7 @@ pub(crate) fn write(
     if let Some(threshold) = understanding.threshold() {
         counts.insert("unpopular below".to_owned(), threshold);
     }
-    add_consumed(&mut counts, author.consumed());
+    add_usage(&mut counts, author.usage());
     Ok(counts)
 }
 

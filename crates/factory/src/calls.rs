@@ -49,7 +49,7 @@ pub struct Project {
 impl Project {
     /// Adds a function.
     pub fn add(&mut self, record: &CodeRecord) {
-        self.functions.insert(own_name(&record.name).to_owned());
+        self.functions.insert(base_name(&record.name).to_owned());
         let mut directories: Vec<&str> = record.path.split('/').collect();
         directories.pop();
         for directory in directories {
@@ -61,7 +61,7 @@ impl Project {
 }
 
 /// The last part of a qualified name.
-pub(crate) fn own_name(name: &str) -> &str {
+pub(crate) fn base_name(name: &str) -> &str {
     parts(name).last().unwrap_or_default()
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn head(name: &str) -> &str {
 #[must_use]
 pub fn classify(call: &str, record: &CodeRecord, project: &Project) -> CallKind {
     let rules = RULES.get(&record.language).unwrap_or(&NO_RULES);
-    let (head, own) = (head(call), own_name(call));
+    let (head, own) = (head(call), base_name(call));
     let is_dotted = parts(call).nth(1).is_some();
     let import = record.imports.get(head);
     if (rules.builtins.contains(own) || rules.system.contains(own)) && (!is_dotted || import.is_none()) {

@@ -17,9 +17,10 @@ use crate::labels;
 use crate::outputs::OTHER_LANGUAGES;
 use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
+use crate::source::EXCLUSIONS;
 use crate::step::Step;
 
-/// What a card says, from top to bottom.
+/// The content of a card, from top to bottom.
 #[derive(Debug)]
 pub(crate) struct Card {
     title: String,
@@ -43,19 +44,9 @@ enum Block {
     Numbered(Vec<String>),
     Bullets(Vec<String>),
     Table(Table),
-    /// What a table beside it says, for pages.
+    /// The content of the table beside it, for pages.
     Chart(&'static str, Vec<(String, u64)>),
 }
-
-/// The counts of a source that say what was not read of it.
-const EXCLUSIONS: [&str; 6] = [
-    "files of tests, examples, generated or vendored code",
-    "files in an unknown language",
-    "unreadable files",
-    "links",
-    "paths that are not UTF-8",
-    "codes in an unknown language",
-];
 
 /// What a card is made of.
 pub(crate) struct Facts<'f> {
@@ -117,7 +108,7 @@ impl Facts<'_> {
         self.find(step).and_then(|step| step.counts.get(name)).copied().unwrap_or(0)
     }
 
-    /// The step that says which codes there are.
+    /// The step whose output is the codes.
     fn pool(&self) -> &'static str {
         if self.find(categories::STEP).is_some() { categories::STEP } else { "pool" }
     }
@@ -387,7 +378,7 @@ fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
 }
 
 /// What users of the data set have to know.
-fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
+fn limits(plan: &Plan, shares: &Shares, unlabeled: u64) -> Vec<String> {
     let mut limits = Vec::new();
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
         limits.push(
@@ -405,8 +396,8 @@ fn limits(plan: &Plan, shares: &Shares, unlabelled: u64) -> Vec<String> {
     if plan.labels.iter().any(|label| label.kind == LabelKind::Negative) {
         limits.push("Some negatives were never looked at: among them are codes that answer.".to_owned());
     }
-    if unlabelled > 0 {
-        limits.push(format!("{unlabelled} candidates have no label and are in no export."));
+    if unlabeled > 0 {
+        limits.push(format!("{unlabeled} candidates have no label and are in no export."));
     }
     limits.push(
         "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \

@@ -1,5 +1,5 @@
-//! Kinds of analysis, as StatCodeSearch tells them apart (GenCodeSearchNet, 2023, section 3): a model says of each comment
-//! with its code which kind it is, people check that on a sheet, and what is of no kind is removed from the pool.
+//! Kinds of analysis, as StatCodeSearch tells them apart (GenCodeSearchNet, 2023, section 3): a model decides for each comment
+//! with its code which kind it is, people check that on a sheet, and codes of no kind are removed from the pool.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -8,18 +8,18 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use quarry_annotate::{Asked, Graded, language_title};
+use quarry_annotate::{AuthorRole, Graded, language_title};
 use quarry_corpus::formats::table::Table;
 use quarry_corpus::formats::write::write_csv;
 use serde::{Deserialize, Serialize};
 
-use crate::authoring::{Authoring, add_consumed, stopped};
+use crate::authoring::{Authoring, add_usage, stopped};
 use crate::category::{CATEGORIES, Example, RULES_TEXT, named};
 use crate::error::FactoryError;
 use crate::jsonl::{self, RandomReader, Writer};
 use crate::plan::CategoryPlan;
 use crate::pool::{self, POOL, Removed, Shares};
-use crate::record::{CodeRecord, LabelledPair};
+use crate::record::{CodeRecord, PairRecord};
 use crate::step::{Key, Step, hash_file};
 
 /// Incremented when the same answers lead to another pool.
@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 /// The name of the step.
 pub(crate) const STEP: &str = "categories";
 
-/// The sheet for people, with what the model said.
+/// The sheet for people, with the categories that the model chose.
 pub(crate) const SHEET: &str = "review.csv";
 /// Codes whose category cannot be read, with the reason.
 const EXCLUDED: &str = "excluded.jsonl";
@@ -64,10 +64,10 @@ struct Identity<'p> {
     rules: String,
 }
 
-/// The step that takes what is of no category out of a pool.
+/// The step that removes codes without a category from a pool.
 ///
 /// # Errors
-/// When the prompt or the sheet cannot be read, or nobody says what the categories are.
+/// When the prompt or the sheet cannot be read, or neither a model nor a sheet gives the categories.
 pub(crate) fn step(
     plan: &CategoryPlan,
     authoring: Option<&Authoring<'_>>,
@@ -75,7 +75,9 @@ pub(crate) fn step(
 ) -> Result<Step, FactoryError> {
     let says = match (&plan.review, authoring) {
         (Some(review), _) => hash_file(review)?,
-        (None, Some(authoring)) => authoring.plan.version(authoring.directory, Asked::Writer, &[PROMPT])?,
+        (None, Some(authoring)) => {
+            authoring.plan.version(authoring.directory, AuthorRole::Writer, &[PROMPT])?
+        }
         (None, None) => return Err(FactoryError::step(STEP, NOBODY)),
     };
     let identity = Identity { plan, says, rules: quarry_files::sha256(RULES_TEXT) };
@@ -84,15 +86,15 @@ pub(crate) fn step(
 
 /// Plans are checked for this.
 const NOBODY: &str =
-    "expected [author], the model that says which category a comment is of, or `review`, found neither";
+    "expected [author], the model that decides the category of each comment, or `review`, found neither";
 
-/// What somebody says of a code.
+/// The decision of a model or a person on a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Said {
+enum Decision {
     /// It is of this category.
     Category(&'static str),
     /// It is not kept, for this reason.
-    Not(&'static str),
+    Removed(&'static str),
     /// The answer cannot be read.
     Unreadable(String),
 }
@@ -103,7 +105,7 @@ const REFUSED: &str = "not kept by people";
 const UNREADABLE: &str = "unreadable answers";
 const UNDOCUMENTED: &str = "without a comment";
 
-/// Writes the codes of a pool that are of a category, and the sheet for people if a model says so.
+/// Writes the codes of a pool that are of a category, and the sheet for people if a model decided.
 ///
 /// # Errors
 /// When something cannot be read or written, a question fails, nothing is left, or the user stopped.
@@ -114,9 +116,9 @@ pub(crate) fn write(
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let mut counts = BTreeMap::new();
-    let said = match (&plan.review, authoring) {
-        (Some(review), _) => reviewed(review, &mut counts)?,
-        (None, Some(authoring)) => asked(plan, authoring, pool, &mut counts)?,
+    let decisions = match (&plan.review, authoring) {
+        (Some(review), _) => decided_by_people(review, &mut counts)?,
+        (None, Some(authoring)) => decided_by_model(plan, authoring, pool, &mut counts)?,
         (None, None) => return Err(FactoryError::step(STEP, NOBODY)),
     };
     let about = match plan.review {
@@ -129,16 +131,16 @@ pub(crate) fn write(
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
     let mut sheet = match plan.review {
         Some(_) => None,
-        None => Some(Sheet::create(step.join(SHEET))?),
+        None => Some(ReviewSheet::create(step.join(SHEET))?),
     };
     let mut n_kept = 0;
     jsonl::for_each(&pool.join(POOL), &mut |record: CodeRecord, _| {
-        let said = said.get(&record.id).cloned().unwrap_or(match plan.review {
-            Some(_) => Said::Not(NOT_REVIEWED),
-            None => Said::Not(UNDOCUMENTED),
+        let decision = decisions.get(&record.id).cloned().unwrap_or(match plan.review {
+            Some(_) => Decision::Removed(NOT_REVIEWED),
+            None => Decision::Removed(UNDOCUMENTED),
         });
-        let reason = match said {
-            Said::Category(category) => {
+        let reason = match decision {
+            Decision::Category(category) => {
                 n_kept += 1;
                 *counts.entry(category.to_owned()).or_default() += 1;
                 shares.note(&record);
@@ -147,8 +149,8 @@ pub(crate) fn write(
                 }
                 return writer.write(&CodeRecord { category: Some(category.to_owned()), ..record });
             }
-            Said::Not(reason) => reason,
-            Said::Unreadable(problem) => {
+            Decision::Removed(reason) => reason,
+            Decision::Unreadable(problem) => {
                 let CodeRecord { id, path, start_line, .. } = &record;
                 let place = format!("{path}:{start_line}");
                 excluded.write(&serde_json::json!({"id": id, "place": place, "problem": problem}))?;
@@ -161,7 +163,7 @@ pub(crate) fn write(
     })?;
     writer.finish()?;
     excluded.finish()?;
-    sheet.map(Sheet::finish).transpose()?;
+    sheet.map(ReviewSheet::finish).transpose()?;
     if n_kept == 0 {
         let found: Vec<String> = counts.iter().map(|(what, count)| format!("{what} {count}")).collect();
         let problem = format!(
@@ -180,13 +182,13 @@ pub(crate) fn write(
     Ok(counts)
 }
 
-/// What a model says of all codes with a comment, by their ids.
-fn asked(
+/// The decisions of a model on all codes with a comment, by their ids.
+fn decided_by_model(
     plan: &CategoryPlan,
     authoring: &Authoring<'_>,
     pool: &Path,
     counts: &mut BTreeMap<String, u64>,
-) -> Result<HashMap<String, Said>, FactoryError> {
+) -> Result<HashMap<String, Decision>, FactoryError> {
     #[derive(Deserialize)]
     struct Documented {
         id: String,
@@ -213,15 +215,15 @@ fn asked(
             ("categories", categories.clone()),
             ("examples", examples.clone()),
         ]);
-        author.grade(Asked::Writer, PROMPT, &values, authoring.stop).map_err(stopped)
+        author.grade(AuthorRole::Writer, PROMPT, &values, authoring.stop).map_err(stopped)
     })?;
-    add_consumed(counts, author.consumed());
-    let said = |answer| match answer {
-        Ok(Graded { grade: 0, .. }) => Said::Not(NO_CATEGORY),
-        Ok(Graded { grade, .. }) => Said::Category(named(grade)),
-        Err(problem) => Said::Unreadable(problem),
+    add_usage(counts, author.usage());
+    let decision = |answer| match answer {
+        Ok(Graded { grade: 0, .. }) => Decision::Removed(NO_CATEGORY),
+        Ok(Graded { grade, .. }) => Decision::Category(named(grade)),
+        Err(problem) => Decision::Unreadable(problem),
     };
-    Ok(items.into_iter().map(|(id, _)| id).zip(answers.into_iter().map(said)).collect())
+    Ok(items.into_iter().map(|(id, _)| id).zip(answers.into_iter().map(decision)).collect())
 }
 
 /// The categories, for the prompt.
@@ -242,8 +244,11 @@ fn shown(n_examples: usize) -> String {
     examples.map(example).collect()
 }
 
-/// What people say on a sheet, by the ids of codes.
-fn reviewed(path: &Path, counts: &mut BTreeMap<String, u64>) -> Result<HashMap<String, Said>, FactoryError> {
+/// The decisions on a sheet that people filled in, by the ids of codes.
+fn decided_by_people(
+    path: &Path,
+    counts: &mut BTreeMap<String, u64>,
+) -> Result<HashMap<String, Decision>, FactoryError> {
     let sheet = Table::read(path)?;
     let names: Vec<&'static str> = CATEGORIES.iter().map(|category| category.name.as_str()).collect();
     let expected = format!("one of {}", names.join(", "));
@@ -257,33 +262,33 @@ fn reviewed(path: &Path, counts: &mut BTreeMap<String, u64>) -> Result<HashMap<S
         "no" => Some(Some(false)),
         _ => None,
     })?;
-    let mut said = HashMap::new();
+    let mut decisions = HashMap::new();
     for (((id, category), model), keep) in ids.into_iter().zip(categories).zip(models).zip(keeps) {
         if keep.is_some() && category != model {
             *counts.entry(CHANGED.to_owned()).or_default() += 1;
         }
-        let says = match keep {
-            None => Said::Not(NOT_REVIEWED),
-            Some(false) => Said::Not(REFUSED),
-            Some(true) if relevant().contains(&category) => Said::Category(category),
-            Some(true) => Said::Not(NO_CATEGORY),
+        let decision = match keep {
+            None => Decision::Removed(NOT_REVIEWED),
+            Some(false) => Decision::Removed(REFUSED),
+            Some(true) if relevant().contains(&category) => Decision::Category(category),
+            Some(true) => Decision::Removed(NO_CATEGORY),
         };
-        if said.insert(id.to_owned(), says).is_some() {
+        if decisions.insert(id.to_owned(), decision).is_some() {
             let problem =
                 format!("expected each code once in {}, found {id} twice; remove one row", path.display());
             return Err(FactoryError::step(STEP, problem));
         }
     }
-    Ok(said)
+    Ok(decisions)
 }
 
-/// The sheet on which people say what they keep.
-struct Sheet {
+/// The sheet on which people decide what to keep.
+struct ReviewSheet {
     path: PathBuf,
     file: BufWriter<File>,
 }
 
-impl Sheet {
+impl ReviewSheet {
     fn create(path: PathBuf) -> Result<Self, FactoryError> {
         let file = File::create(&path).map_err(FactoryError::write(&path))?;
         let mut sheet = Self { path, file: BufWriter::new(file) };
@@ -321,7 +326,7 @@ impl Sheet {
     }
 }
 
-/// A text of strangers that no spreadsheet takes for a formula: with an apostrophe before what may begin one. These columns
+/// An untrusted text that no spreadsheet reads as a formula: with an apostrophe before what may begin one. These columns
 /// are not read again.
 fn protected(text: &str) -> Cow<'_, str> {
     match text.starts_with(['=', '+', '-', '@', '\t', '\r', '\'']) {
@@ -343,7 +348,7 @@ pub(crate) fn write_table(
     let mut file = BufWriter::new(File::create(out).map_err(FactoryError::write(out))?);
     let mut n_written = 0_u64;
     write_csv(&mut file, ["Idx", "Comment", "Code", "License", "Label"]).map_err(FactoryError::write(out))?;
-    jsonl::for_each(pairs, &mut |pair: LabelledPair, _| {
+    jsonl::for_each(pairs, &mut |pair: PairRecord, _| {
         if !pair.is_positive() {
             return Ok(());
         }
@@ -397,21 +402,23 @@ mod tests {
         let read = |rows: &str| {
             std::fs::write(&path, format!("id,comment,model,category,keep\n{rows}")).unwrap();
             let mut counts = BTreeMap::new();
-            reviewed(&path, &mut counts).map(|said| (said, counts)).map_err(|error| error.to_string())
+            decided_by_people(&path, &mut counts)
+                .map(|decisions| (decisions, counts))
+                .map_err(|error| error.to_string())
         };
-        let (said, counts) = read(
+        let (decisions, counts) = read(
             "a,\"x,\ny\",Visualization,Visualization,yes\nb,x,Visualization,data variable,YES\nc,x,Data Variable,Data Variable,no\n\
              d,x,Data Variable,Data Variable,\ne,x,Data Variable,No Relevant Class,yes\n",
         )
         .unwrap();
         let expected = [
-            ("a", Said::Category("Visualization")),
-            ("b", Said::Category("Data Variable")),
-            ("c", Said::Not(REFUSED)),
-            ("d", Said::Not(NOT_REVIEWED)),
-            ("e", Said::Not(NO_CATEGORY)),
+            ("a", Decision::Category("Visualization")),
+            ("b", Decision::Category("Data Variable")),
+            ("c", Decision::Removed(REFUSED)),
+            ("d", Decision::Removed(NOT_REVIEWED)),
+            ("e", Decision::Removed(NO_CATEGORY)),
         ];
-        assert_eq!(said, expected.map(|(id, says)| (id.to_owned(), says)).into());
+        assert_eq!(decisions, expected.map(|(id, decision)| (id.to_owned(), decision)).into());
         assert_eq!(counts["categories that people changed"], 2);
         for (rows, problem) in [
             ("a,x,Visualization,Plot,yes\n", "Plot"),

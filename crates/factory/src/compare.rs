@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::error::FactoryError;
 use crate::jsonl;
 use crate::outputs::{BUILD, PAIRS_FILE, PARTS};
-use crate::record::LabelledPair;
+use crate::record::PairRecord;
 use crate::step::{OutputFile, Step, directory_of, files_of, last_build};
 
 /// A step that differs between two builds, or exists in only one of them.
@@ -169,7 +169,7 @@ fn labels(directory: &Path, steps: &[Step]) -> Result<BTreeMap<String, Option<i3
     let mut labels = BTreeMap::new();
     if let Some(step) = steps.iter().find(|step| step.name == "labels") {
         let path = directory_of(directory, &step.key()).join(PAIRS_FILE);
-        jsonl::for_each(&path, &mut |pair: LabelledPair, _| {
+        jsonl::for_each(&path, &mut |pair: PairRecord, _| {
             labels.insert(pair.id, pair.label);
             Ok(())
         })?;

@@ -9,7 +9,7 @@ use quarry_corpus::formats::{Record, RecordKind};
 use crate::error::FactoryError;
 use crate::jsonl;
 use crate::outputs::{CANDIDATES, PAIRS_FILE};
-use crate::record::{Candidate, LabelledPair};
+use crate::record::{Candidate, PairRecord};
 use crate::step::{self, directory_of};
 
 /// Labels of the candidates at a rank.
@@ -103,7 +103,7 @@ pub fn depth_of_build(root: &Path) -> Result<Vec<Depth>, FactoryError> {
         Ok::<_, FactoryError>(directory_of(root, &step.key()))
     };
     let mut labels: HashMap<(String, String), bool> = HashMap::new();
-    jsonl::for_each(&directory("labels")?.join(PAIRS_FILE), &mut |pair: LabelledPair, _| {
+    jsonl::for_each(&directory("labels")?.join(PAIRS_FILE), &mut |pair: PairRecord, _| {
         let answers = pair.is_positive();
         labels.insert((pair.query_id, pair.code_id), answers);
         Ok(())

@@ -94,7 +94,7 @@ pub enum FactoryError {
     #[error(transparent)]
     Tool(Box<dyn Error + Send + Sync>),
     /// The user stopped.
-    #[error("stopped; what is done is kept, and the same command goes on from there")]
+    #[error("stopped; completed steps are kept, and the same command resumes from there")]
     Stopped,
 }
 

@@ -25,7 +25,7 @@ const CATEGORY_TOKENS: f64 = 5.0;
 
 /// Typical bytes per token, and seconds per answer.
 const BYTES_PER_TOKEN: f64 = 4.0;
-const SECONDS_PER_ANSWER: f64 = 2.0;
+pub(crate) const SECONDS_PER_ANSWER: f64 = 2.0;
 
 /// The typical cost of writing queries. Cached answers cost nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

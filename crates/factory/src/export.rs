@@ -19,7 +19,7 @@ use crate::labels::{GENERATED, NEGATIVE};
 use crate::outputs::{PAIRS_FILE, PARTS, QUERIES, part_file};
 use crate::plan::{CATEGORIES, ExportPlan, Extract, ONLY_MATCHES, SplitPlan, TRAINING_PAIRS};
 use crate::pool::{POOL, PoolReader};
-use crate::record::{CodeRecord, LabelledPair, QueryRecord};
+use crate::record::{CodeRecord, PairRecord, QueryRecord};
 use crate::step::{Key, Step};
 use crate::written;
 
@@ -146,7 +146,7 @@ pub(crate) fn write(
         return Ok(counts);
     }
     let Some(target) = Target::named(&plan.format) else {
-        return Err(FactoryError::step("export", format!("there is no format {:?}", plan.format)));
+        return Err(FactoryError::step("export", format!("unknown format {:?}", plan.format)));
     };
     let numbered = NUMBERED.contains(&plan.format.as_str());
     // Left by an earlier attempt.
@@ -189,7 +189,7 @@ pub(crate) fn write(
             counts.insert(format!("negatives left out of {part}"), converted.negatives as u64);
         }
         if let Target::Directory(_) = target {
-            take_over(&out, step)?;
+            move_files(&out, step)?;
         }
     }
     if let Some(files) = HUB_FILES.iter().find(|files| files.format == plan.format) {
@@ -248,7 +248,7 @@ const NUMBERED: [&str; 4] = ["cosqa", "cosqa-plus", "cosqa-plus-folder", "cosqa-
 
 fn has_positive(part: &Path) -> Result<bool, FactoryError> {
     let mut found = false;
-    jsonl::for_each(part, &mut |pair: LabelledPair, _| {
+    jsonl::for_each(part, &mut |pair: PairRecord, _| {
         found |= pair.is_positive();
         Ok(())
     })?;
@@ -309,7 +309,7 @@ fn write_part(
     })?;
     let out = workspace.join(part).with_added_extension("pairs.json");
     let mut pairs = Vec::new();
-    jsonl::for_each(&path, &mut |pair: LabelledPair, _| {
+    jsonl::for_each(&path, &mut |pair: PairRecord, _| {
         pairs.push(json!({
             "pair-idx": pairs.len(),
             "query-idx": queries.get(&pair.query_id),
@@ -327,13 +327,13 @@ fn write_part(
 }
 
 /// Moves the files of a part to the common directory. Shared files are there already.
-fn take_over(from: &Path, to: &Path) -> Result<(), FactoryError> {
+fn move_files(from: &Path, to: &Path) -> Result<(), FactoryError> {
     fs::create_dir_all(to).map_err(FactoryError::write(to))?;
     for entry in fs::read_dir(from).map_err(FactoryError::read(from))? {
         let entry = entry.map_err(FactoryError::read(from))?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
-            take_over(&path, &target)?;
+            move_files(&path, &target)?;
         } else if !target.exists() {
             fs::rename(&path, &target).map_err(FactoryError::write(&target))?;
         }
@@ -369,15 +369,15 @@ fn write_training_pairs(
         let (mut n_pairs, mut n_negatives) = (0, 0);
         // A pair that was not judged is only likely to be negative: such pairs are not used for training.
         let is_judged =
-            |pair: &LabelledPair| pair.label == Some(0) && pair.evidence.as_deref() != Some(NEGATIVE);
+            |pair: &PairRecord| pair.label == Some(0) && pair.evidence.as_deref() != Some(NEGATIVE);
         let mut negatives: HashMap<String, Vec<String>> = HashMap::new();
-        jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: LabelledPair, _| {
+        jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: PairRecord, _| {
             if is_judged(&pair) {
                 negatives.entry(pair.query_id).or_default().push(pair.code);
             }
             Ok(())
         })?;
-        jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: LabelledPair, _| {
+        jsonl::for_each(&part_file(inputs.splits, part), &mut |pair: PairRecord, _| {
             if !pair.is_positive() {
                 return Ok(());
             }
@@ -385,10 +385,10 @@ fn write_training_pairs(
             n_negatives += negatives.len() as u64;
             let (_, code) = pool.get(&pair.code_id)?;
             n_pairs += 1;
-            let own_name = code.name.rsplit('.').next().unwrap_or_default();
+            let base_name = code.name.rsplit('.').next().unwrap_or_default();
             writer.write(&TrainingPair {
                 query: pair.query,
-                doc: split_summary(&code.documentation, own_name).1,
+                doc: split_summary(&code.documentation, base_name).1,
                 code: pair.code,
                 language: code.language,
                 repository: code.repository,

@@ -30,7 +30,7 @@ static FILTERS: &[Filter] = &[
         keeps: |record| {
             words(&record.documentation) >= 3
                 && record.code.lines().filter(|line| !line.trim().is_empty()).count() >= 3
-                && !own_name(record).to_lowercase().contains("test")
+                && !base_name(record).to_lowercase().contains("test")
                 && !is_standard(record)
         },
     },
@@ -105,11 +105,11 @@ fn words(text: &str) -> usize {
 }
 
 /// The last part of a qualified name.
-fn own_name(record: &CodeRecord) -> &str {
+fn base_name(record: &CodeRecord) -> &str {
     record.name.rsplit('.').next().unwrap_or_default()
 }
 
-/// Methods that most types have, and that nobody searches for.
+/// Methods that most types have and users do not search for.
 const STANDARD_METHODS: [&str; 14] = [
     "clone",
     "compareTo",

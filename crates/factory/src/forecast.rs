@@ -10,7 +10,7 @@ use quarry_corpus::messages::question_of_title;
 
 use crate::candidates::Methods;
 use crate::error::FactoryError;
-use crate::estimate::{WrittenEstimate, of_categories, of_written};
+use crate::estimate::{SECONDS_PER_ANSWER, WrittenEstimate, of_categories, of_written};
 use crate::history;
 use crate::labels::judging_plan;
 use crate::plan::{LabelKind, Plan, QueryKind, QueryPlan};
@@ -34,9 +34,6 @@ const PAIRS: usize = 20;
 
 /// Number of codes by which the time of the static model is measured.
 const CODES: usize = 200;
-
-/// Typical seconds of an answer of a model.
-const SECONDS_PER_ANSWER: f64 = 2.0;
 
 /// A number that is known, or estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -170,7 +167,7 @@ pub(crate) fn forecast(
         tokens += estimate.tokens as f64;
         add_dollars(estimate.dollars);
         seconds += estimate.seconds;
-        forecast.without.push("summaries of functions that are only called by those of queries".into());
+        forecast.without.push("summaries of functions that are called only by functions of queries".into());
     }
     let pairs = sample_pairs(&sampled, &texts);
     for (number, label) in plan.labels.iter().enumerate() {

@@ -8,7 +8,7 @@ use quarry_source::{functions, language_named};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::calls::{CallKind, Project, RULES_TEXT, classify, own_name};
+use crate::calls::{CallKind, Project, RULES_TEXT, base_name, classify};
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::order::{Calls, order};
@@ -119,7 +119,7 @@ fn is_skipped(record: &CodeRecord) -> bool {
     if record.language != "python" {
         return false;
     }
-    let own = own_name(&record.name);
+    let own = base_name(&record.name);
     if record.path.to_lowercase().contains("test")
         || record.name.matches('.').count() > 1
         || own.starts_with("__") && own.ends_with("__")
@@ -182,7 +182,7 @@ pub(crate) fn write(
             }
             let names = projects.entry(record.repository.clone()).or_default();
             names.project.add(&record);
-            names.by_name.entry(own_name(&record.name).to_owned()).or_default().push(number);
+            names.by_name.entry(base_name(&record.name).to_owned()).or_default().push(number);
             places.insert(record.id.clone(), number);
             functions.push(Function {
                 scope: scope_of(&record.name).to_owned(),

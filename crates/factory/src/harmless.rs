@@ -1,4 +1,4 @@
-//! Texts of others that are shown: paths, names and messages may come from anybody.
+//! Untrusted texts for display: paths, names and messages may come from anybody.
 
 /// Untrusted text on one line, with control characters escaped.
 pub(crate) fn harmless(text: &str) -> String {

@@ -209,7 +209,7 @@ fn functions_of(commit: &Commit, source: &str, functions: &Functions) -> Result<
     Ok(found)
 }
 
-/// Counts and lists what is left out.
+/// Counts and lists excluded items.
 #[derive(Default)]
 pub(crate) struct LeftOut {
     pub(crate) counts: BTreeMap<String, u64>,
@@ -239,7 +239,7 @@ impl LeftOut {
     }
 }
 
-/// The messages of commits that say what code does, with the functions that the commits changed.
+/// The messages of commits that describe what code does, with the functions that the commits changed.
 ///
 /// # Errors
 /// When the pool or a history cannot be read, or the user stopped.
@@ -280,7 +280,7 @@ pub(crate) fn commits(
     Ok(left_out.into_inner())
 }
 
-/// The titles of issues, with the functions that commits changed that say to fix them.
+/// The titles of issues, with the functions changed by the commits that fix them.
 ///
 /// # Errors
 /// When the export, the pool or a history cannot be read, the issues are of several repositories, or the user stopped.
@@ -319,9 +319,9 @@ pub(crate) fn titles(
     Ok(left_out)
 }
 
-/// What a quick look at a history says.
+/// The result of a quick look at a history.
 pub(crate) struct Survey {
-    /// Number of messages that say what code does.
+    /// Number of messages that describe what code does.
     pub(crate) messages: usize,
     /// Share of those, estimated, whose commits changed functions of the pool, and few.
     pub(crate) share: f64,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub struct Category {
     /// The name of the category.
     pub name: String,
-    /// Description of what such queries want.
+    /// Description of such queries.
     pub about: String,
     /// Keywords that indicate it; empty for the category of queries that no rule matches, and for one that has no
     /// rule.
@@ -71,7 +71,7 @@ impl Intents {
 
     /// The text of CoSQA's rules.
     #[must_use]
-    pub fn builtin_text() -> &'static str {
+    pub(crate) fn builtin_text() -> &'static str {
         include_str!("intent.toml")
     }
 
@@ -102,7 +102,7 @@ impl Intents {
         &self.categories
     }
 
-    /// The first matching rule, which says why a query does not look for code; `None` if it does.
+    /// The first matching rule, which is the reason that a query does not look for code; `None` if it does.
     #[must_use]
     pub fn find(&self, query: &str) -> Option<Finding<'_>> {
         let query = query.to_lowercase();

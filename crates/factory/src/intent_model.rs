@@ -111,7 +111,7 @@ impl IntentModel {
     /// Why a query does not look for code: the sum of its weights, and the words that count most against it. `None` if it
     /// does.
     #[must_use]
-    pub fn reason_against(&self, query: &str) -> Option<String> {
+    pub(crate) fn reason_against(&self, query: &str) -> Option<String> {
         let known = features(query);
         let sum = self.sum(&known);
         if sum > 0.0 {
@@ -137,7 +137,7 @@ impl IntentModel {
     pub fn cross_validated(queries: &[(&str, bool)], folds: usize, seed: u64) -> Vec<bool> {
         let mut order: Vec<usize> = (0..queries.len()).collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut order);
-        let mut said = vec![false; queries.len()];
+        let mut predicted = vec![false; queries.len()];
         for fold in 0..folds {
             let is_held_out = |place: usize| place % folds == fold;
             let learned: Vec<(&str, bool)> = (order.iter().enumerate())
@@ -147,11 +147,11 @@ impl IntentModel {
             let model = Self::train(&learned);
             for (place, number) in order.iter().enumerate() {
                 if is_held_out(place) {
-                    said[*number] = model.looks_for_code(queries[*number].0);
+                    predicted[*number] = model.looks_for_code(queries[*number].0);
                 }
             }
         }
-        said
+        predicted
     }
 }
 
@@ -199,15 +199,16 @@ mod tests {
         let model = IntentModel::train(&queries);
         assert!(model.weights["why"] < -1.0 && model.weights["python"].abs() < 1.0, "{model:?}");
         assert!(model.looks_for_code("Reverse a list") && !model.looks_for_code("WHY, reverse a list"));
-        let said = IntentModel::cross_validated(&queries, 10, 42);
+        let predicted = IntentModel::cross_validated(&queries, 10, 42);
         let truth: Vec<bool> = queries.iter().map(|(_, looks)| *looks).collect();
-        assert_eq!(said, truth);
+        assert_eq!(predicted, truth);
         // Labels that do not depend on words cannot be predicted for held-out queries.
         let noise: Vec<(&str, bool)> = (queries.iter().enumerate())
             .map(|(number, (query, _))| (*query, (number / 2 * 7 + number / 4) % 2 == 0))
             .collect();
-        let said = IntentModel::cross_validated(&noise, 10, 42);
-        let right = said.iter().zip(&noise).filter(|(said, (_, looks))| *said == looks).count();
+        let predicted = IntentModel::cross_validated(&noise, 10, 42);
+        let right =
+            predicted.iter().zip(&noise).filter(|(predicted, (_, looks))| *predicted == looks).count();
         assert!(right < 50, "{right} of 60");
     }
 }

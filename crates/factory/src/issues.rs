@@ -1,5 +1,5 @@
 //! Exports of issues: what `gh issue list --json`, the API of GitHub and that of GitLab print, as one JSON array, as
-//! arrays one after the other or in an array (pages), or as JSON lines. Files are data of strangers: they are read one
+//! arrays one after the other or in an array (pages), or as JSON lines. Files are untrusted: they are read one
 //! issue at a time, and only what is asked for is kept.
 
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::error::FactoryError;
 /// Maximum size of an export, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Maximum length of what an error quotes of the file, in characters.
+/// Maximum length of a quotation from the file in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 200;
 
-/// Maximum size of a title, in bytes; longer ones are no titles.
+/// Maximum size of a title, in bytes; longer ones are not titles.
 const MAX_TITLE_BYTES: usize = 4096;
 
 /// An issue, as far as it is asked.
@@ -27,7 +27,7 @@ const MAX_TITLE_BYTES: usize = 4096;
 pub(crate) struct Issue {
     /// Number in its repository.
     pub(crate) number: u64,
-    /// U+FFFD stands for what is not text.
+    /// Invalid bytes are replaced with U+FFFD.
     pub(crate) title: String,
     /// Name of the account that opened it; empty if unknown.
     pub(crate) author: String,
@@ -72,7 +72,7 @@ struct Account {
     is_bot: Option<bool>,
 }
 
-/// A text that may hold what is not Unicode.
+/// A text that may contain invalid Unicode.
 struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
@@ -96,9 +96,7 @@ impl<'de> Deserialize<'de> for Text {
 impl From<Entry> for Issue {
     fn from(entry: Entry) -> Self {
         let Entry { number, title: Text(mut title), user, html_url, url, pull_request } = entry;
-        if title.len() > MAX_TITLE_BYTES {
-            title.truncate((0..=MAX_TITLE_BYTES).rev().find(|end| title.is_char_boundary(*end)).unwrap_or(0));
-        }
+        title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
         let author = user.map_or_else(String::new, |Account { login, kind, is_bot }| {
             let is_bot = is_bot == Some(true) || kind.is_some_and(|Text(kind)| kind == "Bot");
             let login = login.map_or_else(String::new, |Text(login)| login);

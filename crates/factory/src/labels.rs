@@ -19,7 +19,7 @@ use crate::jsonl::{self, Writer};
 use crate::outputs::{CANDIDATES, PAIRS_FILE, QUERIES};
 use crate::plan::{LabelKind, LabelPlan};
 use crate::pool::PoolReader;
-use crate::record::{Candidate, CodeRecord, LabelledPair, QueryRecord, normalized_hash};
+use crate::record::{Candidate, CodeRecord, PairRecord, QueryRecord, normalized_hash};
 use crate::step::{Key, Step, content_hash};
 
 /// Prepares a judging plan: opens the sandbox, if it needs one.
@@ -35,7 +35,7 @@ pub(crate) const NEGATIVE: &str = "negative";
 /// Codes that were generated for queries without a correct candidate.
 pub(crate) const GENERATED: &str = "generated.jsonl";
 /// Pairs without one.
-pub(crate) const UNLABELLED: &str = "unlabelled.jsonl";
+pub(crate) const UNLABELED: &str = "unlabelled.jsonl";
 
 /// The judging plan with this index among the labels of a plan, which is given pairs, and keeps its evidence in the
 /// directory of the build.
@@ -121,7 +121,7 @@ fn check_file(path: &Path) -> Result<(), FactoryError> {
 }
 
 /// What labeling needs.
-pub(crate) struct Labelling<'l> {
+pub(crate) struct Labeling<'l> {
     pub(crate) plans: &'l [LabelPlan],
     /// The directory of the build, which contains the ledgers.
     pub(crate) root: &'l Path,
@@ -145,7 +145,7 @@ impl Label {
         self.value.is_none()
     }
 
-    /// Takes a label unless there is one. If there is one, counts whether both say the same.
+    /// Takes a label unless there is one. If there is one, counts whether both agree.
     fn give(&mut self, value: i32, evidence: &str, agreement: &mut BTreeMap<String, u64>) {
         match (self.value, &self.evidence) {
             (Some(known), Some(by)) => {
@@ -180,7 +180,7 @@ pub(crate) fn agreement(counts: &BTreeMap<String, u64>) -> BTreeMap<String, [u64
 /// # Errors
 /// When a file cannot be read or written, a pair cannot be judged, or no pair has a label.
 pub(crate) fn write(
-    labelling: &Labelling<'_>,
+    labelling: &Labeling<'_>,
     (candidates, queries, pool): (&Path, &Path, &Path),
     (step, workspace): (&Path, &Path),
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
@@ -251,7 +251,7 @@ pub(crate) fn write(
         generated.iter().try_for_each(|record| writer.write(record))?;
         writer.finish()?;
     }
-    let [labelled, unlabelled] = [true, false].map(|wanted| {
+    let [labelled, unlabeled] = [true, false].map(|wanted| {
         (0..pairs.len()).filter(|place| labels[*place].is_open() != wanted).collect::<Vec<_>>()
     });
     if labelled.is_empty() {
@@ -265,7 +265,7 @@ pub(crate) fn write(
         return Err(FactoryError::step("labels", problem));
     }
     write_pairs(&step.join(PAIRS_FILE), labelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
-    write_pairs(&step.join(UNLABELLED), unlabelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+    write_pairs(&step.join(UNLABELED), unlabeled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut answered = HashSet::new();
     for ((query, _), Label { value, evidence }) in pairs.iter().zip(&labels) {
@@ -284,7 +284,7 @@ pub(crate) fn write(
     }
     counts.extend(agreement);
     counts.insert("pairs".into(), pairs.len() as u64);
-    counts.insert("unlabelled".into(), unlabelled.len() as u64);
+    counts.insert("unlabelled".into(), unlabeled.len() as u64);
     counts.insert("queries with a positive".into(), answered.len() as u64);
     Ok(counts)
 }
@@ -303,22 +303,9 @@ fn write_pairs(
         let query = &queries[*query];
         let (_, record) = pool.get(code)?;
         let Label { value: label, evidence } = labels[place].clone();
-        writer.write(&LabelledPair {
-            id: pair_id(query, code),
-            query_id: query.id.clone(),
-            query: query.text.clone(),
-            code_id: code.clone(),
-            code: record.code,
-            language: record.language,
-            label,
-            evidence,
-        })?;
+        writer.write(&PairRecord::new(query, code, record, label, evidence))?;
     }
     writer.finish()
-}
-
-pub(crate) fn pair_id(query: &QueryRecord, code: &str) -> String {
-    format!("{}-{code}", query.id)
 }
 
 /// Labels of pairs with the same texts, ignoring white space and the case of the query.
@@ -354,7 +341,7 @@ fn from_file(
 
 /// Judges the pairs in a file, and reads the verdicts.
 fn judge(
-    labelling: &Labelling<'_>,
+    labelling: &Labeling<'_>,
     plan: quarry_annotate::Plan,
     file: &Path,
     pairs: &[(usize, String)],
@@ -386,7 +373,7 @@ fn judge(
     })?;
     for ((query, code), label) in pairs.iter().zip(labels) {
         if label.is_open()
-            && let Some(decided) = decided.remove(&pair_id(&queries[*query], code))
+            && let Some(decided) = decided.remove(&PairRecord::id_of(&queries[*query], code))
         {
             *label = decided;
         }
@@ -397,7 +384,7 @@ fn judge(
 /// Codes that the model of a judge writes for queries without a correct candidate, if the judge accepts them; with
 /// the indices of their queries.
 fn generate(
-    labelling: &Labelling<'_>,
+    labelling: &Labeling<'_>,
     judging: &Judging,
     queries: &[QueryRecord],
     answered: &HashSet<usize>,

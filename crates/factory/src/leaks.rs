@@ -17,7 +17,7 @@ use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::outputs::{PARTS, part_file};
 use crate::plan::{LeakAction, LeakPlan, SplitPlan};
-use crate::record::{LabelledPair, normalized_hash};
+use crate::record::{PairRecord, normalized_hash};
 use crate::step::{Key, Step, content_hash};
 
 /// Incremented when the same parts lead to other output.
@@ -87,7 +87,7 @@ impl Texts {
     }
 }
 
-/// A text as it is compared.
+/// The form in which a text is compared.
 struct Compared {
     text: String,
     /// One of them is also that of an equal text. None for a blank text, which is equal to none.
@@ -126,15 +126,15 @@ struct Leak {
     why: String,
 }
 
-/// A pair of a part, with its texts as they are compared.
+/// A pair of a part, with its texts in the form in which they are compared.
 struct Pair {
-    pair: LabelledPair,
+    pair: PairRecord,
     query: Compared,
     code: Compared,
 }
 
 impl Pair {
-    fn new(pair: LabelledPair) -> Self {
+    fn new(pair: PairRecord) -> Self {
         let query = Compared::query(&pair.query);
         let code = Compared::code(&pair.code, Some(&pair.language));
         Self { pair, query, code }
@@ -227,7 +227,7 @@ pub(crate) fn write(
     let mut leaks = Writer::create(&step.join(LEAKS))?;
     let mut first: Option<Leak> = None;
     for (part, _) in order {
-        let pairs: Vec<LabelledPair> = jsonl::read_all(&part_file(splits, part))?;
+        let pairs: Vec<PairRecord> = jsonl::read_all(&part_file(splits, part))?;
         let pairs: Vec<Pair> = pairs.into_par_iter().map(Pair::new).collect();
         let (mut lost_queries, mut lost_pairs) = (HashSet::new(), HashSet::new());
         for pair in &pairs {
@@ -292,9 +292,9 @@ mod tests {
 
     use super::*;
 
-    fn pair(query: &str, code: &str, label: i32) -> LabelledPair {
+    fn pair(query: &str, code: &str, label: i32) -> PairRecord {
         let code_id = format!("c-{}", code.split(' ').nth(1).unwrap_or(code));
-        LabelledPair {
+        PairRecord {
             id: format!("{query}-{code_id}"),
             query_id: query.to_owned(),
             query: query.to_owned(),
@@ -354,7 +354,7 @@ mod tests {
         let against = plan.against.iter().map(|_| public.clone()).collect();
         let counts = write(&LeakPlan { against, ..plan.clone() }, &parts, &splits, &step)?;
         let read = |part: &String| {
-            let pairs: Vec<LabelledPair> = jsonl::read_all(&part_file(&step, part)).unwrap();
+            let pairs: Vec<PairRecord> = jsonl::read_all(&part_file(&step, part)).unwrap();
             pairs.into_iter().map(|pair| format!("{}/{}", pair.query, pair.code_id)).collect()
         };
         let kept = parts.parts.keys().map(|part| (part.clone(), read(part))).collect();

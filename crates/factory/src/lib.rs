@@ -57,7 +57,7 @@ mod written;
 
 pub use analysis::{CallRow, QualityRow, WrittenReport};
 pub use authoring::WRITTEN;
-pub use build::{Built, Event, Rehearsal, Tools, build, rehearse, steps_of};
+pub use build::{Built, DryRun, Event, Tools, build, dry_run, steps_of};
 pub use calibration::{FULL_UNDERSTANDING, Understanding, UnderstandingRow};
 pub use calls::{CallKind, Project, classify};
 pub use comments::{CommentBlock, comment_blocks, comment_blocks_as_released};

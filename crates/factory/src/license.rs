@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(of("python", &format!("# {id} whatever this is\n")), ["?"]);
         assert_eq!(of("python", &format!("# {id}\n")), ["?"]);
         assert_eq!(of("python", &format!("# The line `{id} LICENSE` is written.\nx = 1\n")), [""; 0]);
-        // Code and strings are no comments.
+        // Code and strings are not comments.
         for text in [
             format!("x = \"# {id} MIT\"\n"),
             format!("x = '''\n# {id} MIT\n'''\n"),

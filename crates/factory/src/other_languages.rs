@@ -1,5 +1,5 @@
 //! Queries that are not in English: a data set of its own, with the codes that they were made of, in the formats of the
-//! other exports. No candidates are looked for and nobody judges it.
+//! other exports. It has no candidates and is not judged.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use crate::error::FactoryError;
 use crate::export::{self, Inputs};
 use crate::jsonl::Writer;
-use crate::labels::pair_id;
 use crate::outputs::{OTHER_LANGUAGES, PARTS, QUERIES, part_file};
 use crate::plan::{ExportPlan, SplitPlan};
 use crate::pool::PoolReader;
 use crate::query::{self, ENGLISH, merged};
-use crate::record::LabelledPair;
+use crate::record::PairRecord;
 use crate::step::{Key, Step};
 
 /// Incremented when the same queries lead to another data set.
@@ -28,7 +27,7 @@ pub(crate) fn step(pool: &Key, sources: &[&Key]) -> Step {
 }
 
 /// Whether queries of a source are kept apart.
-pub(crate) fn is_kept_apart(queries: &crate::plan::QueryPlan) -> bool {
+pub(crate) fn is_separate(queries: &crate::plan::QueryPlan) -> bool {
     queries.has_filter(ENGLISH)
 }
 
@@ -55,16 +54,7 @@ pub(crate) fn write(
             let (_, record) = pool.get(code)?;
             n_pairs += 1;
             answered.insert(&query.id);
-            writer.write(&LabelledPair {
-                id: pair_id(query, code),
-                query_id: query.id.clone(),
-                query: query.text.clone(),
-                code_id: code.clone(),
-                code: record.code,
-                language: record.language,
-                label: Some(1),
-                evidence: Some("pairing".to_owned()),
-            })?;
+            writer.write(&PairRecord::new(query, code, record, Some(1), Some("pairing".to_owned())))?;
         }
     }
     writer.finish()?;

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::error::FactoryError;
 use crate::jsonl;
-use crate::labels::UNLABELLED;
+use crate::labels::UNLABELED;
 use crate::outputs::part_file;
-use crate::record::LabelledPair;
+use crate::record::PairRecord;
 use crate::step::{self, Step, directory_of};
 
 /// A pair of a build.
@@ -26,7 +26,7 @@ pub struct BuiltPair {
     pub language: String,
     /// 1 or more if the code answers, 0 if it does not.
     pub label: Option<i32>,
-    /// Who says so.
+    /// Where the label comes from.
     pub evidence: Option<String>,
     /// The part of the data set that it is in; pairs without a label are in none.
     pub part: Option<String>,
@@ -47,9 +47,9 @@ pub fn for_each_pair(root: &Path, each: &mut dyn FnMut(BuiltPair)) -> Result<(),
     let ((splits, at_splits), (_, at_labels)) = (of("splits")?, of("labels")?);
     let parts = splits.counts.keys().filter_map(|name| name.strip_prefix("pairs in "));
     let files = parts.map(|part| (part_file(&at_splits, part), Some(part)));
-    for (path, part) in files.chain([(at_labels.join(UNLABELLED), None)]) {
-        jsonl::for_each(&path, &mut |pair: LabelledPair, _| {
-            let LabelledPair { query_id, query, code_id, code, language, label, evidence, .. } = pair;
+    for (path, part) in files.chain([(at_labels.join(UNLABELED), None)]) {
+        jsonl::for_each(&path, &mut |pair: PairRecord, _| {
+            let PairRecord { query_id, query, code_id, code, language, label, evidence, .. } = pair;
             let part = part.map(str::to_owned);
             each(BuiltPair { query_id, query, code_id, code, language, label, evidence, part });
             Ok(())

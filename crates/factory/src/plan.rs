@@ -231,7 +231,7 @@ pub(crate) struct QueryPlan {
     /// The file of queries, or the export of issues.
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
-    /// Names of the sources whose commits are queries, or say which issues they fix.
+    /// Names of the sources whose commits are queries, or name the issues that they fix.
     #[serde(default)]
     pub(crate) sources: Vec<String>,
     /// How much of a documentation becomes the query.
@@ -259,8 +259,8 @@ impl QueryPlan {
         self.filters.iter().any(|filter| filter == name)
     }
 
-    /// Whether its texts are messages of strangers, which are cleaned and always masked.
-    pub(crate) fn is_of_strangers(&self) -> bool {
+    /// Whether its texts are untrusted messages, which are cleaned and always masked.
+    pub(crate) fn is_untrusted(&self) -> bool {
         matches!(self.kind, QueryKind::Commits | QueryKind::Issues)
     }
 
@@ -424,13 +424,13 @@ pub(crate) struct ExportPlan {
 pub(crate) const RELEASED_PARTITION: usize = 30;
 
 /// An error in an entry, with its path.
-struct Wrong {
+struct InvalidEntry {
     at: Vec<At>,
     problem: String,
 }
 
-fn wrong<const N: usize>(at: [At; N], problem: impl Into<String>) -> Wrong {
-    Wrong { at: at.into(), problem: problem.into() }
+fn invalid<const N: usize>(at: [At; N], problem: impl Into<String>) -> InvalidEntry {
+    InvalidEntry { at: at.into(), problem: problem.into() }
 }
 
 impl Plan {
@@ -443,14 +443,14 @@ impl Plan {
         let file: PlanFile = toml_file::parse(&text).map_err(|Mistake { line, problem }| {
             FactoryError::Plan { path: path.to_owned(), line, problem }
         })?;
-        Self::resolve(path, file).map_err(|Wrong { at, problem }| FactoryError::Plan {
+        Self::resolve(path, file).map_err(|InvalidEntry { at, problem }| FactoryError::Plan {
             path: path.to_owned(),
             line: line_of(&text, &at),
             problem,
         })
     }
 
-    fn resolve(path: &Path, file: PlanFile) -> Result<Self, Wrong> {
+    fn resolve(path: &Path, file: PlanFile) -> Result<Self, InvalidEntry> {
         file.validate()?;
         let directory = path.parent().unwrap_or(Path::new(""));
         let PlanFile {
@@ -471,17 +471,17 @@ impl Plan {
         } = file;
         if let Some(path) = &mut annotation.documentation {
             *path = member(directory, path)
-                .map_err(|problem| wrong([At::Key("annotation"), At::Key("documentation")], problem))?;
+                .map_err(|problem| invalid([At::Key("annotation"), At::Key("documentation")], problem))?;
         }
         if let Some(review) = categories.as_mut().and_then(|categories| categories.review.as_mut()) {
             *review = member(directory, review)
-                .map_err(|problem| wrong([At::Key("categories"), At::Key("review")], problem))?;
+                .map_err(|problem| invalid([At::Key("categories"), At::Key("review")], problem))?;
         }
         if shared && pool.licenses.is_empty() {
             pool.licenses.push(license::PERMISSIVE.to_owned());
         }
         let resolve = |at: [At; 3], path: &mut PathBuf| {
-            *path = member(directory, path).map_err(|problem| wrong(at, problem))?;
+            *path = member(directory, path).map_err(|problem| invalid(at, problem))?;
             Ok(())
         };
         for (number, source) in sources.iter_mut().enumerate() {
@@ -489,7 +489,7 @@ impl Plan {
             if let Some(projects) = &mut source.projects {
                 let at = [At::Key("sources"), At::Item(number), At::Key("projects")];
                 resolve(at, projects)?;
-                let licenses = projects::read(projects).map_err(|problem| wrong(at, problem))?;
+                let licenses = projects::read(projects).map_err(|problem| invalid(at, problem))?;
                 source.project_licenses = Some(licenses);
             }
         }
@@ -542,13 +542,13 @@ impl Plan {
 
     /// Whether a model writes queries.
     #[must_use]
-    pub fn has_author(&self) -> bool {
+    pub(crate) fn has_author(&self) -> bool {
         self.queries.iter().any(|query| query.kind == QueryKind::Written)
     }
 
-    /// Whether a model says which category codes are of.
+    /// Whether a model decides which category codes are of.
     #[must_use]
-    pub fn asks_for_categories(&self) -> bool {
+    pub(crate) fn asks_for_categories(&self) -> bool {
         self.categories.as_ref().is_some_and(|categories| categories.review.is_none())
     }
 

@@ -33,7 +33,7 @@ pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
 /// The filter that removes code whose names cannot be hidden.
 const NAMES: &str = "names";
 
-/// Number of examples of what each filter removed.
+/// Number of examples of each filter's removals.
 const EXAMPLES: usize = 3;
 
 /// What a filter removed.
@@ -84,16 +84,16 @@ pub(crate) fn write(
     sources: &[PathBuf],
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
-    let mut sieve = Sieve::new(plan);
+    let mut filter = RecordFilter::new(plan);
     let mut writer = Writer::create(&step.join(POOL))?;
     for (number, source) in sources.iter().enumerate() {
-        jsonl::for_each(source, &mut |record: CodeRecord, _| match sieve.keep(record, number) {
+        jsonl::for_each(source, &mut |record: CodeRecord, _| match filter.keep(record, number) {
             Some(record) => writer.write(&record),
             None => Ok(()),
         })?;
     }
     writer.finish()?;
-    let Sieve { removed, n_read, n_kept, shares, by_kind, masked, forks, .. } = sieve;
+    let RecordFilter { removed, n_read, n_kept, shares, by_kind, masked, forks, .. } = filter;
     let shares = Shares { forks: forks.found(), masked: masked.clone(), ..shares };
     write_removed(step, &removed)?;
     write_shares(step, &shares)?;
@@ -116,12 +116,12 @@ pub(crate) fn write(
 
 /// The records of a sample that a pool has, each with the index of its source.
 pub(crate) fn kept(plan: &PoolPlan, records: Vec<(usize, CodeRecord)>) -> Vec<(usize, CodeRecord)> {
-    let mut sieve = Sieve::new(plan);
-    records.into_iter().filter_map(|(source, record)| Some((source, sieve.keep(record, source)?))).collect()
+    let mut filter = RecordFilter::new(plan);
+    records.into_iter().filter_map(|(source, record)| Some((source, filter.keep(record, source)?))).collect()
 }
 
 /// Decides which records are kept, and counts the others.
-struct Sieve<'p> {
+struct RecordFilter<'p> {
     plan: &'p PoolPlan,
     languages: Vec<&'static str>,
     filters: Vec<&'static Filter>,
@@ -141,7 +141,7 @@ struct Sieve<'p> {
     forks: Forks,
 }
 
-impl<'p> Sieve<'p> {
+impl<'p> RecordFilter<'p> {
     fn new(plan: &'p PoolPlan) -> Self {
         let named = plan.languages.iter().filter_map(|name| language_called(name));
         let languages: Vec<&str> = named.map(|language| language.name()).collect();
@@ -354,7 +354,7 @@ pub(crate) fn removed(step: &Path) -> Result<Vec<Removed>, FactoryError> {
     read_json(&step.join(REMOVED))
 }
 
-/// Writes what the filters of a pool removed.
+/// Writes the removals of a pool's filters.
 pub(crate) fn write_removed(step: &Path, removed: &[Removed]) -> Result<(), FactoryError> {
     write_json(&step.join(REMOVED), &removed)
 }
@@ -438,19 +438,19 @@ mod tests {
     }
 
     /// Names of the codes that a plan keeps, and the filters that removed the others.
-    fn sieved(
+    fn filtered(
         plan: &PoolPlan,
         records: &[(usize, CodeRecord)],
     ) -> (Vec<CodeRecord>, BTreeMap<String, u64>, Vec<Fork>) {
-        let mut sieve = Sieve::new(plan);
+        let mut filter = RecordFilter::new(plan);
         let kept =
-            records.iter().filter_map(|(source, record)| sieve.keep(record.clone(), *source)).collect();
-        let removed = sieve.removed.iter().filter(|removed| removed.count > 0);
+            records.iter().filter_map(|(source, record)| filter.keep(record.clone(), *source)).collect();
+        let removed = filter.removed.iter().filter(|removed| removed.count > 0);
         let mut removed: BTreeMap<String, u64> =
             removed.map(|removed| (removed.filter.clone(), removed.count)).collect();
-        removed.extend(sieve.by_kind.iter().map(|(kind, count)| ((*kind).to_owned(), *count)));
-        removed.extend(sieve.masked);
-        (kept, removed, sieve.forks.found())
+        removed.extend(filter.by_kind.iter().map(|(kind, count)| ((*kind).to_owned(), *count)));
+        removed.extend(filter.masked);
+        (kept, removed, filter.forks.found())
     }
 
     /// A function with many words, ending with the given one.
@@ -472,20 +472,20 @@ mod tests {
         ];
         let fork = Fork { source: "two".into(), of: "one".into(), shared: 2, codes: 3 };
         let plan = PoolPlan { near_duplicates: Some(0.8), ..PoolPlan::default() };
-        let (kept, removed, forks) = sieved(&plan, &records);
+        let (kept, removed, forks) = filtered(&plan, &records);
         assert_eq!(kept.len(), 4);
         assert_eq!(removed, [("duplicates".into(), 1), ("near duplicates".into(), 1)].into());
         assert_eq!(forks, [fork]);
         // Without it only equal texts are duplicates, and a third is not a fork.
-        let (kept, removed, forks) = sieved(&PoolPlan::default(), &records);
+        let (kept, removed, forks) = filtered(&PoolPlan::default(), &records);
         assert_eq!((kept.len(), removed, forks), (5, [("duplicates".into(), 1)].into(), vec![]));
         records.iter_mut().for_each(|(_, record)| record.language = "go".into());
         let plan = PoolPlan { languages: vec!["python".into()], ..PoolPlan::default() };
-        assert_eq!(sieved(&plan, &records).1, [("languages".into(), 6)].into());
+        assert_eq!(filtered(&plan, &records).1, [("languages".into(), 6)].into());
         records[4].1.license = Some("MIT".into());
         records[5].1.license = Some("GPL-3.0-only".into());
         let plan = PoolPlan { licenses: vec!["permissive".into()], ..PoolPlan::default() };
-        assert_eq!(sieved(&plan, &records).1, [("licenses".into(), 5)].into());
+        assert_eq!(filtered(&plan, &records).1, [("licenses".into(), 5)].into());
     }
 
     #[test]
@@ -498,7 +498,7 @@ mod tests {
             [long("first", "a"), commented, documented, near].map(|code| (0, function("one", &code)));
         for documentation in [Documentation::Kept, Documentation::Removed] {
             let plan = PoolPlan { near_duplicates: Some(0.9), documentation, ..PoolPlan::default() };
-            let (kept, removed, _) = sieved(&plan, &records);
+            let (kept, removed, _) = filtered(&plan, &records);
             assert_eq!(kept.len(), 1);
             assert_eq!(removed, [("duplicates".into(), 2), ("near duplicates".into(), 1)].into());
         }
@@ -514,7 +514,7 @@ mod tests {
             (0, function("one", "def plus(c, d):\n    return c + d\n")),
             (0, snippet_record(&Origin::default(), python, "x = 1\n")),
         ];
-        let (kept, removed, _) = sieved(&plan, &records);
+        let (kept, removed, _) = filtered(&plan, &records);
         assert_eq!(kept.len(), 1);
         assert_eq!(
             (kept[0].code.as_str(), kept[0].signature.as_str()),
@@ -527,7 +527,7 @@ mod tests {
     fn what_is_masked_and_what_snippets_were_is_counted() {
         let code = "def mail():\n    \"\"\"Ask jane@example.org.\"\"\"\n    return 'joe@example.org'\n";
         let plan = PoolPlan { mask: true, ..PoolPlan::default() };
-        let (kept, counts, _) = sieved(&plan, &[(0, function("one", code))]);
+        let (kept, counts, _) = filtered(&plan, &[(0, function("one", code))]);
         assert_eq!(kept[0].documentation, "Ask <EMAIL>.");
         assert_eq!(kept[0].code, "def mail():\n    \n    return '<EMAIL>'");
         assert_eq!(counts, [("e-mail address".into(), 2)].into());
@@ -536,7 +536,7 @@ mod tests {
         let plan = PoolPlan { filters: vec!["snippets".into()], ..PoolPlan::default() };
         let records =
             [snippet("x = 1\n"), snippet(">>> x\n1\n"), snippet("def f(:\n"), (0, function("a", code))];
-        let (kept, counts, _) = sieved(&plan, &records);
+        let (kept, counts, _) = filtered(&plan, &records);
         assert_eq!(kept.len(), 2);
         assert_eq!(
             counts,

@@ -119,11 +119,11 @@ pub(crate) fn write(
 
 /// The query that the documentation of a code is, if it is plausible as one.
 pub(crate) fn question_of(record: &CodeRecord, plan: &QueryPlan) -> Option<String> {
-    let own_name = record.name.rsplit('.').next().unwrap_or_default();
+    let base_name = record.name.rsplit('.').next().unwrap_or_default();
     match record.kind {
         // The title of a question, and a comment with the code below it, are used unchanged as queries.
         CodeKind::Snippet | CodeKind::Block => Some(record.documentation.clone()),
-        _ => question(&record.documentation, own_name, plan.extent),
+        _ => question(&record.documentation, base_name, plan.extent),
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn rules_of(plan: &QueryPlan) -> Result<Option<String>, FactoryError>
             _ => None,
         })
         .collect();
-    if plan.is_of_strangers() {
+    if plan.is_untrusted() {
         rules.extend([messages::RULES_TEXT.to_owned(), mask::RULES_TEXT.to_owned()]);
     }
     rules.extend(plan.intent.as_deref().map(hash_file).transpose()?);
@@ -160,7 +160,7 @@ pub(crate) fn finish(
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let n_read = found.n_read;
     let filters = Filters::open(plan)?;
-    let is_masked = plan.has_filter("mask") || plan.is_of_strangers();
+    let is_masked = plan.has_filter("mask") || plan.is_untrusted();
     let found = if is_masked { found.masked(&mut counts) } else { found };
     let (mut kept, mut others) = (Vec::new(), Vec::new());
     for (text, codes) in found.queries {
@@ -289,7 +289,7 @@ fn drawn(queries: Vec<(String, Vec<String>)>, maximum: usize, seed: u64) -> Vec<
 /// Checks what a source of queries names: the file of queries, histories, and the classifier.
 ///
 /// # Errors
-/// When something cannot be read, or is not what is expected there.
+/// When something cannot be read or is invalid.
 pub(crate) fn check(plan: &Plan, queries: &QueryPlan) -> Result<(), FactoryError> {
     queries.intent.as_deref().map(IntentModel::open).transpose()?;
     history::open(plan, queries)?;
@@ -326,8 +326,7 @@ fn is_text(path: &Path) -> bool {
 fn read_text(path: &Path) -> Result<String, FactoryError> {
     let bytes = quarry_files::read_regular(path, MAX_TEXT_BYTES).map_err(FactoryError::read(path))?;
     String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = quarry_files::invalid_line(&error);
         let problem = "expected text in UTF-8, found other bytes; convert the file".to_owned();
         FactoryError::Line { path: path.to_owned(), line, problem }
     })
@@ -366,7 +365,7 @@ pub(crate) fn merge_step(sources: &[&Key]) -> Step {
 pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String, u64>, FactoryError> {
     let (merged, n_repeated) = merged(sources, QUERIES)?;
     if merged.is_empty() {
-        let problem = "expected queries, found none: no documentation is a question, no message says what code does, no \
+        let problem = "expected queries, found none: no documentation is a question, no message describes what code does, no \
                        answer of the model could be read, or the filters removed all; `excluded.jsonl` in the directories of \
                        the steps `queries` says which and why; loosen the filters, or name a file of queries";
         return Err(FactoryError::step("queries", problem));

@@ -74,7 +74,7 @@ pub struct CodeRecord {
     /// Whether its file has syntax errors.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_syntax_errors: bool,
-    /// The code without its documentation, or with it if the plan says so.
+    /// The code without its documentation, or with it if the plan asks for it.
     pub code: String,
     /// The code with its documentation, independent of the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -123,7 +123,7 @@ pub(crate) struct Found {
 
 /// A query with a code, and the label if there is one. A line of it is valid in the format `query-code`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LabelledPair {
+pub(crate) struct PairRecord {
     pub id: String,
     pub query_id: String,
     pub query: String,
@@ -137,7 +137,32 @@ pub(crate) struct LabelledPair {
     pub evidence: Option<String>,
 }
 
-impl LabelledPair {
+impl PairRecord {
+    /// A query with a code of the pool.
+    pub(crate) fn new(
+        query: &QueryRecord,
+        code: &str,
+        record: CodeRecord,
+        label: Option<i32>,
+        evidence: Option<String>,
+    ) -> Self {
+        Self {
+            id: Self::id_of(query, code),
+            query_id: query.id.clone(),
+            query: query.text.clone(),
+            code_id: code.to_owned(),
+            code: record.code,
+            language: record.language,
+            label,
+            evidence,
+        }
+    }
+
+    /// The id of a query with a code.
+    pub(crate) fn id_of(query: &QueryRecord, code: &str) -> String {
+        format!("{}-{code}", query.id)
+    }
+
     /// Whether the code is labeled as an answer.
     pub(crate) fn is_positive(&self) -> bool {
         self.label.is_some_and(|label| label > 0)

@@ -30,6 +30,17 @@ pub(crate) const RECORDS: &str = "records.jsonl";
 /// Counts of what was found in a source, by name.
 type Counts = BTreeMap<String, u64>;
 
+const LEFT_OUT: &str = "files of tests, examples, generated or vendored code";
+const UNKNOWN_FILES: &str = "files in an unknown language";
+const UNREADABLE: &str = "unreadable files";
+const LINKS: &str = "links";
+const NOT_UTF8: &str = "paths that are not UTF-8";
+const UNKNOWN_CODES: &str = "codes in an unknown language";
+
+/// The names of the counts of what was not read of a source.
+pub(crate) const EXCLUSIONS: [&str; 6] =
+    [LEFT_OUT, UNKNOWN_FILES, UNREADABLE, LINKS, NOT_UTF8, UNKNOWN_CODES];
+
 /// Consumes a record.
 type TakeRecord<'t> = dyn FnMut(CodeRecord) -> Result<(), FactoryError> + 't;
 

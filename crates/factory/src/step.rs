@@ -109,7 +109,7 @@ pub(crate) fn content_hash(path: &Path) -> Result<String, FactoryError> {
 
 /// The directory of a build, used by one process at a time.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     root: PathBuf,
     /// The system releases the lock when the process ends, however it ends.
     _lock: File,
@@ -120,7 +120,7 @@ impl Store {
     ///
     /// # Errors
     /// When it cannot be created, or another process is using it.
-    pub fn open(root: &Path) -> Result<Self, FactoryError> {
+    pub(crate) fn open(root: &Path) -> Result<Self, FactoryError> {
         make_directory(root)?;
         // Nothing else is written before it is known that no other process does.
         let path = root.join(".lock");

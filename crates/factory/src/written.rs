@@ -6,11 +6,11 @@ mod unfit;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use quarry_annotate::{Asked, Graded, Written, language_title};
+use quarry_annotate::{AuthorAnswer, AuthorRole, Graded, language_title};
 use serde::{Deserialize, Serialize};
 
 use crate::annotation::{ANNOTATIONS, Annotation, targets};
-use crate::authoring::{Authoring, add_consumed, first_drawn, stopped};
+use crate::authoring::{Authoring, add_usage, first_drawn, stopped};
 use crate::error::FactoryError;
 use crate::found::{Excluded, Found};
 use crate::jsonl::{self, Writer};
@@ -84,8 +84,8 @@ pub(crate) fn step(
     let identity = Identity {
         plan: without_paths(plan),
         seed: plan.maximum.map(|_| seed),
-        writer: author.version(directory, Asked::Writer, &[QUERY_WRITER])?,
-        validator: author.version(directory, Asked::Validator, &[VALIDATOR])?,
+        writer: author.version(directory, AuthorRole::Writer, &[QUERY_WRITER])?,
+        validator: author.version(directory, AuthorRole::Validator, &[VALIDATOR])?,
         styles: plan.styles.iter().filter_map(|style| Some(STYLES.get(style)?.wording.as_str())).collect(),
         limits: LIMITS_TEXT,
         rules: rules_of(plan)?,
@@ -138,16 +138,16 @@ pub(crate) fn write(
                 ("style", wording),
             ]);
             let query = match author.write(QUERY_WRITER, &values, authoring.stop).map_err(stopped)? {
-                Written::Read(query) => query,
-                Written::Unreadable(problem) => return Ok(Written::Unreadable(problem)),
-                Written::Failed(problem) => return Ok(Written::Failed(problem)),
+                AuthorAnswer::Read(query) => query,
+                AuthorAnswer::Unreadable(problem) => return Ok(AuthorAnswer::Unreadable(problem)),
+                AuthorAnswer::Failed(problem) => return Ok(AuthorAnswer::Failed(problem)),
             };
             if let Some(excluded) = unfit(&query, &record.name) {
-                return Ok(Written::Read(Outcome::Unfit(excluded)));
+                return Ok(AuthorAnswer::Read(Outcome::Unfit(excluded)));
             }
             values.insert("query", query.clone());
             let graded =
-                author.grade(Asked::Validator, VALIDATOR, &values, authoring.stop).map_err(stopped)?;
+                author.grade(AuthorRole::Validator, VALIDATOR, &values, authoring.stop).map_err(stopped)?;
             Ok(graded.map(|graded| Outcome::Graded(query, graded)))
         })?;
 
@@ -196,7 +196,7 @@ pub(crate) fn write(
         excluded.push(Excluded { text, filter, rule: format!("{style} of {}: {rule}", annotation.id) });
     }
     writer.finish()?;
-    add_consumed(&mut counts, author.consumed());
+    add_usage(&mut counts, author.usage());
     counts.insert("functions".into(), targets.len() as u64);
     counts.insert("written".into(), tasks.len() as u64);
     counts.insert("valid".into(), n_kept);
@@ -245,8 +245,8 @@ pub(crate) fn write_extract(
     let mut writer = Writer::create(out)?;
     let mut n_written = 0;
     let mut seen = HashSet::new();
-    jsonl::for_each(pairs, &mut |pair: crate::record::LabelledPair, _| {
-        let crate::record::LabelledPair { query_id, query, code_id, code, label, .. } = pair;
+    jsonl::for_each(pairs, &mut |pair: crate::record::PairRecord, _| {
+        let crate::record::PairRecord { query_id, query, code_id, code, label, .. } = pair;
         let Some(summary) = summaries.get(&(query_id, code_id.clone())) else { return Ok(()) };
         if label.is_none_or(|label| label < 1)
             || extract == Extract::Summaries && !seen.insert(code_id.clone())

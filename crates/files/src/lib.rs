@@ -22,6 +22,7 @@ mod whole;
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read};
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 use same_file::Handle;
 
@@ -120,10 +121,18 @@ pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
 /// When they are not UTF-8, with the line of the first invalid byte.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
-        io::Error::new(io::ErrorKind::InvalidData, format!("line {line} is not valid UTF-8"))
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("line {} is not valid UTF-8", invalid_line(&error)),
+        )
     })
+}
+
+/// The 1-based line of the first byte that is not UTF-8.
+#[must_use]
+pub fn invalid_line(error: &FromUtf8Error) -> usize {
+    let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    valid.iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 /// Reads all of a file.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::directory::{self, Access, Entry, EntryKind, Readers};
 use crate::user::{create_private_directory, open_private};
 
-pub struct Handle(PathBuf);
+pub(crate) struct Handle(PathBuf);
 
 impl directory::Handle for Handle {
     fn open(path: &Path) -> io::Result<Self> {

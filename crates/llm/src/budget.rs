@@ -194,10 +194,10 @@ impl Limits {
 /// Why a call cannot be paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
-    /// The worst case of the call exceeds what is left.
+    /// The worst case of the call exceeds the rest of the budget.
     #[error(
         "the budget does not suffice for the next call: {spent} are spent, it may cost {worst}, and the limit is {}; \
-         raise the limit, or lower `max_output_tokens` of what is asked",
+         raise the limit, or lower `max_output_tokens` of the request",
         describe(.limits)
     )]
     Exhausted {
@@ -290,7 +290,7 @@ impl Budget {
     /// calls cost less than their worst case.
     ///
     /// # Errors
-    /// [`BudgetError`] if it does not fit beside what is booked, nothing was released in time, or limits can no
+    /// [`BudgetError`] if it does not fit beside the booked amount, nothing was released in time, or limits can no
     /// longer be guaranteed.
     pub fn reserve(&self, worst: Cost, deadline: Instant) -> Result<Reservation, BudgetError> {
         let limits = self.limits;
@@ -328,7 +328,7 @@ impl Budget {
         }
     }
 
-    /// Reserves again what was booked for calls of an earlier run that turn out to be in flight still.
+    /// Reserves again the bookings of an earlier run's calls that turn out to be still in flight.
     pub fn reopen(&self, worst: Cost) -> Reservation {
         let spending = &mut self.accounts.lock().spending;
         spending.spent = spending.spent.minus(worst);

@@ -133,7 +133,7 @@ impl Client {
             return Err(LlmError::Settings {
                 problem: format!(
                     "a limit in dollars needs the price of {}: set `input_price` and `output_price`, in dollars for a \
-                     million tokens (0 for what is free)",
+                     million tokens (0 if free)",
                     settings.model
                 ),
             });

@@ -39,7 +39,7 @@ pub enum LlmError {
     Budget {
         /// Address and model.
         endpoint: String,
-        /// What was requested and what is left.
+        /// The requested amount and the rest.
         problem: BudgetError,
     },
     /// A recording has no answer to a request.
@@ -75,13 +75,13 @@ pub enum LlmError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
     /// A request contains the key itself, which would reach the model, the cache and recordings. It was not sent.
-    #[error("the request holds the value of the environment variable {variable}; remove it from the text")]
+    #[error("the request contains the value of the environment variable {variable}; remove it from the text")]
     KeyInRequest {
         /// Name of the environment variable.
         variable: String,
     },
     /// The attempt was withdrawn before it was sent, because the user stopped.
-    #[error("it was taken back before it was sent")]
+    #[error("it was withdrawn before it was sent")]
     Withdrawn,
     /// The server rejected the key.
     #[error("status {status}: the server does not accept the key; check {}", match .variable {
@@ -138,7 +138,7 @@ pub enum Failure {
         problem: String,
     },
     /// The connection broke after something was sent.
-    #[error("the connection broke: {problem}; check the server, and what lies between")]
+    #[error("the connection broke: {problem}; check the server and the network")]
     Broken {
         /// The error from the transport.
         problem: String,
@@ -211,7 +211,9 @@ fn advice(status: u16, quota_used_up: bool) -> &'static str {
             "the server does not take this request: check `provider` and `model`, and set `json_schema = false` where \
              it knows no schemas"
         }
-        403 => "the server refuses this request to this key: its message says why; check what the key may do",
+        403 => {
+            "the server refuses this request with this key; read its message and check the permissions of the key"
+        }
         404 => "check that `base_url` ends where the API begins (often `/v1`), and the name of the model",
         413 => "the request is too large: shorten it, or lower `embedding_batch`",
         429 => "too many requests: lower `concurrency` or set `tokens_per_minute`",

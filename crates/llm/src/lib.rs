@@ -36,6 +36,6 @@ pub use error::{Failure, LlmError};
 pub use key::ApiKey;
 pub use request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Schema, Stop};
 pub use settings::{Provider, Settings};
-pub use store::kept::KeptAnswers;
+pub use store::cached::CachedAnswers;
 pub use store::{Cache, Recorder, Recording};
 pub use transport::{Attempt, HttpTransport, Transport};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A refusal after fewer calls in a minute is no evidence of a limit of tokens per minute.
+/// A refusal after fewer calls in a minute is not evidence of a limit of tokens per minute.
 const MIN_SIGNIFICANT_CALLS: usize = 12;
 
 /// Nor is a lower share of refusals: a server that limits tokens refuses most calls for a while.
@@ -94,7 +94,7 @@ impl Pace {
         }
     }
 
-    /// Starts a call of about `tokens`, or says when to ask again.
+    /// Starts a call of about `tokens`, or returns when to ask again.
     fn start(&mut self, tokens: u64, now: Duration) -> Turn {
         if now < self.pause_until {
             return Turn::Paused(self.pause_until);

@@ -163,7 +163,7 @@ impl Settings {
 }
 
 /// Addresses are kept in ledgers, recordings and messages.
-pub(crate) const KEY_IN_ADDRESS: &str = "`base_url` holds a key; put the key into an environment variable and name \
+pub(crate) const KEY_IN_ADDRESS: &str = "`base_url` contains a key; put the key into an environment variable and name \
                                          that in `key_variable`";
 
 /// A parsed base URL.
@@ -191,7 +191,7 @@ impl Address {
             || url.fragment().is_some()
         {
             return fail(
-                "`base_url` may not hold a user, a password, a query or a fragment; put the key into an environment \
+                "`base_url` must not contain a user, a password, a query or a fragment; put the key into an environment \
                  variable and name that in `key_variable`",
             );
         }

@@ -131,7 +131,7 @@ impl Cache {
             let directory = path.parent().unwrap_or(&self.directory);
             create_private_directory(directory)?;
             let whole = format!("{}\n{text}", sha256(&text));
-            replace(&path, kept::TEMPORARY, Readers::User, whole.as_bytes())
+            replace(&path, cached::TEMPORARY, Readers::User, whole.as_bytes())
         };
         // Another process that clears the cache may remove the directory between two steps.
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
@@ -142,7 +142,7 @@ impl Cache {
     }
 }
 
-pub(crate) mod kept;
+pub(crate) mod cached;
 
 /// Writes answers to a recording in JSON lines with `url`, `sample`, `request` and `response`.
 #[derive(Debug)]

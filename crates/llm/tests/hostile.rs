@@ -66,7 +66,7 @@ fn an_address_that_holds_the_key_is_refused() {
         let settings = Settings::new(Provider::OpenaiCompatible, &address, "m");
         let error = Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap_err();
         assert!(
-            error.to_string().contains("`base_url` holds a key") && !error.to_string().contains("show"),
+            error.to_string().contains("`base_url` contains a key") && !error.to_string().contains("show"),
             "{error}"
         );
     }

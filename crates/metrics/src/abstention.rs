@@ -44,7 +44,7 @@ impl Confidence {
 }
 
 /// Normalized area under the abstention curve: how much the mean of a metric gains by leaving out 0, 10, … 90 % of the
-/// queries, the least confident first, over what it gains by leaving out the worst first. At most 1, 0 for a
+/// queries, the least confident first, over the gain by leaving out the worst first. At most 1, 0 for a
 /// confidence that is not informative (Gisserot-Boukhlef et al., *Towards Trustworthy Reranking*, 2024; MTEB).
 ///
 /// Takes a confidence and the metric's value for each query; of equal confidences the earlier are left out first.

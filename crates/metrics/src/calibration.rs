@@ -1,7 +1,7 @@
 //! Calibration of probabilities: of verdicts, and of the decision that no result answers the query.
 //!
 //! A forecast is the probability of an event, and whether it happened. Values are finite; lists have the same
-//! length and are not empty, which [`check_forecasts`] sees to.
+//! length and are not empty, which [`check_forecasts`] checks.
 
 use crate::MetricsError;
 use crate::significance::quantile;

@@ -5,6 +5,8 @@
 
 use serde::Serialize;
 
+use crate::rank::ratio;
+
 /// Share of the cases that are predicted as they are; 0 without a case.
 #[must_use]
 pub fn accuracy<Class: PartialEq>(truth: &[Class], predicted: &[Class]) -> f64 {
@@ -89,10 +91,6 @@ fn groups(positive: &[bool], scores: &[f64]) -> Vec<(u64, u64)> {
         (positives as u64, (same.len() - positives) as u64)
     };
     cases.chunk_by(|a, b| a.0 == b.0).map(count).collect()
-}
-
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole == 0.0 { 0.0 } else { part / whole }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub enum MetricsError {
         /// Description of the invalid values.
         found: String,
     },
-    /// Probabilities that are none, or that have no outcomes.
+    /// Invalid probabilities, or probabilities without outcomes.
     #[error("expected one outcome for each probability between 0 and 1, and at least one, found {found}")]
     Forecasts {
         /// Description of the invalid values.

@@ -2,7 +2,7 @@
 //!
 //! [`ranking`] finds the ranks of the judged documents under a named tie policy, [`rank`] has the metrics of one
 //! query's ranking and [`Measure`] their names, [`classification`] the metrics of yes-or-no decisions, [`abstention`]
-//! says whether a method knows where it fails. [`significance`] says how far to trust such numbers, [`agreement`] how
+//! measures whether a method knows where it fails. [`significance`] measures how far to trust such numbers, [`agreement`] how
 //! far raters agree, [`calibration`] whether probabilities can be believed, [`optimize`] fits models to numbers, and
 //! [`table`] writes what was found.
 //!

@@ -250,7 +250,8 @@ fn total(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |total, value| total + value)
 }
 
-fn ratio(part: f64, whole: f64) -> f64 {
+/// `part / whole`, or 0 if `whole` is 0.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 

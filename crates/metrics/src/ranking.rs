@@ -56,7 +56,7 @@ pub(crate) fn tied_groups(hits: &[Hit]) -> impl Iterator<Item = &[Hit]> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TiePolicy {
-    /// Greater id first, as bytes: trec_eval and what is built on it.
+    /// Greater id first, as bytes: trec_eval and tools based on it.
     #[default]
     DocidDesc,
     /// Smaller id first: the MS MARCO script.

@@ -139,7 +139,7 @@ impl Table {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sections(Vec<Section>);
 
-/// A part of what a command prints.
+/// A part of a command's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Section {
     /// Lines for people.

@@ -145,7 +145,7 @@ impl Connection {
     }
 
     /// Shows the user a message, unless it was shown before.
-    pub(crate) fn tell_once(&self, text: &str) {
+    pub(crate) fn warn_once(&self, text: &str) {
         if lock(&self.0.told).insert(text.to_owned()) {
             self.tell(text);
         }

@@ -1,6 +1,6 @@
 //! The side that has tasks: publishes them, and waits for their replies.
 //!
-//! The reply stored on the server is authoritative; signals of workers only say when to look for it. So even if
+//! The reply stored on the server is authoritative; signals of workers only tell when to look for it. So even if
 //! messages are lost, no task is forgotten: the dispatcher that waits for it checks every few seconds whether the
 //! reply is there, and whether the task still exists.
 
@@ -206,7 +206,7 @@ impl Dispatcher {
                         Some(kind::FAILED) => return Ok(Reply::Failed(reply.payload.to_vec())),
                         Some(kind::GIVEN_BACK) => {
                             returns += 1;
-                            self.connection.tell_once(&format!("{} was given back: {}", task.about, text()));
+                            self.connection.warn_once(&format!("{} was given back: {}", task.about, text()));
                             if returns >= MAX_RETURNS {
                                 return Ok(Reply::Lost(format!(
                                     "{returns} workers gave it back, the last: {}",
@@ -251,7 +251,7 @@ impl Dispatcher {
             () = stopped => {}
         }
         if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_unclaimed(&task.kind) {
-            self.connection.tell_once(&format!(
+            self.connection.warn_once(&format!(
                 "no worker has begun {} for {} s; the workers are busy, or none is there that can do it",
                 task.about,
                 UNCLAIMED_NOTICE.as_secs()

@@ -42,7 +42,7 @@ pub enum QueueError {
         limit: usize,
     },
     /// This machine cannot do the tasks that it takes.
-    #[error("this worker cannot go on: {problem}; its work was given back")]
+    #[error("this worker cannot continue: {problem}; its work was returned to the queue")]
     Unable {
         /// A description with what to do.
         problem: String,

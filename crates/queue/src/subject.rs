@@ -1,7 +1,7 @@
 //! Names on the server.
 //!
 //! A task has the subject `quarry.task.KIND.QUEUE.NAME` and its reply `quarry.reply.QUEUE.NAME`, at most one message
-//! each: the kind says which workers can do it, the queue which dispatcher it belongs to, and the name identifies it.
+//! each: the kind decides which workers can do it, the queue is that of its dispatcher, and the name identifies it.
 
 use crate::error::QueueError;
 

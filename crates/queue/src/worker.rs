@@ -226,7 +226,7 @@ impl Worker<'_> {
         let protocol = delivery.headers.as_ref().and_then(|headers| headers.get(message::PROTOCOL));
         let Some(protocol) = protocol else {
             self.connection
-                .tell_once(&format!("{}: a message that is not a task is set aside", delivery.subject));
+                .warn_once(&format!("{}: a message that is not a task is set aside", delivery.subject));
             runtime.block_on(self.acknowledge(&task));
             return Ok(());
         };
@@ -236,7 +236,7 @@ impl Worker<'_> {
                  all machines",
                 self.protocol
             );
-            self.connection.tell_once(&problem);
+            self.connection.warn_once(&problem);
             runtime.block_on(self.reply(&task, kind::GIVEN_BACK, problem.into()))?;
             // Other workers may support it.
             runtime.block_on(self.connection.pause(Duration::from_secs(1)));
@@ -294,7 +294,7 @@ impl Worker<'_> {
                 Ok(answer) if answer.payload == signal::UNWANTED => return Ok(Begin::Unwanted),
                 Ok(answer) if answer.payload == signal::BUSY => return Ok(Begin::Busy),
                 Ok(_) => return Ok(Begin::Now),
-                Err(error) => tracing::debug!(%error, "nobody is there who asked for a task"),
+                Err(error) => tracing::debug!(%error, "no dispatcher is waiting for the task"),
             }
             self.connection.pause(Duration::from_millis(200)).await;
         }

@@ -1,4 +1,4 @@
-//! The sandbox on systems other than Linux: refuses to run anything, and says why.
+//! The sandbox on systems other than Linux: refuses to run anything, with the reason.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use quarry_files::cache::{CacheEntry, Pruned, Selection};
 
-use crate::packages::{PackageError, PackageSource, Provided, Settings};
+use crate::packages::{PackageError, PackageSet, PackageSource, Settings};
 use crate::{Error, Isolation, Limits, MemoryBound, Outcome, Program, Sandbox};
 
 /// Refuses even without isolation: limiting and measuring a program requires Linux too.
@@ -65,9 +65,9 @@ impl Packages {
 }
 
 /// The sets of packages in a directory: none, because nothing can be fetched.
-pub struct KeptPackages;
+pub struct CachedPackages;
 
-impl KeptPackages {
+impl CachedPackages {
     /// Returns an empty list.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl KeptPackages {
 }
 
 impl PackageSource for Packages {
-    fn provide(&self, _: &str, _: &[String]) -> Result<Provided, PackageError> {
+    fn provide(&self, _: &str, _: &[String]) -> Result<PackageSet, PackageError> {
         match *self {}
     }
 }

@@ -48,7 +48,7 @@ pub use system::Bubblewrap;
 /// The directory with a program's files, in which it starts.
 pub const WORK_DIRECTORY: &str = "/box";
 
-/// Where programs and their interpreters are looked up, whatever the environment says: a sandbox has no other
+/// Where programs and their interpreters are looked up, whatever the environment contains: a sandbox has no other
 /// directories with programs.
 pub const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -166,7 +166,7 @@ pub struct Outcome {
     pub stdout: Captured,
     /// The beginning of standard error, such as tracebacks.
     pub stderr: Captured,
-    /// The beginning of what was written to the pipe of [`Program::reports`]; empty without one. The program itself
+    /// The beginning of the output to the pipe of [`Program::reports`]; empty without one. The program itself
     /// can write anything to it.
     pub report: Captured,
     /// Time from start to end.
@@ -371,7 +371,7 @@ impl Program {
         }
         let texts = self.environment.iter().flat_map(|(name, value)| [name, value]).chain(&self.command);
         match texts.into_iter().find(|text| text.contains('\0')) {
-            Some(text) => problem(format!("{text:?} holds a NUL character")),
+            Some(text) => problem(format!("{text:?} contains a NUL character")),
             None => Ok(()),
         }
     }

@@ -143,7 +143,7 @@ impl Runner {
         }
     }
 
-    /// Runs a program of the language within these limits, with limits on space raised to what the interpreter needs.
+    /// Runs a program of the language within these limits, with limits on space raised to the interpreter's needs.
     /// A language with a compiler is compiled first, in a separate run with its own limits; if that fails, its
     /// outcome is the program's.
     ///

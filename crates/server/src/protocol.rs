@@ -55,9 +55,9 @@ pub fn serve_stdio(workspace: Workspace) -> Result<(), ServeError> {
     served
 }
 
-/// The longest message over HTTP, in bytes.
+/// The longest message over HTTP, in bytes: a pasted text of 64 KiB in JSON, which may write a character as six.
 #[cfg(feature = "http")]
-pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+pub const MAX_MESSAGE_BYTES: usize = 6 * (64 << 10) + (16 << 10);
 
 /// The protocol over HTTP, as a service that answers one path. Each call stands alone: there are no sessions to keep, and
 /// so none to lose. Services that are given the same `turns` take them together. Access control is left to the service

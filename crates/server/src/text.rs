@@ -22,13 +22,13 @@ pub(crate) struct BudgetedText {
 
 impl BudgetedText {
     /// Begins with a heading, which always fits.
-    pub fn new(heading: &str, max_tokens: usize) -> Self {
+    pub(crate) fn new(heading: &str, max_tokens: usize) -> Self {
         let max_bytes = (max_tokens * BYTES_PER_TOKEN).saturating_sub(RESERVED_BYTES);
         Self { text: heading.to_owned(), max_bytes }
     }
 
     /// Appends `piece` if all of it fits, and says whether it did.
-    pub fn push(&mut self, piece: &str) -> bool {
+    pub(crate) fn push(&mut self, piece: &str) -> bool {
         let fits = self.text.len() + piece.len() <= self.max_bytes;
         if fits {
             self.text.push_str(piece);
@@ -37,7 +37,7 @@ impl BudgetedText {
     }
 
     /// The text with a last piece, which always fits.
-    pub fn finish(mut self, ending: &str) -> String {
+    pub(crate) fn finish(mut self, ending: &str) -> String {
         self.text.push_str(ending);
         self.text
     }

@@ -29,7 +29,7 @@ impl TreePath {
     ///
     /// # Errors
     /// When it leads out of the root, or to nothing that is listed.
-    pub fn of(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<Self, ToolError> {
+    pub(crate) fn of(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<Self, ToolError> {
         let relative = relative(path, roots)?;
         if relative.is_empty() {
             return Ok(Self::Root);
@@ -57,7 +57,7 @@ impl TreePath {
     ///
     /// # Errors
     /// Like [`TreePath::of`], and when it is a directory.
-    pub fn file(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<String, ToolError> {
+    pub(crate) fn file(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<String, ToolError> {
         let directory = match Self::of(path, roots, files)? {
             Self::File(file) => return Ok(file),
             Self::Directory(directory) => directory,
@@ -74,7 +74,7 @@ impl TreePath {
     }
 
     /// Globs of a search in this part: `globs` are relative to it, as those of a `.gitignore` in it.
-    pub fn globs(&self, globs: &[String]) -> Vec<String> {
+    pub(crate) fn globs(&self, globs: &[String]) -> Vec<String> {
         let directory = match self {
             Self::Root => return globs.to_vec(),
             // It is all that can be found.

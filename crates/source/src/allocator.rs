@@ -76,18 +76,18 @@ mod functions {
         }
     }
 
-    pub unsafe extern "C" fn allocate(bytes: usize) -> *mut c_void {
+    pub(super) unsafe extern "C" fn allocate(bytes: usize) -> *mut c_void {
         // SAFETY: with its header, the size is not zero.
         unsafe { begin(alloc(layout(bytes)), bytes) }
     }
 
-    pub unsafe extern "C" fn allocate_zeroed(n: usize, bytes: usize) -> *mut c_void {
+    pub(super) unsafe extern "C" fn allocate_zeroed(n: usize, bytes: usize) -> *mut c_void {
         let bytes = n.saturating_mul(bytes);
         // SAFETY: with its header, the size is not zero.
         unsafe { begin(alloc_zeroed(layout(bytes)), bytes) }
     }
 
-    pub unsafe extern "C" fn reallocate(pointer: *mut c_void, bytes: usize) -> *mut c_void {
+    pub(super) unsafe extern "C" fn reallocate(pointer: *mut c_void, bytes: usize) -> *mut c_void {
         if pointer.is_null() {
             // SAFETY: as any other call.
             return unsafe { allocate(bytes) };
@@ -100,7 +100,7 @@ mod functions {
         }
     }
 
-    pub unsafe extern "C" fn release(pointer: *mut c_void) {
+    pub(super) unsafe extern "C" fn release(pointer: *mut c_void) {
         if pointer.is_null() {
             return;
         }

@@ -15,7 +15,7 @@ pub(crate) struct CellMagic {
 
 impl CellMagic {
     /// The magic of a cell, which is in `language` by default.
-    pub fn of(cell: &[u8], language: Language) -> Self {
+    pub(crate) fn of(cell: &[u8], language: Language) -> Self {
         let none = Self { language, bytes: 0 };
         let start = cell.len() - cell.trim_ascii_start().len();
         let end = memchr::memchr(b'\n', &cell[start..]).map_or(cell.len(), |newline| start + newline);
@@ -40,7 +40,7 @@ impl CellMagic {
     }
 
     /// A cell with its first `bytes` replaced by spaces.
-    pub fn blanked(cell: &[u8], bytes: usize) -> Cow<'_, [u8]> {
+    pub(crate) fn blanked(cell: &[u8], bytes: usize) -> Cow<'_, [u8]> {
         if bytes == 0 {
             return Cow::Borrowed(cell);
         }

@@ -15,7 +15,7 @@ pub(crate) struct TimeLeft {
 }
 
 impl TimeLeft {
-    pub fn from_now(time: Duration) -> Self {
+    pub(crate) fn from_now(time: Duration) -> Self {
         Self { start: Instant::now(), time }
     }
 
@@ -24,7 +24,7 @@ impl TimeLeft {
     }
 
     /// Calls `take` with each match; `None` if time is up before these were all.
-    pub fn for_each_match(
+    pub(crate) fn for_each_match(
         &self,
         query: &Query,
         tree: &Tree,

@@ -71,7 +71,7 @@ struct Cell {
 impl Notebook {
     /// The text of a notebook and its metadata. Outputs and raw cells are left out, and so is a cell, or a piece of its
     /// source, that is of the wrong type; that is an error if nothing else is left.
-    pub fn read(file: &[u8]) -> Result<(Vec<u8>, Self), NotebookError> {
+    pub(crate) fn read(file: &[u8]) -> Result<(Vec<u8>, Self), NotebookError> {
         // Of no use in JSON, and of the same length, so that lines stay where they are.
         let without_nul = memchr::memchr(0, file)
             .map(|_| file.iter().map(|&byte| if byte == 0 { b' ' } else { byte }).collect::<Vec<u8>>());
@@ -124,7 +124,7 @@ impl Notebook {
     }
 
     /// The lines of a text whose numbers in the file are known, without cells.
-    pub fn of_lines(text: &[u8], numbers: &[u32]) -> Self {
+    pub(crate) fn of_lines(text: &[u8], numbers: &[u32]) -> Self {
         let after_newlines =
             text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let starts = iter::once(0).chain(after_newlines);
@@ -133,15 +133,15 @@ impl Notebook {
     }
 
     /// The line of the file for each line of the text.
-    pub fn line_numbers(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn line_numbers(&self) -> impl Iterator<Item = u32> {
         self.lines.iter().map(|line| line.number)
     }
 
-    pub fn line_number(&self, index: usize) -> u32 {
+    pub(crate) fn line_number(&self, index: usize) -> u32 {
         self.lines.get(index).or(self.lines.last()).map_or(1, |line| line.number)
     }
 
-    pub fn line_indexes(&self, bytes: Range<usize>) -> Range<usize> {
+    pub(crate) fn line_indexes(&self, bytes: Range<usize>) -> Range<usize> {
         let end = self.lines.partition_point(|line| line.start < bytes.end);
         self.line_index(bytes.start).min(end)..end
     }
@@ -153,7 +153,7 @@ impl Notebook {
 
     /// Splits the cells of `text` into units, each separately, so that a broken one does not affect the others. All of
     /// them together have the time limit of one file. Fills `references`, if any; no call has its unit.
-    pub fn extract(
+    pub(crate) fn extract(
         &self,
         text: &[u8],
         limits: &Limits,

@@ -231,7 +231,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub fn whole(language: Language, source: &'a [u8]) -> Self {
+    pub(crate) fn whole(language: Language, source: &'a [u8]) -> Self {
         Self { language, source, code: source }
     }
 }

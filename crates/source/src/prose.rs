@@ -12,7 +12,12 @@ use crate::{asciidoc, markdown, restructuredtext};
 impl Prose {
     /// The sections of a text, each from its heading to the next heading of any level; `None` if finding them takes
     /// longer than `time`. `headings` are those above the text, and become those at its end.
-    pub fn find_sections(self, lines: &Lines, time: Duration, headings: &mut Headings) -> Option<Structure> {
+    pub(crate) fn find_sections(
+        self,
+        lines: &Lines,
+        time: Duration,
+        headings: &mut Headings,
+    ) -> Option<Structure> {
         match self {
             Self::Markdown => markdown::find_sections(lines, time, headings),
             Self::ReStructuredText => Some(restructuredtext::find_sections(lines, headings)),
@@ -21,7 +26,7 @@ impl Prose {
     }
 
     /// The blocks of code that is in a language with a grammar, ascending; without what is not found within `time`.
-    pub fn find_blocks(self, source: &[u8], time: Duration) -> Vec<Block> {
+    pub(crate) fn find_blocks(self, source: &[u8], time: Duration) -> Vec<Block> {
         match self {
             Self::Markdown => markdown::find_fences(source, time),
             Self::ReStructuredText => restructuredtext::find_blocks(source),

@@ -15,7 +15,7 @@ pub(crate) struct Headings {
 
 impl Headings {
     /// Name of the section that they begin.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let titles: Vec<&str> = self.open.iter().map(|(_, title)| title.as_str()).collect();
         titles.join(" > ")
     }
@@ -30,17 +30,17 @@ pub(crate) struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     /// Of a text of `end` bytes.
-    pub fn new(headings: &'a mut Headings, end: usize) -> Self {
+    pub(crate) fn new(headings: &'a mut Headings, end: usize) -> Self {
         Self { headings, definitions: Vec::new(), end }
     }
 
     /// The headings up to here.
-    pub fn headings(&mut self) -> &mut Headings {
+    pub(crate) fn headings(&mut self) -> &mut Headings {
         self.headings
     }
 
     /// Begins a section of a level, which ends the one before.
-    pub fn begin(&mut self, start: usize, level: usize, mut title: String) {
+    pub(crate) fn begin(&mut self, start: usize, level: usize, mut title: String) {
         truncate(&mut title, MAX_NAME_BYTES);
         let n_outer = self.headings.open.iter().take_while(|(outer, _)| *outer < level).count();
         self.headings.open.truncate(n_outer);
@@ -59,7 +59,7 @@ impl<'a> Sections<'a> {
         });
     }
 
-    pub fn finish(self) -> Structure {
+    pub(crate) fn finish(self) -> Structure {
         Structure { definitions: self.definitions, ..Structure::default() }
     }
 }

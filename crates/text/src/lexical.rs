@@ -1,5 +1,6 @@
 //! Terms for lexical search.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::script::{is_unspaced, runs_by_script};
@@ -73,27 +74,22 @@ impl TermRules {
     /// csv` wants Python code, not code that mentions Python). A query of stop words alone keeps them.
     #[must_use]
     pub fn query_terms(self, query: &str) -> Vec<String> {
-        let (mut all, mut telling, mut languages): (Vec<String>, Vec<String>, Vec<String>) =
-            Default::default();
+        let (mut all, mut telling, mut languages) = <(Distinct, Distinct, Distinct)>::default();
         self.terms(query, |term, at| {
             // For two characters or more, the pairs suffice.
             if is_character_of_run(query, &at) {
                 return;
             }
             let word = &query[at];
-            let mut list = vec![&mut all];
+            all.push(term);
             if !is_stop_word(word) {
-                list.push(&mut telling);
+                telling.push(term);
             }
             if is_language_name(word) {
-                list.push(&mut languages);
-            }
-            for list in list {
-                if !list.iter().any(|known| known == term) {
-                    list.push(term.to_owned());
-                }
+                languages.push(term);
             }
         });
+        let (all, mut telling, languages) = (all.terms, telling.terms, languages.terms);
         if telling.is_empty() {
             return all;
         }
@@ -101,6 +97,22 @@ impl TermRules {
             telling.retain(|term| !languages.contains(term));
         }
         telling
+    }
+}
+
+/// Terms in the order of their first use. A pasted text has thousands.
+#[derive(Default)]
+struct Distinct {
+    terms: Vec<String>,
+    known: HashSet<String>,
+}
+
+impl Distinct {
+    fn push(&mut self, term: &str) {
+        if !self.known.contains(term) {
+            self.known.insert(term.to_owned());
+            self.terms.push(term.to_owned());
+        }
     }
 }
 

@@ -42,6 +42,18 @@ pub fn misspelled<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str
     close.into_iter().take(n).map(|(_, candidate)| candidate.to_owned()).collect()
 }
 
+/// The number of edits between two words, if it is at most `most`; a transposition of neighbors is one edit. Words of very
+/// different lengths or letters are not compared.
+#[must_use]
+pub fn edits_within(a: &str, b: &str, most: usize) -> Option<usize> {
+    let letters = |word: &str| word.bytes().fold(0_u32, |letters, byte| letters | 1 << (byte % 32));
+    // An edit adds at most one letter on either side.
+    let is_far = a.len().abs_diff(b.len()) > 4 * most
+        || (letters(a) ^ letters(b)).count_ones() as usize > 2 * most;
+    let edits = if is_far { most + 1 } else { strsim::osa_distance(a, b) };
+    (edits <= most).then_some(edits)
+}
+
 /// The question whether one of the `candidates` is meant by `wanted`; `None` if it is similar to none of them.
 #[must_use]
 pub fn did_you_mean<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -96,6 +108,15 @@ mod tests {
         assert_eq!(nearest("x", names, 9).len(), 3);
         assert_eq!(nearest("x", [], 3), [""; 0]);
         assert_eq!(nearest("", names, 1).len(), 1);
+    }
+
+    #[test]
+    fn edits_are_counted_up_to_a_limit() {
+        assert_eq!(edits_within("preprendshemeifneded", "prependschemeifneeded", 3), Some(3));
+        assert_eq!(edits_within("preprendshemeifneded", "prependschemeifneeded", 2), None);
+        assert_eq!(edits_within("abc", "acb", 1), Some(1));
+        assert_eq!(edits_within("größe", "grösse", 2), Some(2));
+        assert_eq!(edits_within("", "abcdef", 1), None);
     }
 
     #[test]

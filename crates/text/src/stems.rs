@@ -35,7 +35,7 @@ struct Remembered {
 
 impl Stems {
     /// Calls `work` with the stems of this thread.
-    pub fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
         // What `work` calls may come here too: it gets stems of its own.
         let mut stems = STEMS.take().unwrap_or_else(|| Box::new(Self::new()));
         let result = work(&mut stems);
@@ -50,7 +50,7 @@ impl Stems {
     }
 
     /// The English stem of a word in lower case, in American spelling.
-    pub fn stem(&mut self, word: &str) -> &str {
+    pub(crate) fn stem(&mut self, word: &str) -> &str {
         let remembered = if word.len() <= MAX_REMEMBERED {
             let mut hasher = FxHasher::default();
             hasher.write(word.as_bytes());

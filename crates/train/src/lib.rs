@@ -12,7 +12,7 @@ pub use teacher::Teacher;
 
 use std::path::{Path, PathBuf};
 
-/// Why training could not start or go on.
+/// Why training could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// A file could not be read or written.
@@ -23,7 +23,7 @@ pub enum TrainError {
         /// What went wrong and what to do.
         problem: String,
     },
-    /// A line of a data file is not what it should be.
+    /// A line of a data file is invalid.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
         /// The file of pairs, vectors or a model.

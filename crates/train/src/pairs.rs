@@ -88,7 +88,7 @@ pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
         }
     }
     if pairs.is_empty() {
-        return Err(TrainError::file(path, "holds no pair; make one with `quarry data pairs`"));
+        return Err(TrainError::file(path, "contains no pairs; make some with `quarry data pairs`"));
     }
     for pair in &mut pairs {
         pair.negatives.extend(negatives.get(&key(&pair.query)).into_iter().flatten().cloned());

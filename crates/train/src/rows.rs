@@ -22,7 +22,7 @@ pub trait Example {
     fn negatives_mut(&mut self) -> &mut Vec<String>;
 }
 
-/// Numbers of what [`clean`] left out.
+/// Numbers of rows that [`clean`] removed, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
     /// Rows without anything to ask, or without a code.
@@ -56,12 +56,12 @@ pub fn clean<E: Example>(rows: &mut Vec<E>) -> LeftOut {
 }
 
 /// Hash of a text whatever its white space. Punctuation counts: `a - b` is a good negative for `a + b`.
-pub fn key(text: &str) -> u64 {
+pub(crate) fn key(text: &str) -> u64 {
     xxh3_64(text.split_whitespace().collect::<Vec<_>>().join(" ").as_bytes())
 }
 
 /// The label of a row: 1 if the code answers the query, 0 if not, none if it is not labeled.
-pub fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
+pub(crate) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     match value.as_f64() {
         None if value.is_null() => Ok(None),

@@ -78,7 +78,7 @@ impl Teacher {
     /// Reads a file that [`Teacher::write`] wrote.
     ///
     /// # Errors
-    /// When the file cannot be read, is none of a teacher, or is incomplete.
+    /// When the file cannot be read, is not a teacher file, or is incomplete.
     pub fn read(path: &Path) -> Result<Teacher, TrainError> {
         let file = fs::read(path).map_err(|error| TrainError::file(path, error))?;
         let bad =

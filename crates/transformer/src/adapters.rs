@@ -4,7 +4,7 @@
 use super::numeric::{Output, Strided, multiply};
 
 /// What a task adds to the weights of an encoder.
-pub struct Adapters {
+pub(crate) struct Adapters {
     /// A row of `rank` values for each token id.
     pub token_rows: Vec<f32>,
     /// What these are multiplied by: `rank` rows of a token's vector.
@@ -18,7 +18,7 @@ pub struct Adapters {
 }
 
 /// What a task adds to the maps of a layer.
-pub struct LayerAdapters {
+pub(crate) struct LayerAdapters {
     /// To that to queries, keys and values.
     pub query_key_value: LowRank,
     /// To that after attention.
@@ -30,7 +30,7 @@ pub struct LayerAdapters {
 }
 
 /// x ↦ outward · (inward · x).
-pub struct LowRank {
+pub(crate) struct LowRank {
     /// `rank` rows, one column per input.
     pub inward: Vec<f32>,
     /// One row per output, `rank` columns.
@@ -40,8 +40,8 @@ pub struct LowRank {
 }
 
 impl Adapters {
-    /// Adds what the task adds to the vector of a token.
-    pub fn add_to_token(&self, id: usize, vector: &mut [f32]) {
+    /// Adds the task's summand to the vector of a token.
+    pub(crate) fn add_to_token(&self, id: usize, vector: &mut [f32]) {
         let factors = &self.token_rows[id * self.rank..][..self.rank];
         vector.iter_mut().zip(&self.constant).for_each(|(value, constant)| *value += constant);
         for (factor, row) in factors.iter().zip(self.token_columns.chunks_exact(vector.len())) {
@@ -52,7 +52,7 @@ impl Adapters {
 
 impl LowRank {
     /// Adds the map of every row of `input` to a row of `output`.
-    pub fn add(&self, input: &[f32], output: &mut [f32]) {
+    pub(crate) fn add(&self, input: &[f32], output: &mut [f32]) {
         let (n_inputs, n_outputs) = (self.inward.len() / self.rank, self.outward.len() / self.rank);
         let n = input.len() / n_inputs;
         let mut between = vec![0.0; n * self.rank];

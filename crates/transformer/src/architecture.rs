@@ -27,14 +27,14 @@ use super::weights::Weights;
 use quarry_embed::EmbedError;
 
 /// A model whose `config.json` is read and checked, and whose weights can be read.
-pub trait Architecture {
+pub(crate) trait Architecture {
     /// Shape of the encoder.
     fn shape(&self) -> &Shape;
 
     /// Reads the encoder's tensors.
     ///
     /// # Errors
-    /// When a tensor is missing or has another shape than `config.json` says.
+    /// When a tensor is missing or has another shape than in `config.json`.
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError>;
 
     /// The names of the tasks that it has adapters for.
@@ -50,7 +50,7 @@ pub trait Architecture {
     /// Reads the adapters of a task, by its number in [`Architecture::tasks`].
     ///
     /// # Errors
-    /// When the architecture has none, or their tensors are missing or have another shape than `config.json` says.
+    /// When the architecture has none, or their tensors are missing or have another shape than in `config.json`.
     fn adapters(&self, weights: &mut Weights, _task: usize) -> Result<Adapters, EmbedError> {
         Err(EmbedError::model(weights.path(), "has no adapters for tasks".to_owned()))
     }
@@ -68,9 +68,9 @@ pub trait Architecture {
     /// Reads what a cross-encoder has after its encoder.
     ///
     /// # Errors
-    /// When the architecture has no such thing, or its tensors are missing or have another shape than `config.json` says.
+    /// When the architecture has none, or its tensors are missing or have another shape than in `config.json`.
     fn classifier(&self, weights: &mut Weights, _n_labels: usize) -> Result<Classifier, EmbedError> {
-        let problem = "holds a cross-encoder of an architecture that is not supported as one; expected bert, roberta, \
+        let problem = "contains a cross-encoder of an architecture that is not supported as one; expected bert, roberta, \
                        xlm-roberta, camembert, mpnet or modernbert";
         Err(EmbedError::model(weights.path(), problem))
     }
@@ -78,14 +78,14 @@ pub trait Architecture {
     /// Reads that projection.
     ///
     /// # Errors
-    /// When its tensors are missing or have another shape than `config.json` says.
+    /// When its tensors are missing or have another shape than in `config.json`.
     fn projection(&self, _weights: &Weights) -> Result<Option<Dense>, EmbedError> {
         Ok(None)
     }
 }
 
 /// What a cross-encoder has after its encoder: from the vectors of tokens to a logit for each label.
-pub struct Classifier {
+pub(crate) struct Classifier {
     /// How the vectors become one.
     pub pooling: Pooling,
     /// What follows.
@@ -103,7 +103,7 @@ pub(super) struct ModelType {
 ///
 /// # Errors
 /// When it cannot be parsed or asks for something unsupported.
-pub fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
+pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let ModelType { model_type, position_embedding_type } = parse(path, bytes)?;
     match model_type.as_str() {
         "bert" if position_embedding_type.as_deref() == Some("alibi") => jina_bert::read(path, bytes),
@@ -142,14 +142,60 @@ fn activation(path: &Path, name: &str) -> Result<Activation, EmbedError> {
     }
 }
 
+/// The sizes that most configurations give under the same names.
+#[derive(Deserialize)]
+struct Sizes {
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_attention_heads: usize,
+    num_hidden_layers: usize,
+    vocab_size: usize,
+}
+
+impl Sizes {
+    /// Checks these sizes and others of the same configuration.
+    fn check(&self, path: &Path, others: &[(&str, usize)]) -> Result<(), EmbedError> {
+        let sizes = [
+            ("hidden_size", self.hidden_size),
+            ("intermediate_size", self.intermediate_size),
+            ("num_attention_heads", self.num_attention_heads),
+            ("num_hidden_layers", self.num_hidden_layers),
+            ("vocab_size", self.vocab_size),
+        ];
+        check_sizes(path, &[&sizes, others].concat())
+    }
+
+    /// Columns of a head, if the heads divide the vector of a token between them.
+    fn head_width(&self, path: &Path) -> Result<usize, EmbedError> {
+        let heads = ("num_attention_heads", self.num_attention_heads);
+        check_divisor(path, ("hidden_size", self.hidden_size), heads)
+    }
+
+    /// The shape of an encoder whose heads share no keys.
+    fn shape(&self, head_width: usize, max_tokens: usize, epsilon: f32, activation: Activation) -> Shape {
+        Shape {
+            hidden: self.hidden_size,
+            intermediate: self.intermediate_size,
+            n_heads: self.num_attention_heads,
+            n_key_heads: self.num_attention_heads,
+            head_width,
+            n_layers: self.num_hidden_layers,
+            n_tokens: self.vocab_size,
+            max_tokens: Some(max_tokens),
+            epsilon,
+            activation,
+        }
+    }
+}
+
 /// Checks the numbers that `config.json` gives under these names.
 fn check_sizes(path: &Path, sizes: &[(&str, usize)]) -> Result<(), EmbedError> {
     if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
-        let problem = format!("says that {name} is 0; expected the configuration of a trained model");
+        let problem = format!("{name} is 0; expected the configuration of a trained model");
         return Err(EmbedError::model(path, problem));
     }
     if let Some((name, size)) = sizes.iter().find(|(_, size)| *size > MAX_SIZE) {
-        let problem = format!("says that {name} is {size}; expected at most {MAX_SIZE}");
+        let problem = format!("{name} is {size}; expected at most {MAX_SIZE}");
         return Err(EmbedError::model(path, problem));
     }
     Ok(())
@@ -158,8 +204,7 @@ fn check_sizes(path: &Path, sizes: &[(&str, usize)]) -> Result<(), EmbedError> {
 /// Checks that one number that `config.json` gives divides another; returns the quotient.
 fn check_divisor(path: &Path, whole: (&str, usize), part: (&str, usize)) -> Result<usize, EmbedError> {
     if !whole.1.is_multiple_of(part.1) {
-        let problem =
-            format!("says that {} is {} and {} {}; expected a divisor", whole.0, whole.1, part.0, part.1);
+        let problem = format!("{} is {} and {} is {}; expected a divisor", whole.0, whole.1, part.0, part.1);
         return Err(EmbedError::model(path, problem));
     }
     Ok(whole.1 / part.1)
@@ -193,7 +238,7 @@ fn check_epsilon(path: &Path, name: &str, epsilon: f32) -> Result<(), EmbedError
     if epsilon.is_finite() && epsilon >= 0.0 {
         return Ok(());
     }
-    Err(EmbedError::model(path, format!("says that {name} is not a number of 0 or more")))
+    Err(EmbedError::model(path, format!("{name} is not a number of 0 or more")))
 }
 
 /// Maximum of a size in `config.json`: more than any model has, and products of three stay below an overflow.

@@ -11,11 +11,11 @@ use super::shape::Shape;
 const BLOCK: usize = 256;
 
 /// The first half of a layer.
-pub struct Attention {
+pub(crate) struct Attention {
     /// Makes queries, keys and values of all heads side by side; the query, or its normalization, comes with the factor
     /// of its scores.
     pub query_key_value: Linear,
-    /// From the heads' results to what is added to the token's vector.
+    /// Maps the heads' results to the summand of the token's vector.
     pub output: Linear,
     /// Normalize the query and the key of each head.
     pub head_norms: Option<[Norm; 2]>,
@@ -28,14 +28,14 @@ pub struct Attention {
 /// Rotary positions (Su et al., 2021): column i and column i + half of a head's query or key are rotated by the position
 /// times `base`^(-i / half).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rotary {
+pub(crate) struct Rotary {
     /// The larger, the slower the last columns rotate.
     pub base: f32,
 }
 
 /// How many tokens before and after itself a token attends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// Number of tokens before.
     pub before: usize,
     /// Number of tokens after.
@@ -43,7 +43,7 @@ pub struct Reach {
 }
 
 /// Biases of attention by the distance between two tokens.
-pub enum Biases {
+pub(crate) enum Biases {
     /// Near distances have their own, the further ones share one in buckets of growing size, the two directions apart
     /// (Raffel et al., 2020).
     Buckets {
@@ -59,13 +59,13 @@ pub enum Biases {
 }
 
 /// Biases of every distance within a text: for each head, those of the distances from `1 - n` to `n - 1`.
-pub struct DistanceBiases {
+pub(crate) struct DistanceBiases {
     values: Vec<f32>,
     n: usize,
 }
 
 /// Cosines and sines of the angles by which the layers of an encoder rotate.
-pub struct Rotations {
+pub(crate) struct Rotations {
     half: usize,
     /// For each base, the cosines and the sines: one row per position.
     tables: Vec<(Rotary, Vec<f32>, Vec<f32>)>,
@@ -73,15 +73,15 @@ pub struct Rotations {
 
 impl Reach {
     /// All tokens of the text.
-    pub const ALL: Reach = Reach { before: usize::MAX, after: usize::MAX };
+    pub(crate) const ALL: Reach = Reach { before: usize::MAX, after: usize::MAX };
 
     /// The tokens up to this distance.
-    pub fn within(distance: usize) -> Reach {
+    pub(crate) fn within(distance: usize) -> Reach {
         Reach { before: distance, after: distance }
     }
 
     /// The same without those after the token itself.
-    pub fn causal(self) -> Reach {
+    pub(crate) fn causal(self) -> Reach {
         Reach { after: 0, ..self }
     }
 
@@ -93,7 +93,7 @@ impl Reach {
 
 impl Biases {
     /// Biases of a text of `n` tokens.
-    pub fn by_distance(&self, n: usize, n_heads: usize) -> DistanceBiases {
+    pub(crate) fn by_distance(&self, n: usize, n_heads: usize) -> DistanceBiases {
         let n = n.max(1);
         let distances = 1 - n as isize..n as isize;
         let values = match self {
@@ -124,7 +124,7 @@ fn slopes(n_heads: usize) -> Vec<f32> {
 }
 
 /// Bucket of a token that is `distance` tokens after the one that attends to it.
-pub fn bucket(distance: isize, n_buckets: usize, max_distance: usize) -> usize {
+pub(crate) fn bucket(distance: isize, n_buckets: usize, max_distance: usize) -> usize {
     let half = n_buckets / 2;
     let direction = if distance > 0 { half } else { 0 };
     let distance = distance.unsigned_abs();
@@ -148,7 +148,11 @@ impl DistanceBiases {
 
 impl Rotations {
     /// Tables for the positions of a text of `n` tokens, for all layers.
-    pub fn new<'a>(layers: impl Iterator<Item = &'a Attention>, n: usize, head_width: usize) -> Rotations {
+    pub(crate) fn new<'a>(
+        layers: impl Iterator<Item = &'a Attention>,
+        n: usize,
+        head_width: usize,
+    ) -> Rotations {
         let half = head_width / 2;
         let mut tables: Vec<(Rotary, Vec<f32>, Vec<f32>)> = Vec::new();
         for rotary in layers.filter_map(|layer| layer.rotary) {
@@ -168,7 +172,7 @@ impl Rotations {
 
 impl Attention {
     /// Applies the normalizations of heads, and rotates queries and keys, of which each text has a span of rows.
-    pub fn position(
+    pub(crate) fn position(
         &self,
         shape: &Shape,
         query_key_value: &mut [f32],
@@ -196,8 +200,8 @@ impl Attention {
     }
 
     /// Attention of the tokens of one text to each other, all heads: from the rows of queries, keys and values to those
-    /// of `context`. Tokens attend to what their `graph`, if any, says. `scores` is scratch space.
-    pub fn attend(
+    /// of `context`. Tokens attend along their `graph`, if any. `scores` is scratch space.
+    pub(crate) fn attend(
         &self,
         shape: &Shape,
         query_key_value: &[f32],

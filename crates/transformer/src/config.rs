@@ -15,7 +15,7 @@ use super::tokenizer::{SentenceConfig, read_tokenizer};
 use quarry_embed::EmbedError;
 
 /// A sentence-transformers directory, or a plain Hugging Face one, read and checked except for the encoder's weights.
-pub struct Directory {
+pub(crate) struct Directory {
     /// Architecture of the encoder.
     pub architecture: Box<dyn Architecture>,
     /// Its name, as `config.json` has it.
@@ -58,7 +58,7 @@ impl Directory {
     ///
     /// # Errors
     /// When a file is missing, cannot be parsed, or asks for something unsupported; the error names it.
-    pub fn read(path: &Path, options: &Options, hash: &mut Xxh3) -> Result<Directory, EmbedError> {
+    pub(crate) fn read(path: &Path, options: &Options, hash: &mut Xxh3) -> Result<Directory, EmbedError> {
         if !path.is_dir() {
             return Err(EmbedError::model(
                 path,

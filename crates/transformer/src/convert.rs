@@ -1,4 +1,4 @@
-//! Rewrites the weights of a model directory: as safetensors, or rounded to 8 bits.
+//! Rewrites the weights of a model directory: as safetensors, or quantized to 8 or 4 bits.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 
 use super::pickle;
+use super::quantized::{GROUP, Int4Matrix, Int8Matrix};
 use super::reader::guarded;
-use super::rounded::{FourBits, GROUP, Rounded};
 use super::trainable::MATCHER_FILE;
 use super::weights::{DAMAGED, NOT_SAFETENSORS, SCALE, ZERO, check_header};
 use quarry_embed::EmbedError;
@@ -52,7 +52,7 @@ const WEIGHTS: [&str; 10] =
 const MAX_DEPTH: usize = 2;
 
 /// Writes the model directory `source` to the new directory `target`: its weights and those of its modules as
-/// `model.safetensors`, in a precision, and all other files as they are, except weights in other forms. No code of a pickle
+/// `model.safetensors`, in a precision, and all other files unchanged, except weights in other forms. No code of a pickle
 /// file is run.
 ///
 /// # Errors
@@ -113,7 +113,7 @@ fn rewrite_directory(
     let tensors = match precision {
         Precision::Same => tensors,
         Precision::Int8 | Precision::Int4 => {
-            let problem = "holds a tensor that cannot be rounded; save it as 32-bit floats";
+            let problem = "contains a tensor that cannot be quantized; save it as 32-bit floats";
             guarded(&file, problem, || quantized(tensors, precision))?
         }
     };
@@ -143,7 +143,7 @@ fn read(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
     names.sort();
     for name in names {
         if !guarded(file, NOT_SAFETENSORS, || is_finite(&tensors[name]))? {
-            let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
+            let problem = format!("contains NaN or infinity in {name}; train or copy the model again");
             return Err(EmbedError::model(file, problem));
         }
     }
@@ -178,36 +178,36 @@ pub fn read_safetensors(file: &Path) -> Result<HashMap<String, Tensor>, EmbedErr
     guarded(file, NOT_SAFETENSORS, || candle_core::safetensors::load_buffer(&bytes, &Device::Cpu))
 }
 
-/// Matrices of floats in few bits, with their factors; other tensors as they are.
+/// Matrices of floats in few bits, with their factors; other tensors unchanged.
 fn quantized(
     tensors: HashMap<String, Tensor>,
     precision: Precision,
 ) -> candle_core::Result<HashMap<String, Tensor>> {
-    let mut rounded = HashMap::new();
+    let mut quantized = HashMap::new();
     for (name, tensor) in tensors {
         if tensor.rank() != 2 || !tensor.dtype().is_float() {
-            rounded.insert(name, tensor);
+            quantized.insert(name, tensor);
             continue;
         }
         let (n_rows, n_columns) = tensor.dims2()?;
         let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
         let device = &Device::Cpu;
         let (bytes, factors) = if precision == Precision::Int4 && n_columns % GROUP == 0 {
-            let FourBits { bytes, factors } = FourBits::of(&values);
+            let Int4Matrix { bytes, factors } = Int4Matrix::quantize(&values);
             let factors = Tensor::from_vec(factors, (n_rows, n_columns / GROUP), device)?;
             (Tensor::from_vec(bytes.into_owned(), (n_rows, n_columns / 2), device)?, factors)
         } else {
-            let Rounded { values, factors } = Rounded::of(&values, n_columns);
+            let Int8Matrix { values, factors } = Int8Matrix::quantize(&values, n_columns);
             let bytes: Vec<u8> = values.into_iter().map(|value| value.cast_unsigned() ^ ZERO).collect();
             (
                 Tensor::from_vec(bytes, (n_rows, n_columns), device)?,
                 Tensor::from_vec(factors, n_rows, device)?,
             )
         };
-        rounded.insert(format!("{name}{SCALE}"), factors);
-        rounded.insert(name, bytes);
+        quantized.insert(format!("{name}{SCALE}"), factors);
+        quantized.insert(name, bytes);
     }
-    Ok(rounded)
+    Ok(quantized)
 }
 
 #[cfg(test)]
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewritten_model_gives_the_same_vectors_and_a_rounded_one_nearly_the_same() {
+    fn a_rewritten_model_gives_the_same_vectors_and_a_quantized_one_nearly_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let (same, int8) = (directory.path().join("same"), directory.path().join("int8"));
         let texts = ["sort a list", "read every line of the file", ""];
@@ -243,14 +243,14 @@ mod tests {
         let smaller = rewrite(&tiny(), &int4, Precision::Int4).unwrap();
         assert!(smaller.bytes_after < sizes.bytes_after, "{smaller:?}");
         for (path, least) in [(&int8, 0.99), (&int4, 0.9)] {
-            let rounded = embed(path);
-            assert_ne!(rounded, original);
-            for (a, b) in rounded.rows().zip(original.rows()) {
+            let quantized = embed(path);
+            assert_ne!(quantized, original);
+            for (a, b) in quantized.rows().zip(original.rows()) {
                 let cosine: f32 = a.iter().zip(b).map(|(a, b)| a * b).sum();
                 assert!(cosine > least, "{cosine}");
             }
         }
-        // Rounded weights without their factors are not weights.
+        // Quantized weights without their factors are not weights.
         let file = int8.join(SAFETENSORS);
         let mut tensors = read(&file).unwrap();
         let name = tensors.keys().find(|name| name.ends_with(SCALE)).unwrap().clone();

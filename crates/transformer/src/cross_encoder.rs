@@ -14,7 +14,7 @@ use super::encoder::Encoder;
 use super::options::Options;
 use super::pooling::{Head, Pooling};
 use super::reader::{Reader, guarded, parse};
-use super::trainable::cut_second_first;
+use super::trainable::truncate_pair;
 use super::weights::Weights;
 use super::{batches, check_numbers, check_tokens};
 
@@ -48,7 +48,7 @@ impl Config {
 }
 
 impl CrossEncoder {
-    /// Whether a directory says that it holds such a model.
+    /// Whether the configuration in a directory is that of such a model.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let file = path.join("config.json");
@@ -60,7 +60,7 @@ impl CrossEncoder {
     /// Loads a directory.
     ///
     /// # Errors
-    /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
+    /// When a file is missing, damaged, or asks for something unsupported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<CrossEncoder, EmbedError> {
         if !path.is_dir() {
             return Err(EmbedError::model(path, "is not a directory; expected that of a cross-encoder"));
@@ -75,7 +75,7 @@ impl CrossEncoder {
         let mut hash = Xxh3::new();
         let options = Options { pooling: Some(Pooling::Cls), ..Options::default() };
         let mut directory = Directory::read(path, &options, &mut hash)?;
-        // A configuration that does not say it has two.
+        // Without an entry, there are two.
         let n_labels = config.num_labels.or(config.id2label.map(|labels| labels.len())).unwrap_or(2);
         if !(1..=2).contains(&n_labels) {
             let problem = format!("has {n_labels} labels; expected a cross-encoder with one or two");
@@ -128,7 +128,7 @@ impl CrossEncoder {
         let n_special = encoding.len() - rest[0] - rest[1];
         let room = self.max_tokens.saturating_sub(n_special);
         rest = match self.max_query_tokens {
-            Some(limit) => cut_second_first([rest[0].min(limit), rest[1]], room),
+            Some(limit) => truncate_pair([rest[0].min(limit), rest[1]], room),
             None => cut(rest, room),
         };
         let (mut ids, mut second) = (Vec::new(), None);
@@ -202,7 +202,7 @@ mod tests {
                 while a + b > room {
                     if a > b { a -= 1 } else { b -= 1 }
                 }
-                assert_eq!(cut_second_first([first, second], room), [a, b], "{first} {second} {room}");
+                assert_eq!(truncate_pair([first, second], room), [a, b], "{first} {second} {room}");
             }
         }
     }

@@ -12,14 +12,14 @@ use super::graph::Graph;
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
 };
-use super::rounded::{Packed, Rounded, Table};
+use super::quantized::{Int8Matrix, Packed, Table};
 use super::shape::Shape;
 use super::weights::{Stored, Weights};
 use quarry_embed::EmbedError;
 use rayon::prelude::*;
 
 /// Weights of an encoder, and what its architecture does with them.
-pub struct Encoder {
+pub(crate) struct Encoder {
     /// Sizes of the tensors.
     pub shape: Shape,
     /// One row per token id.
@@ -39,7 +39,7 @@ pub struct Encoder {
 }
 
 /// A layer of an encoder.
-pub struct Layer {
+pub(crate) struct Layer {
     /// The first half of the layer.
     pub attention: Attention,
     /// Around attention.
@@ -52,10 +52,10 @@ pub struct Layer {
 
 /// The normalizations around half a layer, which adds something to the vectors of tokens.
 #[derive(Default)]
-pub struct Norms {
+pub(crate) struct Norms {
     /// Of its input.
     pub input: Option<Norm>,
-    /// Of what it adds.
+    /// Of its output.
     pub output: Option<Norm>,
     /// Of the sum of its input and its output, which is then added once more.
     pub sum_before: Option<Norm>,
@@ -64,7 +64,7 @@ pub struct Norms {
 }
 
 /// x ↦ output(activation(inner(x)) · gate(x)), the gate being 1 if there is none.
-pub struct FeedForward {
+pub(crate) struct FeedForward {
     /// Has the activation.
     pub inner: Linear,
     /// Multiplies it.
@@ -74,7 +74,7 @@ pub struct FeedForward {
 }
 
 /// Vectors of positions in a text.
-pub struct Positions {
+pub(crate) struct Positions {
     /// One row per position.
     pub table: Vec<f32>,
     /// The token whose position is its own id, for models that count the positions of others from after that.
@@ -82,7 +82,7 @@ pub struct Positions {
 }
 
 /// x ↦ x · weight + bias, with weight of shape inputs × outputs.
-pub struct Linear {
+pub(crate) struct Linear {
     weight: Matrix,
     bias: Vec<f32>,
 }
@@ -91,13 +91,13 @@ pub struct Linear {
 enum Matrix {
     Float(Vec<f32>),
     /// The transpose, in 8 bits.
-    Rounded(Rounded),
+    Int8(Int8Matrix),
     /// The same, ready for products.
     Packed(Packed),
 }
 
 /// Normalizes every row.
-pub struct Norm {
+pub(crate) struct Norm {
     scale: Vec<f32>,
     /// Absent if only the root mean square of a row is normalized, not its mean.
     shift: Option<Vec<f32>>,
@@ -129,13 +129,13 @@ impl Positions {
 
 impl Encoder {
     /// Number of token ids.
-    pub fn n_tokens(&self) -> usize {
+    pub(crate) fn n_tokens(&self) -> usize {
         self.shape.n_tokens
     }
 
     /// The encoder with all maps ready for products.
     #[must_use]
-    pub fn packed(mut self) -> Encoder {
+    pub(crate) fn packed(mut self) -> Encoder {
         let packed = |layer: Layer| Layer {
             attention: Attention {
                 query_key_value: layer.attention.query_key_value.packed(),
@@ -156,7 +156,7 @@ impl Encoder {
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
     /// [`Encoder::n_tokens`], none longer than the model has positions; at the end of some, as their `graphs` say, are the
     /// nodes of variables. `adapters` are those of a task.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         texts: &[impl AsRef<[u32]>],
         graphs: &[Option<Graph>],
@@ -166,7 +166,7 @@ impl Encoder {
     }
 
     /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
-    pub fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
+    pub(crate) fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
         self.run_all(texts, seconds, &[], None)
     }
 
@@ -287,12 +287,12 @@ impl Encoder {
 
 impl Norms {
     /// One before half a layer, of its input.
-    pub fn before(norm: Norm) -> Norms {
+    pub(crate) fn before(norm: Norm) -> Norms {
         Norms { input: Some(norm), ..Norms::default() }
     }
 
     /// One after half a layer, of the sum of its input and its output.
-    pub fn after(norm: Norm) -> Norms {
+    pub(crate) fn after(norm: Norm) -> Norms {
         Norms { sum: Some(norm), ..Norms::default() }
     }
 
@@ -342,7 +342,7 @@ impl Norms {
 
 impl Linear {
     /// Reads `NAME.weight` and `NAME.bias`.
-    pub fn new(
+    pub(crate) fn new(
         weights: &Weights,
         name: &str,
         n_inputs: usize,
@@ -354,7 +354,7 @@ impl Linear {
     }
 
     /// Reads `NAME.weight` alone.
-    pub fn without_bias(
+    pub(crate) fn without_bias(
         weights: &Weights,
         name: &str,
         n_inputs: usize,
@@ -362,13 +362,13 @@ impl Linear {
     ) -> Result<Linear, EmbedError> {
         let weight = match weights.matrix(&format!("{name}.weight"), [n_outputs, n_inputs])? {
             Stored::Float(weight) => Matrix::Float(transpose(&weight, n_inputs)),
-            Stored::Rounded(weight) => Matrix::Rounded(weight),
+            Stored::Int8(weight) => Matrix::Int8(weight),
         };
         Ok(Linear { weight, bias: vec![0.0; n_outputs] })
     }
 
     /// Reads maps whose matrices are stacked in the rows of `NAME.weight`, without biases.
-    pub fn stacked<const N: usize>(
+    pub(crate) fn stacked<const N: usize>(
         weights: &Weights,
         name: &str,
         n_inputs: usize,
@@ -383,7 +383,7 @@ impl Linear {
             let values = rows.start * n_inputs..rows.end * n_inputs;
             let weight = match &weight {
                 Stored::Float(weight) => Matrix::Float(transpose(&weight[values], n_inputs)),
-                Stored::Rounded(weight) => Matrix::Rounded(Rounded {
+                Stored::Int8(weight) => Matrix::Int8(Int8Matrix {
                     values: weight.values[values].to_vec(),
                     factors: weight.factors[rows].to_vec(),
                 }),
@@ -393,17 +393,17 @@ impl Linear {
     }
 
     /// Multiplies the map by a number.
-    pub fn scale(&mut self, factor: f32) {
+    pub(crate) fn scale(&mut self, factor: f32) {
         let weight = match &mut self.weight {
             Matrix::Float(values) => values,
-            Matrix::Rounded(rounded) => &mut rounded.factors,
+            Matrix::Int8(matrix) => &mut matrix.factors,
             Matrix::Packed(packed) => &mut packed.factors,
         };
         weight.iter_mut().chain(&mut self.bias).for_each(|value| *value *= factor);
     }
 
-    /// Multiplies the first `n` columns of what it gives by a number.
-    pub fn scale_first(&mut self, n: usize, factor: f32) {
+    /// Multiplies the first `n` columns of its output by a number.
+    pub(crate) fn scale_first(&mut self, n: usize, factor: f32) {
         let n_outputs = self.n_outputs();
         self.bias[..n].iter_mut().for_each(|value| *value *= factor);
         match &mut self.weight {
@@ -411,52 +411,52 @@ impl Linear {
                 let rows = values.chunks_exact_mut(n_outputs);
                 rows.flat_map(|row| &mut row[..n]).for_each(|value| *value *= factor);
             }
-            Matrix::Rounded(Rounded { factors, .. }) | Matrix::Packed(Packed { factors, .. }) => {
+            Matrix::Int8(Int8Matrix { factors, .. }) | Matrix::Packed(Packed { factors, .. }) => {
                 factors[..n].iter_mut().for_each(|value| *value *= factor);
             }
         }
     }
 
     /// Number of columns that it takes.
-    pub fn n_inputs(&self) -> usize {
+    pub(crate) fn n_inputs(&self) -> usize {
         match &self.weight {
             Matrix::Float(values) => values.len() / self.bias.len(),
-            Matrix::Rounded(rounded) => rounded.n_inputs(),
+            Matrix::Int8(matrix) => matrix.n_inputs(),
             Matrix::Packed(packed) => packed.n_inputs(),
         }
     }
 
     /// Number of columns that it gives.
-    pub fn n_outputs(&self) -> usize {
+    pub(crate) fn n_outputs(&self) -> usize {
         self.bias.len()
     }
 
     /// One map that concatenates the outputs of `parts`, which share their inputs; in 8 bits if all of these are.
-    pub fn side_by_side(parts: impl IntoIterator<Item = Linear>) -> Linear {
+    pub(crate) fn side_by_side(parts: impl IntoIterator<Item = Linear>) -> Linear {
         let mut parts: Vec<Linear> = parts.into_iter().collect();
         if parts.iter().any(|part| matches!(part.weight, Matrix::Float(_))) {
             for Linear { weight, .. } in &mut parts {
-                if let Matrix::Rounded(rounded) = weight {
-                    *weight = Matrix::Float(transpose(&rounded.restored(), rounded.n_inputs()));
+                if let Matrix::Int8(matrix) = weight {
+                    *weight = Matrix::Float(transpose(&matrix.dequantized(), matrix.n_inputs()));
                 }
             }
         }
         let mut bias = Vec::new();
-        let mut all = Rounded { values: Vec::new(), factors: Vec::new() };
+        let mut all = Int8Matrix { values: Vec::new(), factors: Vec::new() };
         let mut floats: Vec<(Vec<f32>, usize)> = Vec::new();
         for Linear { weight, bias: own } in parts {
             bias.extend_from_slice(&own);
             match weight {
                 Matrix::Float(values) => floats.push((values, own.len())),
-                Matrix::Rounded(rounded) => {
-                    all.values.extend(rounded.values);
-                    all.factors.extend(rounded.factors);
+                Matrix::Int8(matrix) => {
+                    all.values.extend(matrix.values);
+                    all.factors.extend(matrix.factors);
                 }
                 Matrix::Packed(_) => unreachable!("maps are packed last"),
             }
         }
         let Some((first, width)) = floats.first() else {
-            return Linear { weight: Matrix::Rounded(all), bias };
+            return Linear { weight: Matrix::Int8(all), bias };
         };
         let n_inputs = first.len() / width;
         let row =
@@ -466,15 +466,15 @@ impl Linear {
     }
 
     /// The map, ready for products.
-    pub fn packed(self) -> Linear {
+    pub(crate) fn packed(self) -> Linear {
         match self.weight {
-            Matrix::Rounded(rounded) => Linear { weight: Matrix::Packed(rounded.pack()), bias: self.bias },
+            Matrix::Int8(matrix) => Linear { weight: Matrix::Packed(matrix.pack()), bias: self.bias },
             _ => self,
         }
     }
 
     /// Maps every row of `input` to a row of `output`.
-    pub fn replace(&self, input: &[f32], output: &mut [f32]) {
+    pub(crate) fn replace(&self, input: &[f32], output: &mut [f32]) {
         output.chunks_exact_mut(self.bias.len()).for_each(|row| row.copy_from_slice(&self.bias));
         self.multiply(Output::Add, input, output);
     }
@@ -491,7 +491,7 @@ impl Linear {
         let weight = match &self.weight {
             Matrix::Float(weight) => weight,
             Matrix::Packed(packed) => return packed.multiply(mode, input, output),
-            Matrix::Rounded(_) => unreachable!("maps are packed before they are used"),
+            Matrix::Int8(_) => unreachable!("maps are packed before they are used"),
         };
         let n_inputs = weight.len() / n_outputs;
         let n_rows = input.len() / n_inputs;
@@ -503,43 +503,47 @@ impl Linear {
 
 impl Norm {
     /// Reads the scale and shift `NAME.weight` and `NAME.bias`.
-    pub fn layer(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn layer(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let shift = weights.get(&format!("{name}.bias"), &[shape.hidden])?;
         Ok(Norm { shift: Some(shift), ..Norm::root_mean_square(weights, name, shape)? })
     }
 
     /// Reads the scale `NAME.weight` of a normalization of mean and variance that has no shift.
-    pub fn layer_without_shift(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn layer_without_shift(
+        weights: &Weights,
+        name: &str,
+        shape: &Shape,
+    ) -> Result<Norm, EmbedError> {
         let norm = Norm::root_mean_square(weights, name, shape)?;
         Ok(Norm { shift: Some(vec![0.0; shape.hidden]), ..norm })
     }
 
     /// Reads the scale `NAME.weight` of a normalization that leaves the mean.
-    pub fn root_mean_square(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn root_mean_square(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let scale = weights.get(&format!("{name}.weight"), &[shape.hidden])?;
         Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
     }
 
     /// The same for the query or key of a head.
-    pub fn of_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn of_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let scale = weights.get(&format!("{name}.weight"), &[shape.head_width])?;
         Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
     }
 
     /// The same with another scale.
-    pub fn with_scale(mut self, change: impl Fn(f32) -> f32) -> Norm {
+    pub(crate) fn with_scale(mut self, change: impl Fn(f32) -> f32) -> Norm {
         self.scale.iter_mut().for_each(|scale| *scale = change(*scale));
         self
     }
 
     /// The same with a result that is multiplied by a number.
-    pub fn times(mut self, factor: f32) -> Norm {
+    pub(crate) fn times(mut self, factor: f32) -> Norm {
         self.scale.iter_mut().chain(self.shift.iter_mut().flatten()).for_each(|value| *value *= factor);
         self
     }
 
     /// Normalizes rows that are as long as the scale.
-    pub fn apply(&self, values: &mut [f32]) {
+    pub(crate) fn apply(&self, values: &mut [f32]) {
         match &self.shift {
             Some(shift) => layer_norm_rows(values, &self.scale, shift, self.epsilon),
             None => root_mean_square_norm_rows(values, &self.scale, self.epsilon),

@@ -20,7 +20,7 @@ const NODES_LENGTH: usize = 64;
 
 /// The nodes at the end of a text, and which tokens and nodes attend to which.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Graph {
+pub(crate) struct Graph {
     /// Number of tokens before the nodes.
     pub n_tokens: usize,
     /// The tokens that each node stands for.
@@ -31,12 +31,12 @@ pub struct Graph {
 
 impl Graph {
     /// Tokens and nodes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.n_tokens + self.nodes.len()
     }
 
     /// Whether the token or node of each number is attended to by the one at `position`.
-    pub fn reached(&self, position: usize) -> &[bool] {
+    pub(crate) fn reached(&self, position: usize) -> &[bool] {
         &self.mask[position * self.len()..][..self.len()]
     }
 
@@ -67,7 +67,7 @@ impl Graph {
 
 /// Reads functions with their data flow.
 #[derive(Debug, Clone)]
-pub struct GraphReader {
+pub(crate) struct GraphReader {
     /// The language of all texts; `None` if it is found for each.
     language: Option<Language>,
     /// Without truncation.
@@ -85,7 +85,7 @@ impl GraphReader {
     ///
     /// # Errors
     /// When its tokenizer adds no special tokens.
-    pub fn new(
+    pub(crate) fn new(
         directory: &Path,
         language: Option<Language>,
         tokenizer: &Tokenizer,
@@ -112,7 +112,7 @@ impl GraphReader {
     ///
     /// # Errors
     /// When the tokenizer fails.
-    pub fn read(&self, path: &Path, text: &str) -> Result<Option<(Vec<u32>, Graph)>, EmbedError> {
+    pub(crate) fn read(&self, path: &Path, text: &str) -> Result<Option<(Vec<u32>, Graph)>, EmbedError> {
         let Some(flow) = self
             .language
             .or_else(|| language_of_function(text))

@@ -15,7 +15,7 @@ use tokenizers::models::ModelWrapper;
 const MAX_FACTOR: usize = 128;
 /// Maximum number of steps, each of which reads the whole text.
 const MAX_STEPS: usize = 100;
-/// Maximum length of what a model puts before or after a part of a word, in bytes.
+/// Maximum length of the affixes that a model adds to a part of a word, in bytes.
 const MAX_AFFIX: usize = 64;
 /// Name of a map of characters in base64.
 const MAP: &str = "precompiled_charsmap";
@@ -31,7 +31,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 ///
 /// # Errors
 /// When there is such a map, or the file is not JSON.
-pub fn check_maps(json: &[u8]) -> Result<(), String> {
+pub(crate) fn check_maps(json: &[u8]) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Steps {
         #[serde(default)]
@@ -62,7 +62,7 @@ pub fn check_maps(json: &[u8]) -> Result<(), String> {
 ///
 /// # Errors
 /// Says by how much.
-pub fn check(tokenizer: &Tokenizer) -> Result<(), String> {
+pub(crate) fn check(tokenizer: &Tokenizer) -> Result<(), String> {
     let mut steps = 0;
     let parts = [
         serde_json::to_value(tokenizer.get_normalizer()),
@@ -121,7 +121,7 @@ fn of_step(step: &Value, steps: &mut usize) -> usize {
         }
         "Prepend" => 1 + text("prepend").unwrap_or_default(),
         "Precompiled" => step[MAP].as_str().map_or(1, longest_replacement),
-        // Bytes that are no letters become two; a word gets a space before it, and a Chinese character two around it.
+        // Bytes that are not letters become two; a word gets a space before it, and a Chinese character two around it.
         "ByteLevel" | "Metaspace" => 2,
         "BertNormalizer" => 3,
         "TemplateProcessing" => {

@@ -1,6 +1,6 @@
 //! The tensors of an encoder by name.
 
-/// The tensors of an encoder, and what is done with them.
+/// The tensors of an encoder, and their roles.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// Names and shapes of the tensors.
@@ -23,7 +23,7 @@ pub struct Wiring {
     pub positions: Option<&'static str>,
     /// See `positions`.
     pub token_types: Option<&'static str>,
-    /// Normalizes what the first layer begins with.
+    /// Normalizes the input of the first layer.
     pub embedding_norm: Option<&'static str>,
     /// Biases of attention by distance, shared by all layers.
     pub relative: Option<Relative>,

@@ -21,8 +21,8 @@ mod options;
 mod pickle;
 mod pooling;
 mod precomputed;
+mod quantized;
 mod reader;
-mod rounded;
 mod shape;
 mod token_vectors;
 mod tokenizer;
@@ -85,12 +85,12 @@ impl TransformerModel {
     /// model's prefix, `graphcodebert` for data flow, tasks of adapters, `cosine` or `dot`.
     ///
     /// # Errors
-    /// When a file is missing, damaged, or asks for what is not supported; the error names it and what to do.
+    /// When a file is missing, damaged, or asks for something unsupported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<TransformerModel, EmbedError> {
         let mut hash = Xxh3::new();
         let (base, options) = Options::split(path)?;
         if !options.replaces_head() && CrossEncoder::is_at(&base) {
-            let problem = "holds a cross-encoder, which scores pairs of texts; use it as B of the method rerank(A, B) or \
+            let problem = "contains a cross-encoder, which scores pairs of texts; use it as B of the method rerank(A, B) or \
                            with `quarry search --cross-encoder`, or name a pooling after the path, as in DIR:mean, for \
                            the encoder in it";
             return Err(EmbedError::model(&base, problem));
@@ -181,7 +181,7 @@ impl TransformerModel {
         let n_prompt = match self.head.include_prompt {
             true => 0,
             false if prompt.is_empty() => 0,
-            // What the tokenizer adds at the end is no part of the prompt.
+            // What the tokenizer adds at the end is not part of the prompt.
             false => self.tokenize("", prompt)?.len().saturating_sub(1),
         };
         let read = |text: &&str| match reader.map(|reader| reader.read(Path::new(&self.path), text)) {
@@ -228,7 +228,7 @@ fn check_numbers(path: &Path, values: &[f32]) -> Result<(), EmbedError> {
         return Ok(());
     }
     let problem =
-        "gives NaN or infinity for a text, so its weights are damaged; copy or train the model again";
+        "returns NaN or infinity for a text, so its weights are damaged; copy or train the model again";
     Err(EmbedError::model(path, problem))
 }
 

@@ -65,7 +65,7 @@ fn tanh() -> String {
 }
 
 /// The modules of a directory, checked except for their configurations.
-pub struct Modules {
+pub(crate) struct Modules {
     /// Directory of the encoder.
     pub transformer: PathBuf,
     /// Directory of the pooling.
@@ -78,8 +78,8 @@ impl Modules {
     /// Reads `modules.json`, if there is one.
     ///
     /// # Errors
-    /// When it cannot be parsed, or lists what is not supported.
-    pub fn read(path: &Path, reader: &mut Reader) -> Result<Option<Modules>, EmbedError> {
+    /// When it cannot be parsed, or lists something unsupported.
+    pub(crate) fn read(path: &Path, reader: &mut Reader) -> Result<Option<Modules>, EmbedError> {
         let file = path.join("modules.json");
         let Some(modules) = reader.optional::<Vec<Module>>(&file)? else { return Ok(None) };
         let wrong = |problem: String| {
@@ -121,7 +121,7 @@ impl Modules {
     ///
     /// # Errors
     /// When a module is damaged, or takes other columns than the one before gives.
-    pub fn head(&self, hidden: usize, reader: &mut Reader) -> Result<Head, EmbedError> {
+    pub(crate) fn head(&self, hidden: usize, reader: &mut Reader) -> Result<Head, EmbedError> {
         let file = self.pooling.join("config.json");
         let config: PoolingConfig = reader.required(&file)?;
         let mut head = Head::new(hidden, config.check(&file, hidden)?);

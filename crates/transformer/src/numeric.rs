@@ -6,7 +6,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 /// Partial sums of a reduction, and the multiple to which the rows of [`softmax_rows`] are padded.
-pub const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// A matrix read from a slice: element (i, j) is `values[i * row_stride + j * column_stride]`.
 #[derive(Debug, Clone, Copy)]
@@ -100,31 +100,31 @@ impl Activation {
 
 /// Shifts and scales every row of `values` (rows of `scale.len()`) to mean 0 and variance 1, then multiplies it by
 /// `scale` and adds `shift`; `epsilon` is added to the variance.
-pub fn layer_norm_rows(values: &mut [f32], scale: &[f32], shift: &[f32], epsilon: f32) {
+pub(crate) fn layer_norm_rows(values: &mut [f32], scale: &[f32], shift: &[f32], epsilon: f32) {
     Arch::new().dispatch(LayerNorm { values, scale, shift, epsilon });
 }
 
 /// Divides every row of `values` (rows of `scale.len()`) by its root mean square, then multiplies it by `scale`;
 /// `epsilon` is added to the mean of the squares.
-pub fn root_mean_square_norm_rows(values: &mut [f32], scale: &[f32], epsilon: f32) {
+pub(crate) fn root_mean_square_norm_rows(values: &mut [f32], scale: &[f32], epsilon: f32) {
     Arch::new().dispatch(RootMeanSquareNorm { values, scale, epsilon });
 }
 
 /// Replaces the first `columns` values of every row by their softmax. Rows are `stride` apart, a multiple of
 /// [`LANES`] and at least `columns`; the values between rows are overwritten.
-pub fn softmax_rows(values: &mut [f32], columns: usize, stride: usize) {
+pub(crate) fn softmax_rows(values: &mut [f32], columns: usize, stride: usize) {
     debug_assert!(stride.is_multiple_of(LANES) && stride >= columns);
     Arch::new().dispatch(Softmax { values, columns, stride });
 }
 
 /// Rotates every row of `values` (rows of twice `cosines.len()`): column i and the one half a row further by the angle
 /// with the i-th cosine and sine.
-pub fn rotate_rows(values: &mut [f32], cosines: &[f32], sines: &[f32]) {
+pub(crate) fn rotate_rows(values: &mut [f32], cosines: &[f32], sines: &[f32]) {
     Arch::new().dispatch(Rotate { values, cosines, sines });
 }
 
 /// Adds `addend` to every row of `values` (rows of `addend.len()`).
-pub fn add_to_rows(values: &mut [f32], addend: &[f32]) {
+pub(crate) fn add_to_rows(values: &mut [f32], addend: &[f32]) {
     Arch::new().dispatch(AddToRows { values, addend });
 }
 

@@ -6,9 +6,9 @@ use super::pooling::{POOLINGS, Pooling, pooling};
 use quarry_embed::EmbedError;
 use quarry_source::{Language, data_flow, language_named};
 
-/// What a model is to do otherwise than its directory says.
+/// Options that override those of a model's directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     /// Columns to keep.
     pub dimension: Option<usize>,
     /// Pooling in place of the directory's modules.
@@ -21,7 +21,7 @@ pub struct Options {
     pub data_flow: Option<FlowOf>,
     /// Task of queries and documents, or first that of queries and then that of documents, in place of retrieval's.
     pub tasks: Vec<String>,
-    /// Whether vectors are compared by cosine (of length 1) or by dot product (as they are).
+    /// Whether vectors are compared by cosine (of length 1) or by dot product (unscaled).
     pub normalize: Option<bool>,
 }
 
@@ -31,7 +31,7 @@ const TASKS: [&str; 5] =
 
 /// The language of documents whose data flow is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlowOf {
+pub(crate) enum FlowOf {
     /// The language whose syntax a document has.
     Each,
     /// This one.
@@ -48,7 +48,7 @@ impl Options {
     ///
     /// # Errors
     /// When an option is unknown.
-    pub fn split(path: &Path) -> Result<(PathBuf, Options), EmbedError> {
+    pub(crate) fn split(path: &Path) -> Result<(PathBuf, Options), EmbedError> {
         let (directory, words) = super::split_options(path);
         let mut options = Options::default();
         for word in words.iter().flat_map(|words| words.split(':')) {
@@ -95,12 +95,12 @@ impl Options {
     }
 
     /// Whether the directory's modules after the encoder do not count.
-    pub fn replaces_head(&self) -> bool {
+    pub(crate) fn replaces_head(&self) -> bool {
         self.pooling.is_some()
     }
 
     /// Number of tokens of the prefix of [`Options::unixcoder`].
-    pub fn encoder_prefix_length(&self) -> usize {
+    pub(crate) fn encoder_prefix_length(&self) -> usize {
         if self.unixcoder { 2 } else { 0 }
     }
 }

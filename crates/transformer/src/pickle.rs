@@ -28,7 +28,7 @@ const MAX_DEPTH: usize = 100;
 ///
 /// # Errors
 /// When the file is damaged, or its values are nested too deep or take too much memory.
-pub fn check(path: &Path) -> Result<(), EmbedError> {
+pub(crate) fn check(path: &Path) -> Result<(), EmbedError> {
     for pickle in guarded(path, DAMAGED, || pickles(path))? {
         scan(&pickle).map_err(|problem| EmbedError::model(path, problem))?;
     }
@@ -70,7 +70,7 @@ struct Machine<'b> {
 fn scan(pickle: &[u8]) -> Result<(), String> {
     if pickle.len() as u64 > MAX_BYTES {
         return Err(format!(
-            "holds a pickle over {} MiB; convert it to safetensors with PyTorch, if you trust the file",
+            "contains a pickle over {} MiB; convert it to safetensors with PyTorch, if you trust the file",
             MAX_BYTES >> 20
         ));
     }
@@ -182,7 +182,7 @@ impl Machine<'_> {
             return Ok(());
         }
         Err(format!(
-            "holds a pickle whose values take over {} GiB, expected names and shapes of tensors; convert it to \
+            "contains a pickle whose values take over {} GiB, expected names and shapes of tensors; convert it to \
              safetensors with PyTorch, if you trust the file",
             MAX_MEMORY >> 30
         ))
@@ -193,7 +193,7 @@ impl Machine<'_> {
             return Ok(());
         }
         Err(format!(
-            "holds a pickle whose values are nested over {MAX_DEPTH} deep, expected a dictionary of tensors; convert it \
+            "contains a pickle whose values are nested over {MAX_DEPTH} deep, expected a dictionary of tensors; convert it \
              to safetensors with PyTorch, if you trust the file"
         ))
     }

@@ -5,7 +5,7 @@ use super::numeric::Activation;
 
 /// How the vectors of a text's tokens become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pooling {
+pub(crate) enum Pooling {
     /// The first of them.
     Cls,
     /// The maximum of each column.
@@ -21,7 +21,7 @@ pub enum Pooling {
 }
 
 /// The names of poolings in configurations, in the order in which several are put side by side.
-pub const POOLINGS: [(&str, Pooling); 6] = [
+pub(crate) const POOLINGS: [(&str, Pooling); 6] = [
     ("cls", Pooling::Cls),
     ("max", Pooling::Max),
     ("mean", Pooling::Mean),
@@ -31,19 +31,19 @@ pub const POOLINGS: [(&str, Pooling); 6] = [
 ];
 
 /// The pooling of this name.
-pub fn pooling(name: &str) -> Option<Pooling> {
+pub(crate) fn pooling(name: &str) -> Option<Pooling> {
     POOLINGS.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling)
 }
 
 /// A linear map of the pooled vector, and a function of its result.
-pub struct Dense {
+pub(crate) struct Dense {
     linear: Linear,
     function: DenseFunction,
 }
 
 /// The function after a linear map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DenseFunction {
+pub(crate) enum DenseFunction {
     /// None.
     Identity,
     /// The hyperbolic tangent.
@@ -54,12 +54,12 @@ pub enum DenseFunction {
 
 impl Dense {
     /// A linear map without a function.
-    pub fn linear(linear: Linear) -> Dense {
+    pub(crate) fn linear(linear: Linear) -> Dense {
         Dense::new(linear, DenseFunction::Identity)
     }
 
     /// A linear map and a function.
-    pub fn new(linear: Linear, function: DenseFunction) -> Dense {
+    pub(crate) fn new(linear: Linear, function: DenseFunction) -> Dense {
         Dense { linear: linear.packed(), function }
     }
 
@@ -82,7 +82,7 @@ impl Dense {
 }
 
 /// A step after pooling.
-pub enum Step {
+pub(crate) enum Step {
     /// A map.
     Dense(Dense),
     /// A normalization with weights.
@@ -92,7 +92,7 @@ pub enum Step {
 }
 
 /// What is done with the vectors of a text's tokens.
-pub struct Head {
+pub(crate) struct Head {
     /// Columns of a token's vector.
     pub hidden: usize,
     /// How they become one; several are put side by side.
@@ -109,24 +109,29 @@ pub struct Head {
 
 impl Head {
     /// Poolings of an encoder of `hidden` columns, and nothing after them.
-    pub fn new(hidden: usize, poolings: Vec<Pooling>) -> Head {
+    pub(crate) fn new(hidden: usize, poolings: Vec<Pooling>) -> Head {
         Head { hidden, poolings, include_prompt: true, steps: Vec::new(), truncate: None, normalize: true }
     }
 
     /// Columns of the result.
-    pub fn dimension(&self) -> usize {
+    pub(crate) fn dimension(&self) -> usize {
         self.truncate.unwrap_or_else(|| self.full_dimension())
     }
 
     /// Columns before any are cut off.
-    pub fn full_dimension(&self) -> usize {
+    pub(crate) fn full_dimension(&self) -> usize {
         let dense = |step: &Step| if let Step::Dense(dense) = step { Some(dense.n_outputs()) } else { None };
         self.steps.iter().rev().find_map(dense).unwrap_or(self.hidden * self.poolings.len())
     }
 
     /// One row for each text, of which `lengths` has the number of tokens, from the vectors of all of these. The
     /// first `n_prompt` tokens of each text are the prompt's.
-    pub fn apply(&self, lengths: impl Iterator<Item = usize>, n_prompt: usize, states: &[f32]) -> Vec<f32> {
+    pub(crate) fn apply(
+        &self,
+        lengths: impl Iterator<Item = usize>,
+        n_prompt: usize,
+        states: &[f32],
+    ) -> Vec<f32> {
         let mut rows = Vec::new();
         let mut rest = states;
         for length in lengths {
@@ -166,7 +171,7 @@ fn pool(pooling: Pooling, states: &[f32], skipped: usize, row: &mut [f32]) {
     let hidden = row.len();
     let n = states.len() / hidden;
     if pooling == Pooling::Cls {
-        // The first token is no part of the prompt.
+        // The first token is not part of the prompt.
         if n > 0 {
             row.copy_from_slice(&states[..hidden]);
         }

@@ -33,8 +33,10 @@ pub fn read_vectors(path: &Path) -> Result<Vectors, EmbedError> {
     };
     if let Some(position) = vectors.values.iter().position(|value| !value.is_finite()) {
         let row = position / vectors.dimension.max(1);
-        let problem =
-            format!("row {row} (from 0) holds {}, expected finite values; fix it", vectors.values[position]);
+        let problem = format!(
+            "row {row} (from 0) contains {}, expected finite values; fix it",
+            vectors.values[position]
+        );
         return Err(EmbedError::model(path, problem));
     }
     Ok(vectors)
@@ -149,7 +151,7 @@ mod tests {
         npy(&path, &[2, 2], &[1_i64; 4]);
         check("i8");
         npy(&path, &[2, 2], &[1.0, 2.0, f32::NAN, 3.0]);
-        check("row 1 (from 0) holds NaN");
+        check("row 1 (from 0) contains NaN");
         npy(&path, &[2, 2], &[1.0_f32; 4]);
         let whole = fs::read(&path).unwrap();
         for length in 0..whole.len() {

@@ -11,7 +11,7 @@ use quarry_files::without_panic;
 
 /// Runs a step of another crate on a model file. Both `tokenizers` and candle's pickle reader panic on some damaged
 /// files; this turns panics into errors.
-pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
+pub(crate) fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
     path: &Path,
     problem: &str,
     step: impl FnOnce() -> Result<T, E>,
@@ -23,14 +23,14 @@ pub fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
 }
 
 /// Reads files and hashes their content.
-pub struct Reader<'a> {
-    /// Has what was read.
+pub(crate) struct Reader<'a> {
+    /// Hash of everything read.
     pub hash: &'a mut Xxh3,
 }
 
 impl Reader<'_> {
     /// The bytes of a file; `None` if it is missing.
-    pub fn bytes(&mut self, path: &Path) -> Result<Option<Vec<u8>>, EmbedError> {
+    pub(crate) fn bytes(&mut self, path: &Path) -> Result<Option<Vec<u8>>, EmbedError> {
         match quarry_embed::read_file(path) {
             Ok(bytes) => {
                 // The length makes the hash depend on the boundaries of files.
@@ -44,19 +44,19 @@ impl Reader<'_> {
     }
 
     /// The values in a JSON file; `None` if it is missing.
-    pub fn optional<T: DeserializeOwned>(&mut self, path: &Path) -> Result<Option<T>, EmbedError> {
+    pub(crate) fn optional<T: DeserializeOwned>(&mut self, path: &Path) -> Result<Option<T>, EmbedError> {
         let Some(bytes) = self.bytes(path)? else { return Ok(None) };
         parse(path, &bytes).map(Some)
     }
 
     /// The values in a JSON file that must be there.
-    pub fn required<T: DeserializeOwned>(&mut self, path: &Path) -> Result<T, EmbedError> {
+    pub(crate) fn required<T: DeserializeOwned>(&mut self, path: &Path) -> Result<T, EmbedError> {
         self.optional(path)?.ok_or_else(|| missing(path))
     }
 }
 
 /// The error that a file is missing.
-pub fn missing(path: &Path) -> EmbedError {
+pub(crate) fn missing(path: &Path) -> EmbedError {
     EmbedError::model(path, "is missing; copy it from the model's source into the directory")
 }
 
@@ -64,7 +64,7 @@ pub fn missing(path: &Path) -> EmbedError {
 ///
 /// # Errors
 /// When they are not what `T` expects; the error gives the line.
-pub fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EmbedError> {
-    let problem = "does not hold the JSON expected here; copy it again from the model's source";
+pub(crate) fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EmbedError> {
+    let problem = "does not contain the expected JSON; copy it again from the model's source";
     serde_json::from_slice(bytes).map_err(|error| EmbedError::model_file(path, problem, error))
 }

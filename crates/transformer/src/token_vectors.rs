@@ -2,7 +2,7 @@
 //!
 //! A directory holds `model.safetensors` with the tensor `embeddings` (or `embedding.weight`, as sentence-transformers
 //! writes it, also below `0_StaticEmbedding`), `tokenizer.json` and `config.json`. The vectors may be in 8, 16 or 32 bits; a
-//! tensor `mapping` says which vector a token has, and `weights` how much the token counts.
+//! tensor `mapping` gives the vector of each token, and `weights` its weight.
 
 use std::path::{Path, PathBuf};
 
@@ -32,10 +32,10 @@ const PLACES: [&str; 2] = ["", "0_StaticEmbedding"];
 /// What the tensor of the vectors may be called.
 const NAMES: [&str; 2] = ["embeddings", "embedding.weight"];
 
-/// Maximum number of tokens of a text where `config.json` does not say.
+/// Maximum number of tokens of a text if `config.json` gives none.
 const DEFAULT_MAX_TOKENS: usize = 512;
 
-/// Maximum bytes of the head of a safetensors file that is looked at to tell what is in it.
+/// Maximum bytes of the head of a safetensors file that is read to recognize its content.
 const MAX_HEAD: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -118,11 +118,11 @@ impl TokenVectors {
         let tensors = SafeTensors::deserialize(&bytes).map_err(damaged)?;
         let wrong = |problem: String| EmbedError::model(&file, problem);
         let embeddings = NAMES.iter().find_map(|name| tensors.tensor(name).ok());
-        let embeddings = embeddings.ok_or_else(|| wrong(format!("holds no tensor {}", NAMES[0])))?;
+        let embeddings = embeddings.ok_or_else(|| wrong(format!("has no tensor {}", NAMES[0])))?;
         let &[n_rows, full_dimension] = embeddings.shape() else {
             let found = embeddings.shape();
             return Err(wrong(format!(
-                "holds vectors with shape {found:?}, expected rows and columns; copy it again"
+                "contains vectors with shape {found:?}, expected rows and columns; copy it again"
             )));
         };
         let n_tokens = tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id as usize + 1);
@@ -130,7 +130,7 @@ impl TokenVectors {
             |name: &str| tensors.tensor(name).ok().map(|tensor| numbers(&tensor, name, &file)).transpose();
         let of_tokens = |name: &str, values: Option<Vec<f64>>| match values {
             Some(values) if values.len() < n_tokens => Err(wrong(format!(
-                "holds {} {name} for {n_tokens} tokens; use the tokenizer of the same model",
+                "contains {} {name} for {n_tokens} tokens; use the tokenizer of the same model",
                 values.len()
             ))),
             values => Ok(values),
@@ -139,7 +139,7 @@ impl TokenVectors {
         let mapping = of_tokens("mapping", read("mapping")?)?;
         if mapping.is_none() && n_rows < n_tokens || full_dimension == 0 {
             return Err(wrong(format!(
-                "holds {n_rows} vectors of {full_dimension} columns for {n_tokens} tokens; use the tokenizer of the same \
+                "contains {n_rows} vectors of {full_dimension} columns for {n_tokens} tokens; use the tokenizer of the same \
                  model"
             )));
         }
@@ -262,7 +262,7 @@ impl TokenVectors {
     }
 }
 
-/// How a token relates to the word that it is read as: what is first is preferred.
+/// How a token relates to the word that it is read as, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
     /// Whether it continues a word.
@@ -331,14 +331,14 @@ fn numbers(tensor: &TensorView<'_>, name: &str, path: &Path) -> Result<Vec<f64>,
         Dtype::I64 => bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes) as f64).collect(),
         other => {
             let problem =
-                format!("holds {name} as {other:?}, which is not supported; save it as 32-bit floats");
+                format!("contains {name} as {other:?}, which is not supported; save it as 32-bit floats");
             return Err(EmbedError::model(path, problem));
         }
     };
     if values.iter().all(|value| value.is_finite()) {
         return Ok(values);
     }
-    Err(EmbedError::model(path, format!("holds NaN or infinity in {name}; train or copy the model again")))
+    Err(EmbedError::model(path, format!("contains NaN or infinity in {name}; train or copy the model again")))
 }
 
 /// The token of unknown words, as the tokenizer's model names it.

@@ -26,7 +26,7 @@ const UNLIMITED: usize = 1 << 15;
 
 /// How sentence-transformers reads texts.
 #[derive(Deserialize, Default)]
-pub struct SentenceConfig {
+pub(crate) struct SentenceConfig {
     /// Maximum number of tokens in a text.
     pub max_seq_length: Option<usize>,
     #[serde(default)]
@@ -64,7 +64,7 @@ fn yes() -> bool {
 ///
 /// # Errors
 /// When a file is missing or damaged, or leaves no room for a text.
-pub fn read_tokenizer(
+pub(crate) fn read_tokenizer(
     directory: &Path,
     shape: &Shape,
     sentence_config: &SentenceConfig,
@@ -132,16 +132,13 @@ pub fn read_tokenizer(
 ///
 /// # Errors
 /// When it is not one, or can make texts much longer.
-pub fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
+pub(crate) fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
     let problem =
         "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
     growth::check_maps(bytes).map_err(|found| EmbedError::model_file(path, problem, found))?;
     let tokenizer = guarded(path, problem, || Tokenizer::from_bytes(bytes))?;
     growth::check(&tokenizer).map_err(|found| {
-        EmbedError::model(
-            path,
-            format!("is no tokenizer that can be used: {found}; use that of another model"),
-        )
+        EmbedError::model(path, format!("is not a usable tokenizer: {found}; use the one of another model"))
     })?;
     Ok(tokenizer)
 }
@@ -179,7 +176,7 @@ fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedE
     let mut tokenizer = Tokenizer::new(model);
     let special = |token: &str| {
         let id = tokenizer.token_to_id(token).ok_or_else(|| {
-            EmbedError::model(path, format!("holds no line {token}; expected the vocabulary of a BERT model"))
+            EmbedError::model(path, format!("has no line {token}; expected the vocabulary of a BERT model"))
         })?;
         Ok((token.to_owned(), id))
     };
@@ -209,7 +206,7 @@ fn byte_pairs(directory: &Path, reader: &mut Reader) -> Result<Option<(PathBuf, 
     let mut tokenizer = Tokenizer::new(model);
     let special = |token: &str| {
         let id = tokenizer.token_to_id(token).ok_or_else(|| {
-            let problem = format!("holds no token {token}; expected the vocabulary of a RoBERTa model");
+            let problem = format!("has no token {token}; expected the vocabulary of a RoBERTa model");
             EmbedError::model(&vocabulary, problem)
         })?;
         Ok((token.to_owned(), id))

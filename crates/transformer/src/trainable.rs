@@ -227,7 +227,7 @@ impl Trainable {
 
 /// The lengths of two texts of which the longer one is cut, token by token, until both have `room`; the second one if
 /// they are equal.
-pub(crate) fn cut_second_first([first, second]: [usize; 2], room: usize) -> [usize; 2] {
+pub(crate) fn truncate_pair([first, second]: [usize; 2], room: usize) -> [usize; 2] {
     let first = first.min(room.saturating_sub(second).max(room.div_ceil(2)));
     [first, second.min(room - first)]
 }
@@ -282,7 +282,7 @@ impl TextTokenizer {
         let [begin, end] = text_ends(&self.path, &self.whole)?;
         let (mut first, mut second) = (tokens(first)?, tokens(second)?);
         let [n_first, n_second] =
-            cut_second_first([first.len().min(max_first), second.len()], self.max_tokens.saturating_sub(3));
+            truncate_pair([first.len().min(max_first), second.len()], self.max_tokens.saturating_sub(3));
         first.truncate(n_first);
         second.truncate(n_second);
         let mut ids = vec![begin];

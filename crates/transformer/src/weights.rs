@@ -13,12 +13,12 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::pickle;
+use super::quantized::{GROUP, Int4Matrix, Int8Matrix, Table};
 use super::reader::guarded;
-use super::rounded::{FourBits, GROUP, Rounded, Table};
 use quarry_embed::EmbedError;
 
 /// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
-pub struct Weights {
+pub(crate) struct Weights {
     path: PathBuf,
     source: Source,
     prefix: &'static str,
@@ -30,24 +30,24 @@ enum Source {
 }
 
 /// The problem of a pickle file that cannot be read.
-pub const DAMAGED: &str =
+pub(crate) const DAMAGED: &str =
     "is not a complete checkpoint of PyTorch 1.6 or later; copy it again, or convert it to safetensors";
 
 /// The problem of a safetensors file that cannot be read.
-pub const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
+pub(crate) const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
 
 /// What follows the name of a matrix in 8 bits in that of the factors of its rows ([`crate::convert`]).
-pub const SCALE: &str = ".scale";
+pub(crate) const SCALE: &str = ".scale";
 
 /// The byte of 0 in a matrix of 8 bits.
-pub const ZERO: u8 = 128;
+pub(crate) const ZERO: u8 = 128;
 
 /// A matrix as its file has it.
-pub enum Stored {
+pub(crate) enum Stored {
     /// 32-bit floats.
     Float(Vec<f32>),
     /// Whole numbers.
-    Rounded(Rounded),
+    Int8(Int8Matrix),
 }
 
 impl Weights {
@@ -56,7 +56,7 @@ impl Weights {
     ///
     /// # Errors
     /// When the directory has neither file or the file cannot be parsed.
-    pub fn open(directory: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
+    pub(crate) fn open(directory: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
         let path = directory.join("model.safetensors");
         let (path, source) = if path.is_file() {
             let bytes = quarry_embed::read_file(&path)
@@ -84,19 +84,19 @@ impl Weights {
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// From now on, names begin with the first of `prefixes` with which the file has a tensor `name`. A whole model
     /// has a name for its encoder, a bare encoder none.
-    pub fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {
+    pub(crate) fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {
         let found = prefixes.iter().find(|prefix| self.shape(&format!("{prefix}{name}")).is_some());
         self.prefix = found.copied().unwrap_or_default();
     }
 
     /// Whether the file has a tensor of this name.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
 
@@ -104,11 +104,11 @@ impl Weights {
     ///
     /// # Errors
     /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
-    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
+    pub(crate) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let name = self.find(name, shape)?;
         match self.bytes(&name) {
-            Some(bytes) if self.is_in_four_bits(&name) => Ok(self.four_bits(&name, shape, bytes)?.restored()),
-            Some(bytes) => Ok(self.rounded(&name, shape, bytes)?.restored()),
+            Some(bytes) if self.is_int4(&name) => Ok(self.int4(&name, shape, bytes)?.dequantized()),
+            Some(bytes) => Ok(self.int8(&name, shape, bytes)?.dequantized()),
             None => self.floats(&name, self.load(&name)?),
         }
     }
@@ -117,13 +117,13 @@ impl Weights {
     ///
     /// # Errors
     /// Like [`get`](Self::get).
-    pub fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
+    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name) {
-            Some(bytes) if self.is_in_four_bits(&name) => {
-                Stored::Rounded(self.four_bits(&name, &shape, bytes)?.rounded(shape[1]))
+            Some(bytes) if self.is_int4(&name) => {
+                Stored::Int8(self.int4(&name, &shape, bytes)?.to_int8(shape[1]))
             }
-            Some(bytes) => Stored::Rounded(self.rounded(&name, &shape, bytes)?),
+            Some(bytes) => Stored::Int8(self.int8(&name, &shape, bytes)?),
             None => Stored::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
@@ -132,14 +132,14 @@ impl Weights {
     ///
     /// # Errors
     /// Like [`get`](Self::get).
-    pub fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
+    pub(crate) fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name) {
-            Some(bytes) if self.is_in_four_bits(&name) => {
-                let FourBits { bytes, factors } = self.four_bits(&name, &shape, bytes)?;
-                Table::FourBits(FourBits { bytes: Cow::Owned(bytes.into_owned()), factors })
+            Some(bytes) if self.is_int4(&name) => {
+                let Int4Matrix { bytes, factors } = self.int4(&name, &shape, bytes)?;
+                Table::Int4(Int4Matrix { bytes: Cow::Owned(bytes.into_owned()), factors })
             }
-            Some(bytes) => Table::Rounded(self.rounded(&name, &shape, bytes)?),
+            Some(bytes) => Table::Int8(self.int8(&name, &shape, bytes)?),
             None => Table::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
@@ -159,23 +159,23 @@ impl Weights {
             [&name, &old_name, &adapted_name].into_iter().find_map(|name| Some((name, self.shape(name)?)))
         else {
             let problem = format!(
-                "holds no tensor {name}, which config.json asks for; expected the weights of the model that \
+                "has no tensor {name}, which config.json asks for; expected the weights of the model that \
                  config.json describes"
             );
             return Err(EmbedError::model(&self.path, problem));
         };
         // Two values of 4 bits are in one byte.
         let stored = match *shape {
-            [n_rows, n_columns] if self.is_in_four_bits(found) => vec![n_rows, n_columns / 2],
+            [n_rows, n_columns] if self.is_int4(found) => vec![n_rows, n_columns / 2],
             _ => shape.to_vec(),
         };
         if found_shape != stored {
-            let bits = match self.is_in_four_bits(found) {
+            let bits = match self.is_int4(found) {
                 true => format!(" in 4 bits, as {found}{SCALE} says"),
                 false => String::new(),
             };
             let problem = format!(
-                "holds {found} with shape {found_shape:?}, expected {stored:?} from config.json{bits}; use the two files of \
+                "contains {found} with shape {found_shape:?}, expected {stored:?} from config.json{bits}; use the two files of \
                  one model"
             );
             return Err(EmbedError::model(&self.path, problem));
@@ -192,7 +192,8 @@ impl Weights {
     fn load(&self, name: &str) -> Result<Tensor, EmbedError> {
         match &self.source {
             Source::Safetensors(source) => {
-                let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
+                let problem =
+                    format!("contains {name} in a form that cannot be read; save it as 32-bit floats");
                 guarded(&self.path, &problem, || source.load(name, &Device::Cpu))
             }
             Source::Pickle(source) => guarded(&self.path, DAMAGED, || {
@@ -203,55 +204,50 @@ impl Weights {
 
     /// The values of a tensor, all of them finite.
     fn floats(&self, name: &str, tensor: Tensor) -> Result<Vec<f32>, EmbedError> {
-        let problem = format!("holds {name} in a form that cannot be read; save it as 32-bit floats");
+        let problem = format!("contains {name} in a form that cannot be read; save it as 32-bit floats");
         let values = guarded(&self.path, &problem, || floats(tensor))?;
         if !values.iter().all(|value| value.is_finite()) {
-            let problem = format!("holds NaN or infinity in {name}; train or copy the model again");
+            let problem = format!("contains NaN or infinity in {name}; train or copy the model again");
             return Err(EmbedError::model(&self.path, problem));
         }
         Ok(values)
     }
 
     /// A matrix of 8 bits, with the factors of its rows.
-    fn rounded(&self, name: &str, shape: &[usize], bytes: &[u8]) -> Result<Rounded, EmbedError> {
+    fn int8(&self, name: &str, shape: &[usize], bytes: &[u8]) -> Result<Int8Matrix, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let &[n_rows, _] = shape else {
             let problem =
-                format!("holds {name} in 8 bits, which only matrices have; save it as 32-bit floats");
+                format!("contains {name} in 8 bits, which only matrices have; save it as 32-bit floats");
             return Err(EmbedError::model(&self.path, problem));
         };
         if found.as_deref() != Some(&[n_rows]) {
             let problem = format!(
-                "holds {name} in 8 bits, and {of_scales} with shape {found:?}, expected [{n_rows}]; quantize the model \
+                "contains {name} in 8 bits, and {of_scales} with shape {found:?}, expected [{n_rows}]; quantize the model \
                  again"
             );
             return Err(EmbedError::model(&self.path, problem));
         }
         if bytes.contains(&0) {
             let problem = format!(
-                "holds the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
+                "contains the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
             );
             return Err(EmbedError::model(&self.path, problem));
         }
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
         // 128 less, which leaves the bits but the first.
         let values = bytes.iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
-        Ok(Rounded { values, factors })
+        Ok(Int8Matrix { values, factors })
     }
 
     /// Whether a matrix has factors for the groups of its rows, which those of 4 bits have.
-    fn is_in_four_bits(&self, name: &str) -> bool {
+    fn is_int4(&self, name: &str) -> bool {
         self.shape(&format!("{name}{SCALE}")).is_some_and(|shape| shape.len() == 2)
     }
 
     /// A matrix of 4 bits, with the factors of its groups.
-    fn four_bits<'a>(
-        &self,
-        name: &str,
-        shape: &[usize],
-        bytes: &'a [u8],
-    ) -> Result<FourBits<'a>, EmbedError> {
+    fn int4<'a>(&self, name: &str, shape: &[usize], bytes: &'a [u8]) -> Result<Int4Matrix<'a>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let expected = match *shape {
@@ -260,7 +256,7 @@ impl Weights {
         };
         if expected.is_none() || found != expected {
             let problem = format!(
-                "holds {name} of shape {shape:?} in 4 bits, and {of_scales} with shape {found:?}, expected a factor for \
+                "contains {name} of shape {shape:?} in 4 bits, and {of_scales} with shape {found:?}, expected a factor for \
                  each {GROUP} values of a row; quantize the model again"
             );
             return Err(EmbedError::model(&self.path, problem));
@@ -268,11 +264,12 @@ impl Weights {
         let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
         let factors: Vec<f16> = factors.into_iter().map(f16::from_f32).collect();
         if !factors.iter().all(|factor| factor.is_finite()) {
-            let problem =
-                format!("holds a factor in {of_scales} that 16 bits cannot hold; quantize the model again");
+            let problem = format!(
+                "contains a factor in {of_scales} that 16 bits cannot hold; quantize the model again"
+            );
             return Err(EmbedError::model(&self.path, problem));
         }
-        Ok(FourBits { bytes: Cow::Borrowed(bytes), factors })
+        Ok(Int4Matrix { bytes: Cow::Borrowed(bytes), factors })
     }
 
     /// Shape of a tensor, if the file has it.
@@ -288,7 +285,7 @@ impl Weights {
 ///
 /// # Errors
 /// When its header is damaged, or repeats a name.
-pub fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> {
+pub(crate) fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> {
     let header = bytes
         .split_first_chunk()
         .and_then(|(length, rest)| rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?));

@@ -8,14 +8,10 @@ mod copy;
 use std::fs;
 use std::path::PathBuf;
 
-use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use copy::{Copy, check_error, check_rows, expected, fixtures, load, rows, texts};
 use quarry_embed::Embedder;
 use quarry_transformer::trainable::Trainable;
 use serde_json::{Value, json};
-
-fn expected() -> Value {
-    serde_json::from_slice(&fs::read(fixtures().join("expected-code-encoders.json")).unwrap()).unwrap()
-}
 
 /// The functions whose data flow crates/source tests, by their files' names.
 fn functions(expected: &Value) -> Vec<(String, String)> {
@@ -26,7 +22,7 @@ fn functions(expected: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn data_flow_follows_the_tokens_of_a_function() {
-    let expected = expected();
+    let expected = expected("expected-code-encoders.json");
     let copy = Copy::of("tiny-graphcodebert");
     for (options, part) in
         [("", "pooler"), (":cls", "cls"), (":mean", "mean"), (":max", "max"), (":lasttoken", "last")]
@@ -41,7 +37,7 @@ fn data_flow_follows_the_tokens_of_a_function() {
 
 #[test]
 fn functions_of_all_languages_in_one_batch() {
-    let expected = expected();
+    let expected = expected("expected-code-encoders.json");
     let copy = Copy::of("tiny-graphcodebert");
     let model = load(copy.root(), ":graphcodebert:dot");
     let functions = functions(&expected);
@@ -56,7 +52,7 @@ fn functions_of_all_languages_in_one_batch() {
 
 #[test]
 fn queries_and_texts_without_data_flow_are_read_as_roberta_reads_them() {
-    let expected = expected();
+    let expected = expected("expected-code-encoders.json");
     let texts = texts(&expected);
     let copy = Copy::of("tiny-graphcodebert");
     let (graph, plain) = (load(copy.root(), ":graphcodebert:dot"), load(copy.root(), ":pooler:dot"));
@@ -71,7 +67,7 @@ fn queries_and_texts_without_data_flow_are_read_as_roberta_reads_them() {
 
 #[test]
 fn the_language_of_all_documents_may_be_named() {
-    let expected = expected();
+    let expected = expected("expected-code-encoders.json");
     let copy = Copy::of("tiny-graphcodebert");
     let python = functions(&expected).swap_remove(4).1;
     let named = load(copy.root(), ":graphcodebert-python:dot");
@@ -112,7 +108,7 @@ fn data_flow_needs_a_model_for_it() {
 
 #[test]
 fn starencoder_has_texts_between_its_own_tokens() {
-    let expected = expected();
+    let expected = expected("expected-code-encoders.json");
     let texts = texts(&expected);
     // Its tokens are in its tokenizer, or they are added as programs that use it do.
     let whole = || Copy::of("tiny-starencoder");
@@ -140,7 +136,7 @@ fn starencoder_has_texts_between_its_own_tokens() {
 
 #[test]
 fn the_tokens_that_starencoders_tokenizer_lacks_are_added() {
-    let expected = expected();
+    let expected = expected("expected-code-encoders.json");
     let texts = ["sort a list by value", "def sort(values):\n    return sorted(values)"];
     let copy = Copy::of("tiny-starencoder");
     let mut json: Value = serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();

@@ -78,7 +78,7 @@ fn values_that_are_not_numbers_are_not_converted() {
         candle_core::safetensors::save(&tensors, &path).unwrap();
         for precision in [Precision::Same, Precision::Int8, Precision::Int4] {
             let error = rewrite(copy.root(), &out.path().join("out"), precision).unwrap_err().to_string();
-            assert!(error.contains("holds NaN or infinity in extra.bias"), "{error}");
+            assert!(error.contains("contains NaN or infinity in extra.bias"), "{error}");
         }
     }
 }

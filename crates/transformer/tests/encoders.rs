@@ -7,40 +7,26 @@ mod copy;
 
 use std::fs;
 
-use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
 use quarry_embed::Embedder;
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;
 
-const ALL: [&str; 4] = ["tiny-mpnet", "tiny-xlm-roberta", "tiny-t5", "tiny-codet5p"];
+const EXPECTED: &str = "expected-encoders.json";
 
-fn expected() -> Value {
-    serde_json::from_slice(&fs::read(fixtures().join("expected-encoders.json")).unwrap()).unwrap()
-}
+const ALL: [&str; 4] = ["tiny-mpnet", "tiny-xlm-roberta", "tiny-t5", "tiny-codet5p"];
 
 #[test]
 fn every_pooling_of_every_encoder_without_normalization() {
-    let expected = expected();
-    let texts = texts(&expected);
+    let poolings = ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"];
     for name in ALL {
-        // The copies have no prompts.
-        let copy = Copy::of(name);
-        let _ = fs::remove_file(copy.path("config_sentence_transformers.json"));
-        for pooling in ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"] {
-            let model = load(copy.root(), &format!(":{pooling}:dot"));
-            let found = model.embed_documents(&texts).unwrap();
-            // A text may have no tokens only where the tokenizer adds none.
-            check_rows(&found, &rows(&expected[name][pooling]), &format!("{name} {pooling}"));
-            for (text, row) in texts.iter().zip(found.values.chunks(found.dimension)) {
-                check_rows(&model.embed_queries(&[text]).unwrap(), &[row.to_vec()], name);
-            }
-        }
+        check_poolings(&Copy::of(name), name, &expected(EXPECTED), &poolings);
     }
 }
 
 #[test]
 fn tokens_equal_those_of_the_library() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     for name in ALL {
         let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
         let truncation = tokenizers::TruncationParams { max_length: 180, ..Default::default() };
@@ -53,7 +39,7 @@ fn tokens_equal_those_of_the_library() {
 
 #[test]
 fn dense_and_normalize_follow_the_pooling() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     let texts = texts(&expected);
     let copy = Copy::of("tiny-mpnet");
     let model = load(copy.root(), "");
@@ -67,7 +53,7 @@ fn dense_and_normalize_follow_the_pooling() {
 
 #[test]
 fn the_models_own_layers() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     let texts = texts(&expected);
     let copy = Copy::of("tiny-codet5p");
     let projected = load(copy.root(), "").embed_documents(&texts).unwrap();
@@ -79,7 +65,7 @@ fn the_models_own_layers() {
 
 #[test]
 fn prompts_that_are_not_pooled_and_dot_products() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     let texts = texts(&expected);
     let copy = Copy::of("tiny-xlm-roberta");
     let model = load(copy.root(), "");

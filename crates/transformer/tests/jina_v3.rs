@@ -5,15 +5,9 @@
 
 mod copy;
 
-use std::fs;
-
-use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use copy::{Copy, check_error, check_rows, expected, load, rows, texts};
 use quarry_embed::Embedder;
-use serde_json::{Value, json};
-
-fn expected() -> Value {
-    serde_json::from_slice(&fs::read(fixtures().join("expected-jina-v3.json")).unwrap()).unwrap()
-}
+use serde_json::json;
 
 fn model() -> Copy {
     Copy::of("tiny-jina-v3")
@@ -21,7 +15,7 @@ fn model() -> Copy {
 
 #[test]
 fn queries_and_documents_have_the_adapters_and_instructions_of_retrieval() {
-    let expected = expected();
+    let expected = expected("expected-jina-v3.json");
     let texts = texts(&expected);
     let copy = model();
     let found = load(copy.root(), ":mean:dot");
@@ -31,7 +25,7 @@ fn queries_and_documents_have_the_adapters_and_instructions_of_retrieval() {
 
 #[test]
 fn tasks_may_be_named() {
-    let expected = expected();
+    let expected = expected("expected-jina-v3.json");
     let texts = texts(&expected);
     let copy = model();
     for task in ["retrieval.query", "retrieval.passage", "separation", "classification", "text-matching"] {
@@ -47,7 +41,7 @@ fn tasks_may_be_named() {
 
 #[test]
 fn its_directory_has_modules_and_columns_may_be_cut_off() {
-    let expected = expected();
+    let expected = expected("expected-jina-v3.json");
     let texts = texts(&expected);
     let copy = model();
     for (options, n) in [("", 16), (":6", 6)] {

@@ -8,35 +8,23 @@ use std::fs;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
-use copy::{Copy, check_error, check_rows, fixtures, load, rows, texts};
+use copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
 
 use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
 use quarry_transformer::{CrossEncoder, TransformerModel};
 use serde_json::{Value, json};
 use tokenizers::{Tokenizer, TruncationParams};
 
+const EXPECTED: &str = "expected-modern-encoders.json";
+
 const ALL: [&str; 6] =
     ["tiny-modernbert", "tiny-nomic-bert", "tiny-qwen3", "tiny-gemma3", "tiny-jina-bert", "tiny-jina-code"];
 
 const CROSS_ENCODERS: [&str; 3] = ["tiny-cross-bert", "tiny-cross-roberta", "tiny-cross-modernbert"];
 
-fn expected() -> Value {
-    serde_json::from_slice(&fs::read(fixtures().join("expected-modern-encoders.json")).unwrap()).unwrap()
-}
-
 /// Checks every pooling of a model's tokens.
 fn check_states(copy: &Copy, name: &str) {
-    let expected = expected();
-    let texts = texts(&expected);
-    let _ = fs::remove_file(copy.path("config_sentence_transformers.json"));
-    for pooling in ["cls", "lasttoken", "max", "mean"] {
-        let model = load(copy.root(), &format!(":{pooling}:dot"));
-        let found = model.embed_documents(&texts).unwrap();
-        check_rows(&found, &rows(&expected[name][pooling]), &format!("{name} {pooling}"));
-        for (text, row) in texts.iter().zip(found.values.chunks(found.dimension)) {
-            check_rows(&model.embed_queries(&[text]).unwrap(), &[row.to_vec()], name);
-        }
-    }
+    check_poolings(copy, name, &expected(EXPECTED), &["cls", "lasttoken", "max", "mean"]);
 }
 
 #[test]
@@ -48,7 +36,7 @@ fn every_pooling_of_every_encoder_without_normalization() {
 
 #[test]
 fn directories_with_their_modules_and_prompts() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     let texts = texts(&expected);
     for name in ALL {
         let model = Copy::of(name).load();
@@ -65,7 +53,7 @@ fn directories_with_their_modules_and_prompts() {
 
 #[test]
 fn tokens_equal_those_of_the_library() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     for name in ALL {
         let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
         let truncation = TruncationParams { max_length: 300, ..Default::default() };
@@ -226,7 +214,7 @@ fn pairs(expected: &Value) -> Vec<(&str, &str)> {
 
 #[test]
 fn cross_encoders_score_pairs() {
-    let expected = expected();
+    let expected = expected(EXPECTED);
     let pairs = pairs(&expected);
     for name in CROSS_ENCODERS {
         let copy = Copy::of(name);
@@ -275,7 +263,7 @@ fn values_that_are_not_numbers_are_refused() {
         tensors.insert(tensor.into(), huge);
         candle_core::safetensors::save(&tensors, &path).unwrap();
         let error = run(copy.root()).unwrap_err().to_string();
-        assert!(error.contains("gives NaN or infinity"), "{error}");
+        assert!(error.contains("returns NaN or infinity"), "{error}");
     };
     check("tiny-cross-bert", "classifier.weight", &|path| {
         CrossEncoder::load(path)?.log_odds(&[("sort a list", "def sort")]).map(drop)
@@ -339,6 +327,6 @@ fn cross_encoders_that_do_not_fit_are_named() {
         &["config.json: ", "\"max\"", "expected cls or mean"],
     );
     check(&bert().remove("tokenizer.json"), &["has neither tokenizer.json nor vocab.txt"]);
-    check_error(&bert(), "", &["MODEL: holds a cross-encoder", "rerank(A, B)"]);
+    check_error(&bert(), "", &["MODEL: contains a cross-encoder", "rerank(A, B)"]);
     assert_eq!(load(bert().root(), ":mean").dimension(), 16);
 }

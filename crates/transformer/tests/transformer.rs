@@ -248,7 +248,7 @@ fn damaged_files_are_named() {
     }
     check_error(&Copy::of(ROBERTA).cut("pytorch_model.bin"), &["MODEL/pytorch_model.bin: "]);
     let vocabulary = Copy::of(BERT).remove("tokenizer.json").write("vocab.txt", "a\nb\n");
-    check_error(&vocabulary, &["MODEL/vocab.txt: holds no line [UNK]"]);
+    check_error(&vocabulary, &["MODEL/vocab.txt: has no line [UNK]"]);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn values_must_be_finite() {
     let name = "encoder.layer.1.output.dense.bias";
     tensors.insert(name.into(), Tensor::full(f32::NAN, 16, &Device::Cpu).unwrap());
     candle_core::safetensors::save(&tensors, &path).unwrap();
-    check_error(&copy, &["MODEL/model.safetensors: holds NaN", name]);
+    check_error(&copy, &["MODEL/model.safetensors: contains NaN", name]);
 }
 
 #[test]

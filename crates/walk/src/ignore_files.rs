@@ -47,7 +47,7 @@ struct Level {
 
 impl IgnoreRules {
     /// The rules of the tree at `base` and of its parent directories.
-    pub fn new(base: &Path) -> Self {
+    pub(crate) fn new(base: &Path) -> Self {
         let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
         let mut around = None;
         for outer in base.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
@@ -71,7 +71,7 @@ impl IgnoreRules {
 
     /// Why `path`, relative to the tree, is left out, as some of [`FileFlags::LEFT_OUT`]; empty if it
     /// is not. A hidden name is, unless a rule includes it. Only the last component is checked.
-    pub fn left_out(&self, path: &Path, is_directory: bool, is_hidden: bool) -> FileFlags {
+    pub(crate) fn left_out(&self, path: &Path, is_directory: bool, is_hidden: bool) -> FileFlags {
         let level = self.level(path.parent().unwrap_or(Path::new("")));
         let matched = self.matched(&level, &self.base.join(path), is_directory);
         let mut flags = FileFlags::empty();
@@ -81,7 +81,7 @@ impl IgnoreRules {
     }
 
     /// Ignore files that were not read, and why.
-    pub fn refused(&self) -> Vec<Skipped> {
+    pub(crate) fn refused(&self) -> Vec<Skipped> {
         std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

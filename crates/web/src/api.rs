@@ -343,7 +343,7 @@ pub(crate) struct CallsAsked {
 }
 
 impl CallsAsked {
-    pub fn read(params: &Params, app: &App) -> Result<Self, Problem> {
+    pub(crate) fn read(params: &Params, app: &App) -> Result<Self, Problem> {
         params.only(&CALLS)?;
         let limit = params.number("k")?.unwrap_or(DEFAULT_CALLS);
         if limit > MAX_CALLS {
@@ -366,7 +366,7 @@ impl CallsAsked {
         Ok(Self { query, position, filter, limit })
     }
 
-    pub fn definitions(&self, tree: &Tree) -> Result<Vec<Hit>, Problem> {
+    pub(crate) fn definitions(&self, tree: &Tree) -> Result<Vec<Hit>, Problem> {
         let Some(Position { root, path, line }) = &self.position else {
             return Ok(tree.index.definitions_of(&self.query, &self.filter));
         };
@@ -380,7 +380,7 @@ impl CallsAsked {
     }
 
     /// Maximum number of calls.
-    pub fn limit(&self) -> usize {
+    pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub fn new(
+    pub(crate) fn new(
         trees: Arc<Trees>,
         access: Access,
         workspaces: Vec<Workspace>,

@@ -18,7 +18,7 @@ pub(crate) struct Impatient<S> {
 }
 
 impl<S> Impatient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
+    pub(crate) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, deadline: Box::pin(sleep_until(Instant::now())), is_waiting: false }
     }
 

@@ -39,17 +39,17 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Streams that end once `stopped` is true.
-    pub fn new(stopped: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(stopped: watch::Receiver<bool>) -> Self {
         Self { free: Arc::new(Semaphore::new(MAX_STREAMS)), stopped }
     }
 
     /// Number of streams that are open.
-    pub fn n_open(&self) -> usize {
+    pub(crate) fn n_open(&self) -> usize {
         MAX_STREAMS - self.free.available_permits()
     }
 
     /// Opens a stream of the events that a future sends, until that ends.
-    pub fn open<F>(&self, send: impl FnOnce(Events) -> F) -> Result<Response, Problem>
+    pub(crate) fn open<F>(&self, send: impl FnOnce(Events) -> F) -> Result<Response, Problem>
     where
         F: Future<Output = Result<(), Closed>> + Send + 'static,
     {
@@ -91,14 +91,14 @@ pub(crate) struct Events(mpsc::Sender<Bytes>);
 
 impl Events {
     /// Sends an event, once the client has read enough of those before.
-    pub async fn send(&self, name: &str, data: &impl Serialize) -> Result<(), Closed> {
+    pub(crate) async fn send(&self, name: &str, data: &impl Serialize) -> Result<(), Closed> {
         // What is serialized here has text for its keys; JSON has no line ends, which would end the event.
         let data = serde_json::to_string(data).map_err(|_| Closed)?;
         self.0.send(Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).await.map_err(|_| Closed)
     }
 
     /// Sends what went wrong, as the last event.
-    pub async fn fail(&self, problem: &Problem) -> Result<(), Closed> {
+    pub(crate) async fn fail(&self, problem: &Problem) -> Result<(), Closed> {
         self.send("problem", &problem.view()).await
     }
 }

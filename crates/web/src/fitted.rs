@@ -34,7 +34,7 @@ pub(crate) fn lineless(explain: bool) -> Shown {
 
 impl<Q> Fitted<Q> {
     /// Gives the results of a [`lineless`] answer, which are of `hits`, the lines that are to be `shown`, as long as they fit.
-    pub fn new(tree: &Tree, answer: Answer<Q>, hits: &[Hit], terms: &[String], shown: &Shown) -> Self {
+    pub(crate) fn new(tree: &Tree, answer: Answer<Q>, hits: &[Hit], terms: &[String], shown: &Shown) -> Self {
         Self::within(MAX_SOURCE_BYTES, tree, answer, hits, terms, shown)
     }
 
@@ -70,17 +70,17 @@ impl<Q> Fitted<Q> {
     }
 
     /// Bytes of source, about.
-    pub fn n_bytes(&self) -> usize {
+    pub(crate) fn n_bytes(&self) -> usize {
         self.answer.results.iter().map(n_bytes).sum()
     }
 
     /// The results, and everything else.
-    pub fn apart(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
+    pub(crate) fn apart(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
         self.answer.apart()
     }
 
     /// The answer, and how many results have no lines.
-    pub fn into_parts(self) -> (Answer<Q>, usize) {
+    pub(crate) fn into_parts(self) -> (Answer<Q>, usize) {
         (self.answer, self.without_lines)
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub fn new(at_once: usize) -> Self {
+    pub(crate) fn new(at_once: usize) -> Self {
         Self {
             running: Arc::new(Semaphore::new(at_once)),
             admitted: Arc::new(Semaphore::new(at_once * (1 + WAITING))),
@@ -29,7 +29,7 @@ impl Gate {
     }
 
     /// Runs a closure on a thread of its own. One that takes too long is no longer waited for, but counts until it ends.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {

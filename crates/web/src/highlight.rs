@@ -18,7 +18,7 @@ pub(crate) struct ColoredLines {
 
 impl ColoredLines {
     /// Of a text in a language, by its name.
-    pub fn of(language: &str, text: &str) -> Self {
+    pub(crate) fn of(language: &str, text: &str) -> Self {
         let found = match language_named(language) {
             Some(language) if text.len() <= MAX_BYTES => highlights(language, text.as_bytes()),
             _ => Vec::new(),
@@ -52,7 +52,7 @@ impl ColoredLines {
     }
 
     /// A line by its number, from 0; `marks` are ascending and disjoint.
-    pub fn line(&self, number: usize, text: &str, marks: &[Range<usize>]) -> Markup {
+    pub(crate) fn line(&self, number: usize, text: &str, marks: &[Range<usize>]) -> Markup {
         let parts = self.lines.get(number).map_or(&[][..], Vec::as_slice);
         line(text, parts, marks)
     }

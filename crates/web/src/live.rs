@@ -41,18 +41,18 @@ struct Content<'a> {
 }
 
 impl Live {
-    pub fn new(streams: Streams, make: Arc<Make>) -> Self {
+    pub(crate) fn new(streams: Streams, make: Arc<Make>) -> Self {
         Self { make, streams, latest: Arc::default(), is_followed: Arc::default() }
     }
 
     /// What is shown at this moment.
-    pub async fn now(&self) -> Result<String, Problem> {
+    pub(crate) async fn now(&self) -> Result<String, Problem> {
         let make = Arc::clone(&self.make);
         tokio::task::spawn_blocking(move || make()).await.map_err(|error| Problem::internal(&error))?
     }
 
     /// A stream of what is shown: first as it is, and whenever it changes.
-    pub fn stream(&self) -> Result<Response, Problem> {
+    pub(crate) fn stream(&self) -> Result<Response, Problem> {
         let live = self.clone();
         self.streams.open(|events| async move {
             let latest = live.latest.subscribe();

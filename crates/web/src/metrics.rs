@@ -65,19 +65,19 @@ impl Histogram {
 
 impl Metrics {
     /// Counts an answered request. Routes are those of the server, not what was asked for.
-    pub fn count(&self, route: &str, status: u16, time: Duration) {
+    pub(crate) fn count(&self, route: &str, status: u16, time: Duration) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.requests.entry((route.to_owned(), status)).or_default() += 1;
         counts.times.entry(route.to_owned()).or_default().add(time);
     }
 
-    pub fn time(&self, stage: Stage, time: Duration) {
+    pub(crate) fn time(&self, stage: Stage, time: Duration) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.stages.entry(stage).or_default().add(time);
     }
 
     /// In Prometheus's text format.
-    pub fn text(&self, trees: &Trees, n_streams: usize) -> String {
+    pub(crate) fn text(&self, trees: &Trees, n_streams: usize) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         let about = |text: &mut String, name: &str, kind: &str, help: &str| {

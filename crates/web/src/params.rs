@@ -28,14 +28,14 @@ const MAX_VALUE_BYTES: usize = 4000;
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    pub fn parse(query: &str) -> Result<Self, Problem> {
+    pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
         let pairs = form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (own_name(&name).to_owned(), value.into_owned()));
         Self::of(pairs, MAX_VALUE_BYTES)
     }
 
     /// Of an object of JSON, whose query may be longer than in an address.
-    pub fn of_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
+    pub(crate) fn of_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
         for (name, value) in object {
             let name = own_name(name);
@@ -76,7 +76,7 @@ impl Params {
     }
 
     /// The value of a parameter that is not blank; of several the last.
-    pub fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()
             .rfind(|(known, value)| known == name && !value.trim().is_empty())
@@ -84,17 +84,17 @@ impl Params {
     }
 
     /// All values of a parameter that are not blank.
-    pub fn all(&self, name: &str) -> Vec<String> {
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(known, value)| known == name && !value.trim().is_empty());
         values.map(|(_, value)| value.trim().to_owned()).collect()
     }
 
-    pub fn has(&self, name: &str, value: &str) -> bool {
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         self.0.iter().any(|(known, found)| known == name && found == value)
     }
 
     /// A number, as JSON has it. A blank one is none.
-    pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
         let Some((_, text)) = self.0.iter().rfind(|(known, _)| known == name) else { return Ok(None) };
         let is_number = text.trim() == text && serde_json::from_str::<serde_json::Number>(text).is_ok();
         let number = text.parse().ok().filter(|_| is_number);
@@ -104,7 +104,7 @@ impl Params {
     }
 
     /// A switch: on if it is given without a value, or with `1`, `true` or `on`.
-    pub fn is_on(&self, name: &str) -> Result<bool, Problem> {
+    pub(crate) fn is_on(&self, name: &str) -> Result<bool, Problem> {
         match self.0.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.as_str()) {
             Some("" | "1" | "true" | "on") => Ok(true),
             None | Some("0" | "false" | "off") => Ok(false),
@@ -113,7 +113,7 @@ impl Params {
     }
 
     /// Refuses parameters that nothing reads, and several of which one is read.
-    pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         let is_list = |name: &str| is_list(name, known.contains(&"q"));
         let Some((name, _)) = self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
             let mut names = self.0.iter().enumerate().map(|(at, (name, _))| (at, name.as_str()));
@@ -129,14 +129,14 @@ impl Params {
     }
 
     /// With one value of a parameter, in place of all others of that name.
-    pub fn with(&self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut changed = self.without(name);
         changed.0.push((name.to_owned(), value.to_owned()));
         changed
     }
 
     /// With a value beside others of that name, or without it if it is there.
-    pub fn toggled(&self, name: &str, value: &str) -> Self {
+    pub(crate) fn toggled(&self, name: &str, value: &str) -> Self {
         let mut changed = self.clone();
         if self.has(name, value) {
             changed.0.retain(|(known, found)| known != name || found != value);
@@ -146,17 +146,17 @@ impl Params {
         changed
     }
 
-    pub fn without(&self, name: &str) -> Self {
+    pub(crate) fn without(&self, name: &str) -> Self {
         Self(self.0.iter().filter(|(known, _)| known != name).cloned().collect())
     }
 
     /// All with their values.
-    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// A link to `path` with these parameters.
-    pub fn link(&self, path: &str) -> String {
+    pub(crate) fn link(&self, path: &str) -> String {
         if self.0.is_empty() {
             return path.to_owned();
         }

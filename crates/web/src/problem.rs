@@ -34,25 +34,25 @@ pub(crate) struct ProblemView<'a> {
 }
 
 impl Problem {
-    pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), retry_after: None, is_replaced: false }
     }
 
-    pub fn bad_request(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    pub fn not_found(detail: impl Into<String>) -> Self {
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     /// Too much to do now; the same request may be answered later.
-    pub fn busy(detail: impl Into<String>) -> Self {
+    pub(crate) fn busy(detail: impl Into<String>) -> Self {
         Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
     /// Something failed that is not the caller's fault, whose chain of causes the log gets.
-    pub fn internal(error: &dyn std::error::Error) -> Self {
+    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
@@ -63,19 +63,19 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "this failed; the server's log says why")
     }
 
-    pub fn title(&self) -> &'static str {
+    pub(crate) fn title(&self) -> &'static str {
         self.status.canonical_reason().unwrap_or("Error")
     }
 
     /// Tells the server what it may do about it.
-    pub fn mark(&self, response: &mut Response) {
+    pub(crate) fn mark(&self, response: &mut Response) {
         if self.is_replaced {
             response.extensions_mut().insert(Replaced);
         }
     }
 
     /// As programs read it.
-    pub fn view(&self) -> ProblemView<'_> {
+    pub(crate) fn view(&self) -> ProblemView<'_> {
         ProblemView {
             r#type: "about:blank",
             title: self.title(),

@@ -49,7 +49,7 @@ pub(crate) struct Question {
 impl Question {
     /// # Errors
     /// When a parameter has no such value.
-    pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
+    pub(crate) fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
         let Defaults { limit, threshold, lines, context, .. } = trees.defaults;
         let limit = params.number("k")?.unwrap_or(limit);
         if !(1..=MAX_RESULTS).contains(&limit) {
@@ -77,7 +77,7 @@ impl Question {
         })
     }
 
-    pub fn request(&self) -> UnitsRequest<'_> {
+    pub(crate) fn request(&self) -> UnitsRequest<'_> {
         let Self { filter, limit, threshold, explain, ranking, shown, .. } = self;
         UnitsRequest { filter, limit: *limit, threshold: *threshold, explain: *explain, ranking, shown }
     }
@@ -138,7 +138,7 @@ pub(crate) struct Position {
 impl Position {
     /// # Errors
     /// When a parameter is missing or has no such value.
-    pub fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
+    pub(crate) fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
         let root = params.get("tree").map_or(Ok(0), |name| trees.number(name))?;
         let missing =
             || Problem::bad_request("path and line: expected a file of the tree and a line in it, from 1");

@@ -47,7 +47,7 @@ impl Default for Unsent {
 
 impl Unsent {
     /// Room for an answer, until that is dropped.
-    pub fn room(&self, n_bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(crate) fn room(&self, n_bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
         if n_bytes > MAX_ANSWER_BYTES {
             return Err(Problem::bad_request(format!(
                 "the answer has {n_bytes} bytes, at most {MAX_ANSWER_BYTES} are sent; ask for less, or narrow it to a directory"

@@ -16,7 +16,7 @@ use serde::Deserialize;
 /// The steps, and what they share.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Steps {
+pub(crate) struct Steps {
     packages: BTreeMap<String, String>,
     prelude: Prelude,
     #[serde(rename = "step")]
@@ -50,7 +50,7 @@ struct Step {
 
 /// What the command line selects.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub(crate) struct Options {
     pub list: bool,
     pub fast: bool,
     pub install: bool,
@@ -64,7 +64,7 @@ impl Options {
     ///
     /// # Errors
     /// When an option is unknown, or `--since` has no value.
-    pub fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let mut options = Self::default();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -102,7 +102,7 @@ struct Ended<'a> {
 impl Steps {
     /// # Errors
     /// When the text is not a list of steps, two of which may not have one name, each with either `run` or `check`.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let steps: Self = toml::from_str(text)?;
         for (position, step) in steps.steps.iter().enumerate() {
             if steps.steps[..position].iter().any(|earlier| earlier.name == step.name) {
@@ -119,7 +119,7 @@ impl Steps {
     }
 
     /// One line for each step.
-    pub fn list(&self) -> String {
+    pub(crate) fn list(&self) -> String {
         let width = self.steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
         let line = |step: &Step| {
             let fast = if step.fast { "fast" } else { "" };
@@ -151,7 +151,7 @@ impl Steps {
     /// # Errors
     /// When a name is not that of a step, or bash cannot be started.
     #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
-    pub fn run(&self, root: &Path, options: &Options) -> anyhow::Result<bool> {
+    pub(crate) fn run(&self, root: &Path, options: &Options) -> anyhow::Result<bool> {
         let start = Instant::now();
         let mut ended: Vec<Ended> = Vec::new();
         std::fs::create_dir_all(root.join("target/ci")).context("target/ci cannot be created")?;
@@ -162,7 +162,11 @@ impl Steps {
                 [step] => ended.push(self.run_alone(root, step, options)?),
                 steps => ended.extend(self.run_together(root, steps, options)?),
             }
-            if ended[start..].iter().zip(steps).any(|(ended, step)| ended.outcome == Outcome::Failed && step.stop) {
+            if ended[start..]
+                .iter()
+                .zip(steps)
+                .any(|(ended, step)| ended.outcome == Outcome::Failed && step.stop)
+            {
                 break;
             }
         }

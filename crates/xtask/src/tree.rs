@@ -9,14 +9,14 @@ use ignore::WalkBuilder;
 
 /// Files by path, which is relative to the repository and joined by `/`.
 #[derive(Debug, Default)]
-pub struct Tree(BTreeMap<String, Vec<u8>>);
+pub(crate) struct Tree(BTreeMap<String, Vec<u8>>);
 
 impl Tree {
     /// Reads the files that git tracks, or if there is no git (a release archive) all that are not ignored.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn read(root: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn read(root: &Path) -> anyhow::Result<Self> {
         let paths = tracked(root).map_or_else(|| walked(root), Ok)?;
         let mut files = BTreeMap::new();
         for path in paths {
@@ -31,28 +31,28 @@ impl Tree {
     }
 
     /// All files, in ascending order of paths.
-    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.0.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
     }
 
     /// The files that are UTF-8 text, in ascending order of paths.
-    pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files().filter_map(|(path, bytes)| Some((path, as_text(bytes)?)))
     }
 
     /// The content of a text file, if there is one.
-    pub fn text(&self, path: &str) -> Option<&str> {
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
         as_text(self.0.get(path)?)
     }
 
     /// Whether there is a file or a directory with this path; a directory may end in `/`.
-    pub fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         let directory = format!("{}/", path.trim_end_matches('/'));
         self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&directory))
     }
 
     /// Names of the directories directly in `directory` (which ends in `/`, or is empty), ascending.
-    pub fn directories<'a>(&'a self, directory: &'a str) -> Vec<&'a str> {
+    pub(crate) fn directories<'a>(&'a self, directory: &'a str) -> Vec<&'a str> {
         let inside = self.0.keys().filter_map(|path| path.strip_prefix(directory));
         let mut names: Vec<&str> = inside.filter_map(|path| Some(path.split_once('/')?.0)).collect();
         names.dedup();

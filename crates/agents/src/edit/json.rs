@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{NAME, indentation, line_end};
 use crate::Problem;
 
-/// How far one level is indented where the text does not say.
+/// How far one level is indented where the text has no example.
 const INDENTATION: &str = "  ";
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {

@@ -1,4 +1,4 @@
-//! Putting something into a text of settings, and taking it out again, with all else left as it is.
+//! Putting something into a text of settings, and taking it out again, leaving everything else unchanged.
 
 mod block;
 mod json;
@@ -62,7 +62,7 @@ pub enum Format {
 
 /// What a text has instead of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Present {
+pub(crate) enum Presence {
     /// Nothing.
     No,
     /// The very content.
@@ -86,7 +86,7 @@ impl Content {
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub(crate) fn presence(&self, text: &str) -> Result<Present, Problem> {
+    pub(crate) fn presence(&self, text: &str) -> Result<Presence, Problem> {
         let found = match self {
             Self::File { text: own } => Some(own == text),
             Self::Block { text: own } => {
@@ -102,9 +102,9 @@ impl Content {
             }
         };
         Ok(match found {
-            None => Present::No,
-            Some(true) => Present::Same,
-            Some(false) => Present::Other,
+            None => Presence::No,
+            Some(true) => Presence::Same,
+            Some(false) => Presence::Other,
         })
     }
 
@@ -127,7 +127,7 @@ impl Content {
                     Format::Yaml => yaml::insert(text, at, value)?,
                 };
                 put(&mut expected, at, value.clone())
-                    .ok_or("a name on the way to the entry does not stand for a table")?;
+                    .ok_or("a name on the way to the entry is not a table")?;
                 check(*format, &edited, &expected)?;
                 edited
             }
@@ -181,7 +181,7 @@ impl Content {
         Ok(format!("{mark}{edited}"))
     }
 
-    /// Whether two texts say the same, but for empty tables on the way to an entry.
+    /// Whether two texts mean the same, except for empty tables on the way to an entry.
     pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
         let Self::Entry { format, at, .. } = self else { return a.trim_end() == b.trim_end() };
         match (format.parse(a), format.parse(b)) {
@@ -237,7 +237,7 @@ impl Content {
 }
 
 impl Format {
-    /// What a text means; an empty object where it says nothing.
+    /// What a text means; an empty object if it is empty.
     fn parse(self, text: &str) -> Result<Value, Problem> {
         let text = split_mark(text).1;
         match self {
@@ -248,7 +248,7 @@ impl Format {
     }
 }
 
-/// Checks that an edited text means what it should, and nothing else.
+/// Checks that an edited text has the intended meaning, and no other change.
 fn check(format: Format, edited: &str, expected: &Value) -> Result<(), Problem> {
     match format.parse(edited) {
         Ok(found) if found == *expected => Ok(()),
@@ -256,7 +256,7 @@ fn check(format: Format, edited: &str, expected: &Value) -> Result<(), Problem> 
     }
 }
 
-/// Puts the entry where it belongs. None where a name on the way stands for something else than a table.
+/// Puts the entry where it belongs. `None` where a name on the way is something other than a table.
 fn put(whole: &mut Value, at: &[String], value: Value) -> Option<()> {
     let mut table = whole;
     for name in at {

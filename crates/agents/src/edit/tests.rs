@@ -12,10 +12,10 @@ fn entry(format: Format, at: &[&str]) -> Content {
 fn check(content: &Content, before: &str, after: &str) {
     let edited = content.insert(before).unwrap();
     assert_eq!(edited, after);
-    assert_eq!(content.presence(before), Ok(Present::No));
-    assert_eq!(content.presence(&edited), Ok(Present::Same));
+    assert_eq!(content.presence(before), Ok(Presence::No));
+    assert_eq!(content.presence(&edited), Ok(Presence::Same));
     let removed = content.remove(&edited, content.n_missing(before)).unwrap();
-    assert_eq!(content.presence(&removed), Ok(Present::No));
+    assert_eq!(content.presence(&removed), Ok(Presence::No));
     assert!(content.means_the_same(&removed, before), "{removed}");
 }
 
@@ -112,12 +112,15 @@ fn json_that_cannot_be_edited_is_refused() {
 #[test]
 fn an_entry_of_somebody_else_is_seen() {
     let json = entry(Format::Json, &["mcpServers"]);
-    assert_eq!(json.presence("{\"mcpServers\": {\"quarry\": {\"command\": \"other\"}}}"), Ok(Present::Other));
+    assert_eq!(
+        json.presence("{\"mcpServers\": {\"quarry\": {\"command\": \"other\"}}}"),
+        Ok(Presence::Other)
+    );
     let toml = entry(Format::Toml, &["mcp_servers"]);
-    assert_eq!(toml.presence("[mcp_servers]\nquarry = { command = \"x\" }\n"), Ok(Present::Other));
-    assert_eq!(toml.presence("mcp_servers.quarry.command = \"x\"\n"), Ok(Present::Other));
+    assert_eq!(toml.presence("[mcp_servers]\nquarry = { command = \"x\" }\n"), Ok(Presence::Other));
+    assert_eq!(toml.presence("mcp_servers.quarry.command = \"x\"\n"), Ok(Presence::Other));
     let yaml = entry(Format::Yaml, &["extensions"]);
-    assert_eq!(yaml.presence("extensions: {quarry: {cmd: x}}\n"), Ok(Present::Other));
+    assert_eq!(yaml.presence("extensions: {quarry: {cmd: x}}\n"), Ok(Presence::Other));
 }
 
 #[test]
@@ -154,7 +157,7 @@ fn yaml_gets_a_field_in_its_mapping() {
     let edited = yaml.insert("extensions: {a: {b: 1}}\n").unwrap();
     assert_eq!(edited, "extensions: {\"quarry\": {\"args\":[\"mcp\"],\"command\":\"quarry\"}, a: {b: 1}}\n");
     let edited = yaml.insert("extensions: {}\n").unwrap();
-    assert_eq!(yaml.presence(&edited), Ok(Present::Same));
+    assert_eq!(yaml.presence(&edited), Ok(Presence::Same));
     check_refused(&yaml, "a: 1\nextensions: [a]\n", ":2: `extensions` is not a mapping");
     check_refused(&yaml, "- a\n", ":1: expected a mapping");
     check_refused(&yaml, "a: 1\n---\nb: 2\n", ":3: expected one document");
@@ -173,7 +176,7 @@ fn a_list_of_yaml_gets_an_item() {
         item.insert("read: [A.md, 'b c.md']\n").unwrap(),
         "read: [.aider.quarry.md, A.md, 'b c.md']\n"
     );
-    assert_eq!(item.presence("read: .aider.quarry.md\n"), Ok(Present::Same));
+    assert_eq!(item.presence("read: .aider.quarry.md\n"), Ok(Presence::Same));
     check_refused(&item, "read: {a: 1}\n", ":1: `read` is not a list");
     let odd = Content::Item { at: "read".to_owned(), value: "C:\\me\\a: b.md".to_owned() };
     check_exact(&odd, "", "read:\n  - \"C:\\\\me\\\\a: b.md\"\n");
@@ -189,8 +192,8 @@ fn instructions_are_a_marked_block() {
     check(&block, "# Mine", &format!("# Mine\n\n{own}"));
     let between = format!("# Mine\n\n{own}\n# More\n");
     assert_eq!(block.remove(&between, 0).unwrap(), "# Mine\n\n# More\n");
-    assert_eq!(block.presence(&own.replace("Search.", "Find.")), Ok(Present::Other));
-    assert_eq!(block.presence(&own.replace('\n', "\r\n")), Ok(Present::Same));
+    assert_eq!(block.presence(&own.replace("Search.", "Find.")), Ok(Presence::Other));
+    assert_eq!(block.presence(&own.replace('\n', "\r\n")), Ok(Presence::Same));
     check_refused(
         &block,
         "# Mine\n<!-- quarry: begin (written by `quarry agent install`) -->\n",
@@ -253,10 +256,10 @@ mod random {
             let at = [&["mcpServers"][..], &["k0"], &["k0", "k1"]][at as usize];
             let content = entry(Format::Json, at);
             match content.insert(&before) {
-                // A name on the way that stands for something else than a table.
+                // A name on the way that is something other than a table.
                 Err(problem) => prop_assert!(problem.words.contains("is not an object"), "{}", problem),
                 Ok(after) => {
-                    prop_assert_eq!(content.presence(&after), Ok(Present::Same));
+                    prop_assert_eq!(content.presence(&after), Ok(Presence::Same));
                     let undone = Splice::between(&before, &after).undo(&after);
                     prop_assert_eq!(undone.as_deref(), Some(before.as_str()));
                     let removed = content.remove(&after, content.n_missing(&before));

@@ -84,7 +84,7 @@ pub(super) fn given(
             is_value(last.part, bare(&answer[last.value..span.begin]))
         });
         let is_decisive = matches!(part, AnswerPart::Verdict | AnswerPart::Confidence);
-        if span.begin < quoted_until || is_decisive && !is_behind_value && is_behind_word(before) {
+        if span.begin < quoted_until || is_decisive && !is_behind_value && follows_word(before) {
             let value = first_word(&answer[span.value..]).to_owned();
             given.push(NamedValue { part, value, is_whole: false, is_mentioned: true });
             continue;
@@ -104,7 +104,7 @@ pub(super) fn given(
             }
             (Quoting::Open, false) => (answer[span.value..].trim().to_owned(), false),
             (Quoting::Open | Quoting::Not, true) => {
-                (answer[span.value..next(span.value)].trim_matches(is_around_text).to_owned(), true)
+                (answer[span.value..next(span.value)].trim_matches(is_delimiter).to_owned(), true)
             }
             (Quoting::Not, false) => {
                 let written = &answer[span.value..next(span.value)];
@@ -183,7 +183,7 @@ fn is_markup(c: char) -> bool {
 }
 
 /// Whether a character around a text is not part of it.
-fn is_around_text(c: char) -> bool {
+fn is_delimiter(c: char) -> bool {
     c.is_whitespace() || ",;\"'`*[]{}()“”".contains(c)
 }
 
@@ -216,7 +216,7 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
             REASONS.contains(&last.as_str()).then_some((AnswerPart::Other, word.len()))
         });
         let Some((part, length)) = found else { continue };
-        if let Some(behind) = behind_colon(&rest[length..]) {
+        if let Some(behind) = after_colon(&rest[length..]) {
             name_spans.push(NameSpan { part, begin, value: answer.len() - behind.len() });
         }
     }
@@ -225,7 +225,7 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
 
 /// Whether a word on the same line belongs to a name that follows: it is next to the name, but for quotes and emphasis, or
 /// joined to it, or negates what comes. A number or letter that counts the lines of a list does not.
-fn is_behind_word(before: &str) -> bool {
+fn follows_word(before: &str) -> bool {
     let line = before.rsplit(['\n', '\r']).next().unwrap_or_default();
     let line = line.trim_start_matches(|c: char| c.is_whitespace() || "-*•>#".contains(c));
     let behind_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -266,7 +266,7 @@ fn name_at(text: &str, name: &str) -> Option<usize> {
 }
 
 /// The text after the colon or equals sign that follows a name.
-fn behind_colon(text: &str) -> Option<&str> {
+fn after_colon(text: &str) -> Option<&str> {
     let rest = text.trim_start_matches(['"', '\'', '`', '*', ' ', '\t', ']', ')', '”', '’']);
     let rest = rest.strip_prefix([':', '=', '：'])?;
     Some(rest.trim_start_matches(['=', '>']))

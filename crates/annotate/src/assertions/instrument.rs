@@ -123,7 +123,7 @@ impl InstrumentedProgram {
             REPORTERS.iter().find(|(file, _)| *file == reporting.reporter).map_or("", |found| found.1);
         let reporter = reporter
             .replace(NAME, &name)
-            .replace(NUMBER, &number) // The first one says that the program has begun.
+            .replace(NUMBER, &number) // The first one marks that the program has begun.
             .replace(LIMIT, &(MAX_REPORTS + 1).to_string());
         if reporting.file.is_empty() {
             rewritten.push_str(&reporter);
@@ -166,9 +166,12 @@ impl InstrumentedProgram {
         }
         let has_run = self.assertions(outcome).is_some_and(|assertions| assertions.ran > 0);
         let is_changed = !self.inserted.is_empty() || self.reporting.file.is_empty();
-        let said =
-            |mark: &str| [&outcome.stdout, &outcome.stderr].iter().any(|said| said.text().contains(mark));
-        !has_run && is_changed && (said(&self.name) || self.reporting.unread.iter().any(|mark| said(mark)))
+        let printed = |mark: &str| {
+            [&outcome.stdout, &outcome.stderr].iter().any(|printed| printed.text().contains(mark))
+        };
+        !has_run
+            && is_changed
+            && (printed(&self.name) || self.reporting.unread.iter().any(|mark| printed(mark)))
     }
 
     /// The program's output with all traces of the inserted code removed.

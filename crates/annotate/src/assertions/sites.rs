@@ -125,7 +125,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     let mut sites = Vec::new();
     let mut own: Vec<(&Function, Site)> = Vec::new();
     for Check { kind, bytes, line, constants } in &found {
-        // What holds whatever the program does asserts nothing. What never holds is how programs say that they failed.
+        // What holds whatever the program does asserts nothing. What never holds is how programs signal failure.
         let holds_anyway = |part: &Range<usize>| constants.contains(&(part.clone(), true));
         match kind {
             CheckKind::Assertion => {
@@ -139,7 +139,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
                 if let Some(function) = defined.iter().find(|function| function.name == *name) {
                     if reporting.reports_calls()
                         && is_assertion(name)
-                        && tells_failure(&source[function.body.clone()])
+                        && reports_failure(&source[function.body.clone()])
                     {
                         own.push((function, site(bytes, *line, SiteKind::Returns)));
                     }
@@ -171,7 +171,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             continue;
         }
         let fails =
-            |part: &Option<Range<usize>>| part.clone().is_some_and(|part| tells_failure(&source[part]));
+            |part: &Option<Range<usize>>| part.clone().is_some_and(|part| reports_failure(&source[part]));
         // With the value of the condition for which nothing fails.
         let (kind, passes) = match (fails(then), fails(otherwise)) {
             (true, false) => (SiteKind::Denied, false),
@@ -221,13 +221,13 @@ fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Whether the name says that a function checks something.
+/// Whether the name is that of a function that checks something.
 fn is_checker(name: &str) -> bool {
     let plain = plain(name);
     is_assertion(name) || TESTS.iter().any(|beginning| plain.starts_with(beginning))
 }
 
-/// Whether the name says that a function checks one thing.
+/// Whether the name is that of a function that checks one thing.
 fn is_assertion(name: &str) -> bool {
     let plain = plain(name);
     let is_check = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| CHECKED.contains(&rest));
@@ -239,7 +239,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-fn tells_failure(text: &str) -> bool {
+fn reports_failure(text: &str) -> bool {
     let text = text.to_lowercase();
     FAILURES.iter().any(|failure| text.contains(failure))
 }

@@ -38,7 +38,7 @@ struct MutationResult {
 }
 
 impl MutationResult {
-    fn proves_nothing(&self) -> bool {
+    fn is_inconclusive(&self) -> bool {
         self.survivors.iter().any(|mutant| mutant.is_gutted)
     }
 
@@ -50,7 +50,7 @@ impl MutationResult {
     fn told(&self) -> String {
         let Self { killed, mutants, .. } = self;
         let mut told = format!("; of {mutants} versions with a fault put in, the program fails for {killed}");
-        if self.proves_nothing() {
+        if self.is_inconclusive() {
             told += &format!(
                 ", and it also passes when of the function {}: it proves nothing",
                 self.survivor_descriptions()
@@ -118,7 +118,7 @@ impl TestRunner<'_, '_> {
         let options = &self.judge.options.tests;
         if options.mutation && run.result(self.language) == RunResult::Passed {
             let mut mutation = self.mutate(run, known)?;
-            if let Some(found) = mutation.take_if(|found| found.proves_nothing()) {
+            if let Some(found) = mutation.take_if(|found| found.is_inconclusive()) {
                 let improved = self.improve(&written, &found, values, known)?;
                 mutation = Some(found);
                 if let Some(source) = improved {

@@ -61,7 +61,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read, as for all that follow.
-    pub fn open_batches(&self, judge: i64) -> Result<Vec<OpenBatch>, AnnotateError> {
+    pub(crate) fn open_batches(&self, judge: i64) -> Result<Vec<OpenBatch>, AnnotateError> {
         self.read(|connection| {
             let worst = format!("SELECT {} {OPEN_CALLS}", sums("worst_tokens", "worst_money"));
             let mut worst = connection.prepare_cached(&worst)?;
@@ -91,7 +91,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn is_in_batch(&self, request: &str) -> Result<bool, AnnotateError> {
+    pub(crate) fn is_in_batch(&self, request: &str) -> Result<bool, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(
                 "SELECT EXISTS (SELECT 1 FROM batch_calls WHERE request = ?1 \
@@ -105,7 +105,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn knows_batch(&self, id: &str) -> Result<bool, AnnotateError> {
+    pub(crate) fn knows_batch(&self, id: &str) -> Result<bool, AnnotateError> {
         self.read(|connection| {
             let select = "SELECT EXISTS (SELECT 1 FROM batch_numbers WHERE number = ?1)";
             connection.query_row(select, [id], |row| row.get(0))
@@ -116,7 +116,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn batch_call(&self, batch: i64, request: &str) -> Result<Option<BatchCall>, AnnotateError> {
+    pub(crate) fn batch_call(&self, batch: i64, request: &str) -> Result<Option<BatchCall>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
                 "SELECT {CALL_COLUMNS} {OPEN_CALLS} AND batch_calls.request = ?2"
@@ -129,7 +129,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn open_calls(&self, batch: i64) -> Result<Vec<BatchCall>, AnnotateError> {
+    pub(crate) fn open_calls(&self, batch: i64) -> Result<Vec<BatchCall>, AnnotateError> {
         self.read(|connection| {
             let mut select =
                 connection.prepare_cached(&format!("SELECT {CALL_COLUMNS} {OPEN_CALLS} ORDER BY call"))?;
@@ -158,7 +158,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written, as for all that follow.
-    pub fn begin_batch(
+    pub(crate) fn begin_batch(
         &self,
         judge: i64,
         name: &str,
@@ -188,7 +188,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn number_batch(&self, batch: i64, id: &str) -> Result<(), AnnotateError> {
+    pub(crate) fn number_batch(&self, batch: i64, id: &str) -> Result<(), AnnotateError> {
         let id = id.to_owned();
         self.change(move |transaction| {
             transaction
@@ -202,7 +202,12 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn end_batch(&self, batch: i64, rest: Vec<CallEnd>, problem: &str) -> Result<(), AnnotateError> {
+    pub(crate) fn end_batch(
+        &self,
+        batch: i64,
+        rest: Vec<CallEnd>,
+        problem: &str,
+    ) -> Result<(), AnnotateError> {
         let problem = problem.to_owned();
         self.change(move |transaction| {
             for end in rest {

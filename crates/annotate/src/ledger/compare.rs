@@ -74,7 +74,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<JudgeWork, AnnotateError> {
+    pub(crate) fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<JudgeWork, AnnotateError> {
         self.read(|connection| {
             let select = format!(
                 "SELECT count(answer), {}, count(run) FROM events LEFT JOIN answers USING (answer) \
@@ -94,7 +94,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn for_each_votes(
+    pub(crate) fn for_each_votes(
         &self,
         judges: &[i64],
         mut each: impl FnMut(PairVotes),

@@ -220,7 +220,11 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn waiting_pair(&self, judge: i64, number: i64) -> Result<Option<UnjudgedPair>, AnnotateError> {
+    pub(crate) fn waiting_pair(
+        &self,
+        judge: i64,
+        number: i64,
+    ) -> Result<Option<UnjudgedPair>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(&format!(
                 "SELECT {PAIR_COLUMNS}, {ALTERNATIVE} FROM pairs WHERE pair = ?2 AND NOT EXISTS \
@@ -254,7 +258,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_prompts(&self, prompts: &[&Prompt]) -> Result<(), AnnotateError> {
+    pub(crate) fn add_prompts(&self, prompts: &[&Prompt]) -> Result<(), AnnotateError> {
         let prompts: Vec<[String; 3]> = (prompts.iter())
             .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
             .collect();

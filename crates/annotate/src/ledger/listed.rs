@@ -62,7 +62,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn begin_list(&self) -> Result<(), AnnotateError> {
+    pub(crate) fn begin_list(&self) -> Result<(), AnnotateError> {
         self.change(|transaction| {
             let last =
                 "SELECT list FROM starts WHERE start IN (SELECT max(start) FROM starts GROUP BY judge)";
@@ -76,7 +76,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, AnnotateError> {
+    pub(crate) fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, AnnotateError> {
         let list = self.list();
         self.change(move |transaction| {
             let mut insert = transaction.prepare_cached(

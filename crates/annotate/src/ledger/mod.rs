@@ -37,7 +37,7 @@ pub use pace::Pace;
 pub use people::{ComparableVerdict, FormReply, NewReply, PairReply, PeopleLabels, PersonReply};
 pub use read::{FinishedRun, History, JudgedPair, ListedPair, Step, UnjudgedPair};
 pub(crate) use reread::{AdoptedPair, ChangedResult, StoredPair};
-pub use write::{Asked, CallBegin, CallEnd, EventKey, Writer};
+pub use write::{AnsweredQuestion, CallBegin, CallEnd, EventKey, Writer};
 
 /// Marks a file as a ledger of Quarry: "QLed".
 const APPLICATION: i32 = 0x514c_6564;
@@ -179,7 +179,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When it cannot be read, or the copy cannot be written.
-    pub fn copy_to(&self, path: &Path) -> Result<(), AnnotateError> {
+    pub(crate) fn copy_to(&self, path: &Path) -> Result<(), AnnotateError> {
         let copied = self.lock().execute("VACUUM INTO ?1", [path.to_string_lossy()]);
         copied.map(|_| ()).map_err(|error| sqlite(path, error))
     }
@@ -257,8 +257,8 @@ fn create(path: &Path) -> Result<(), AnnotateError> {
     transaction.commit().map_err(failed)
 }
 
-/// The files of a ledger that is written, which must stay where they are: what is written into a file without a name is
-/// lost with the process.
+/// The files of a ledger that is written, which must not be moved or removed: data written to a file without a name is
+/// lost when the process ends.
 struct LedgerFiles(Vec<(PathBuf, FileIdentity)>);
 
 impl LedgerFiles {
@@ -271,7 +271,7 @@ impl LedgerFiles {
     }
 
     /// Whether all are still there; includes the write-ahead log, once there is one.
-    fn are_there(&mut self, log: &Path) -> bool {
+    fn are_unchanged(&mut self, log: &Path) -> bool {
         if self.0.iter().all(|(path, _)| path != log)
             && let Ok((found, _)) = identity(log)
         {
@@ -364,7 +364,7 @@ fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
              what was answered before is kept"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "another program holds the ledger; close it and run the plan again"
+            "another program has the ledger locked; close it and run the plan again"
         }
         _ => "the ledger cannot be used",
     };

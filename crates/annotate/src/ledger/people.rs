@@ -17,7 +17,7 @@ use crate::evidence::{Run, RunResult};
 use crate::judge::{Outcome, Verdict};
 use crate::language::Language;
 use crate::pair::Pair;
-use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, Reply, Said, Subject};
+use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, ItemAnswer, Reply, Subject};
 
 /// The subject of an item that is not a pair, as stored in the ledger.
 #[derive(Serialize, Deserialize)]
@@ -94,7 +94,7 @@ pub struct ComparableVerdict {
     pub content: String,
     /// The label in its file.
     pub file: Option<i32>,
-    /// What the judge says.
+    /// The verdict of the judge.
     pub verdict: Verdict,
 }
 
@@ -125,7 +125,7 @@ pub struct FormReply {
     /// The name of the person.
     pub person: String,
     /// The label and comment.
-    pub said: Said,
+    pub answer: ItemAnswer,
     /// The result of the test program, if there is one.
     pub result: Option<String>,
     /// Time taken, in minutes, if known.
@@ -141,14 +141,14 @@ pub struct PeopleLabels {
     /// The guidelines of the forms.
     pub guidelines: Vec<Guideline>,
     /// The replies, in the order in which they were imported.
-    pub said: Vec<PersonReply>,
+    pub replies: Vec<PersonReply>,
 }
 
 impl PeopleLabels {
     /// Joins the labels of several ledgers.
     pub(crate) fn joined(ledgers: impl IntoIterator<Item = Self>) -> Self {
         let mut joined = Self::default();
-        for Self { guidelines, said } in ledgers {
+        for Self { guidelines, replies } in ledgers {
             let positions: Vec<usize> = guidelines
                 .into_iter()
                 .map(|guideline| {
@@ -159,16 +159,20 @@ impl PeopleLabels {
                     })
                 })
                 .collect();
-            joined.said.extend(
-                said.into_iter().map(|said| PersonReply { guideline: positions[said.guideline], ..said }),
+            joined.replies.extend(
+                replies
+                    .into_iter()
+                    .map(|reply| PersonReply { guideline: positions[reply.guideline], ..reply }),
             );
         }
-        joined.said.sort_by(|a, b| a.time.total_cmp(&b.time));
+        joined.replies.sort_by(|a, b| a.time.total_cmp(&b.time));
         let mut seen = HashSet::new();
-        let mut is_last: Vec<bool> = (joined.said.iter().rev())
-            .map(|said| seen.insert((&said.person, said.tests, said.guideline, &said.pair, &said.content)))
+        let mut is_last: Vec<bool> = (joined.replies.iter().rev())
+            .map(|reply| {
+                seen.insert((&reply.person, reply.tests, reply.guideline, &reply.pair, &reply.content))
+            })
             .collect();
-        joined.said.retain(|_| is_last.pop().unwrap_or_default());
+        joined.replies.retain(|_| is_last.pop().unwrap_or_default());
         joined
     }
 }
@@ -211,7 +215,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_reply(&self, new: &NewReply<'_>) -> Result<(), AnnotateError> {
+    pub(crate) fn add_reply(&self, new: &NewReply<'_>) -> Result<(), AnnotateError> {
         let [form, person] = [new.form, new.person].map(str::to_owned);
         let (item, date, reply) = (new.item, new.date.map(str::to_owned), new.reply.clone());
         let run = new.run.and_then(|run| {
@@ -245,13 +249,18 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_adjudication(&self, form: &str, item: i64, said: &Said) -> Result<(), AnnotateError> {
-        let (form, said) = (form.to_owned(), said.clone());
+    pub(crate) fn add_adjudication(
+        &self,
+        form: &str,
+        item: i64,
+        answer: &ItemAnswer,
+    ) -> Result<(), AnnotateError> {
+        let (form, answer) = (form.to_owned(), answer.clone());
         self.change(move |transaction| {
             transaction.execute(
                 "INSERT INTO adjudications (form, item, label, comment, time) \
                  VALUES ((SELECT form FROM forms WHERE name = ?1), ?2, ?3, ?4, ?5)",
-                params![form, item, said.label, said.comment, now()],
+                params![form, item, answer.label, answer.comment, now()],
             )?;
             Ok(())
         })
@@ -327,9 +336,9 @@ impl Ledger {
                  WHERE forms.name = ?1 ORDER BY reply",
             )?;
             let rows = select.query_map([form], |row| {
-                let said = Said { label: row.get(2)?, comment: row.get(3)?, program: row.get(4)? };
+                let answer = ItemAnswer { label: row.get(2)?, comment: row.get(3)?, program: row.get(4)? };
                 let (item, person) = (row.get(0)?, row.get(1)?);
-                Ok(FormReply { item, person, said, result: row.get(5)?, minutes: row.get(6)?, time: row.get(7)? })
+                Ok(FormReply { item, person, answer, result: row.get(5)?, minutes: row.get(6)?, time: row.get(7)? })
             })?;
             rows.collect()
         })
@@ -339,14 +348,14 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn adjudications(&self, form: &str) -> Result<HashMap<i64, Said>, AnnotateError> {
+    pub fn adjudications(&self, form: &str) -> Result<HashMap<i64, ItemAnswer>, AnnotateError> {
         self.read(|connection| {
             let mut select = connection.prepare_cached(
                 "SELECT item, label, comment FROM adjudications JOIN forms USING (form) WHERE forms.name = ?1 \
                  ORDER BY adjudication",
             )?;
             let rows = select.query_map([form], |row| {
-                Ok((row.get(0)?, Said { label: row.get(1)?, comment: row.get(2)?, program: None }))
+                Ok((row.get(0)?, ItemAnswer { label: row.get(1)?, comment: row.get(2)?, program: None }))
             })?;
             rows.collect()
         })
@@ -379,7 +388,7 @@ impl Ledger {
             positions.insert(form, guidelines.len());
             guidelines.push(Guideline::stored(&name, &text, &self.path.display().to_string())?);
         }
-        let said = self.read(|connection| {
+        let replies = self.read(|connection| {
             let mut select = connection.prepare(
                 "SELECT form, forms.tests, items.content, pairs.id, items.subject, people.name, replies.label, edited, \
                  runs.result, runs.tests, minutes, comment, pairs.label, replies.time FROM replies JOIN forms USING (form) \
@@ -407,7 +416,7 @@ impl Ledger {
             })?;
             rows.collect()
         })?;
-        Ok(PeopleLabels::joined([PeopleLabels { guidelines, said }]))
+        Ok(PeopleLabels::joined([PeopleLabels { guidelines, replies }]))
     }
 
     /// Calls `each` with the verdicts of `judge` on those pairs of the last start that have a label in the file or
@@ -415,7 +424,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn for_each_comparable(
+    pub(crate) fn for_each_comparable(
         &self,
         judge: i64,
         ids: &BTreeSet<&str>,
@@ -468,7 +477,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub fn programs_of_people(
+    pub(crate) fn programs_of_people(
         &self,
         judge: i64,
         after: i64,
@@ -497,10 +506,10 @@ impl Ledger {
     pub fn candidates(&self, judge: i64) -> Result<Vec<Candidate>, AnnotateError> {
         let labeled = self.labeled()?;
         let mut labels: HashMap<String, HashSet<bool>> = HashMap::new();
-        for said in &labeled.said {
-            let guideline = labeled.guidelines.get(said.guideline);
-            let label = guideline.and_then(|guideline| guideline.label(&said.label));
-            if let (Some(pair), Some(label)) = (&said.pair, label) {
+        for reply in &labeled.replies {
+            let guideline = labeled.guidelines.get(reply.guideline);
+            let label = guideline.and_then(|guideline| guideline.label(&reply.label));
+            if let (Some(pair), Some(label)) = (&reply.pair, label) {
                 labels.entry(pair.clone()).or_default().insert(label);
             }
         }

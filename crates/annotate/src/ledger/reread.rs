@@ -194,14 +194,14 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written, as for what follows.
-    pub(crate) fn take_over(&self, judge: i64, pairs: Vec<AdoptedPair>) -> Result<(), AnnotateError> {
+    pub(crate) fn adopt(&self, judge: i64, pairs: Vec<AdoptedPair>) -> Result<(), AnnotateError> {
         self.change(move |transaction| {
-            pairs.into_iter().try_for_each(|taken| insert_taken_over(transaction, judge, taken))
+            pairs.into_iter().try_for_each(|taken| insert_adopted(transaction, judge, taken))
         })
     }
 
     /// Adopts the code that was generated for `before`, if none was generated for `judge`.
-    pub(crate) fn take_over_generated(&self, judge: i64, before: i64) -> Result<(), AnnotateError> {
+    pub(crate) fn adopt_generated(&self, judge: i64, before: i64) -> Result<(), AnnotateError> {
         self.change(move |transaction| {
             transaction.execute(
                 "INSERT INTO generated (judge, query_id, pair, round, model, prompt, answer, status, person, time) \
@@ -215,7 +215,7 @@ impl Writer {
     }
 }
 
-fn insert_taken_over(transaction: &Transaction<'_>, judge: i64, taken: AdoptedPair) -> rusqlite::Result<()> {
+fn insert_adopted(transaction: &Transaction<'_>, judge: i64, taken: AdoptedPair) -> rusqlite::Result<()> {
     let AdoptedPair { number, events, verdict, reason } = taken;
     let mut insert = transaction.prepare_cached(
         "INSERT INTO events (judge, pair, position, prompt, answer, run, extra) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",

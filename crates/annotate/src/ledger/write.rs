@@ -76,7 +76,7 @@ pub struct CallEnd {
 
 /// An answer with its question.
 #[derive(Clone, Debug)]
-pub struct Asked<'a> {
+pub struct AnsweredQuestion<'a> {
     /// The hash of the whole request and its destination.
     pub request: &'a str,
     /// Address and model.
@@ -124,7 +124,7 @@ impl Writer {
         let (jobs, queue) = mpsc::sync_channel(QUEUE);
         let thread = thread::Builder::new()
             .name("ledger".to_owned())
-            .spawn(move || commit_groups(writing, &queue, || files.are_there(&log)))
+            .spawn(move || commit_groups(writing, &queue, || files.are_unchanged(&log)))
             .map_err(|source| AnnotateError::Write { path: path.to_owned(), source })?;
         Ok(Self { ledger, list, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
     }
@@ -223,7 +223,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn begin_call(&self, call: &CallBegin<'_>) -> Result<i64, AnnotateError> {
+    pub(crate) fn begin_call(&self, call: &CallBegin<'_>) -> Result<i64, AnnotateError> {
         let (pair, request, worst) = (call.pair, call.request.to_owned(), call.worst);
         self.change(move |transaction| {
             let mut insert = transaction.prepare_cached(
@@ -237,7 +237,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn end_calls(&self, ends: Vec<CallEnd>, problem: &str) -> Result<(), AnnotateError> {
+    pub(crate) fn end_calls(&self, ends: Vec<CallEnd>, problem: &str) -> Result<(), AnnotateError> {
         let problem = problem.to_owned();
         self.change(move |transaction| {
             ends.into_iter().try_for_each(|end| insert_end(transaction, end, Some(&problem)))
@@ -249,18 +249,18 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_answer(
+    pub(crate) fn add_answer(
         &self,
         key: Option<EventKey>,
         prompt: &str,
-        asked: &Asked<'_>,
+        answered: &AnsweredQuestion<'_>,
         ends: Vec<CallEnd>,
         verdict: Option<Verdict>,
     ) -> Result<(), AnnotateError> {
         let [request, model, version, prompt] =
-            [asked.request, asked.model, asked.prompt, prompt].map(str::to_owned);
-        let messages = serde_json::to_string(asked.messages).unwrap_or_default();
-        let (answer, money, seconds) = (asked.answer.clone(), asked.money, asked.seconds);
+            [answered.request, answered.model, answered.prompt, prompt].map(str::to_owned);
+        let messages = serde_json::to_string(answered.messages).unwrap_or_default();
+        let (answer, money, seconds) = (answered.answer.clone(), answered.money, answered.seconds);
         self.change(move |transaction| {
             ends.into_iter().try_for_each(|end| insert_end(transaction, end, None))?;
             let tokens = |count: fn(&quarry_llm::Usage) -> u64| answer.usage.as_ref().map(|usage| signed(count(usage)));
@@ -292,7 +292,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_known_answer(
+    pub(crate) fn add_known_answer(
         &self,
         key: EventKey,
         prompt: &str,
@@ -310,7 +310,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_run(&self, key: EventKey, run: &Run, language: &Language) -> Result<(), AnnotateError> {
+    pub(crate) fn add_run(&self, key: EventKey, run: &Run, language: &Language) -> Result<(), AnnotateError> {
         let (result, tests) = (run.result(language), run.n_tests(language));
         let run = run.clone();
         self.change(move |transaction| {
@@ -336,7 +336,7 @@ impl Writer {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn add_failure(&self, key: EventKey, reason: &str) -> Result<(), AnnotateError> {
+    pub(crate) fn add_failure(&self, key: EventKey, reason: &str) -> Result<(), AnnotateError> {
         let reason = reason.to_owned();
         self.change(move |transaction| {
             let mut insert = transaction
@@ -371,11 +371,11 @@ impl Drop for Writer {
 }
 
 /// Commits all waiting changes together, until the last sender is dropped. If one fails, its whole group is rolled
-/// back. `are_there` says whether the files are still those of the ledger.
+/// back. `are_unchanged` is whether the files are still those of the ledger.
 fn commit_groups(
     mut connection: Connection,
     queue: &Receiver<QueuedWrite>,
-    mut are_there: impl FnMut() -> bool,
+    mut are_unchanged: impl FnMut() -> bool,
 ) {
     while let Ok(first) = queue.recv() {
         let mut group = vec![first];
@@ -383,7 +383,7 @@ fn commit_groups(
         let (changes, waiting): (Vec<LedgerWrite>, Vec<_>) =
             group.into_iter().map(|job| (job.change, job.done)).unzip();
         let result = match commit(&mut connection, changes) {
-            Ok(()) if are_there() => Ok(()),
+            Ok(()) if are_unchanged() => Ok(()),
             Ok(()) => Err(WriteFailure::Gone),
             Err(error) => Err(WriteFailure::Sqlite(Arc::new(error))),
         };

@@ -97,7 +97,7 @@ pub fn answers(
             path,
             problem: format!(
                 "expected queries that every side answers, with different answers, found none ({same} with the same \
-                 answers); give runs the --benchmark that their ids are of, and check that the sides hold the same \
+                 answers); give runs the --benchmark that their ids are of, and check that the sides contain the same \
                  queries"
             ),
         });

@@ -150,7 +150,7 @@ fn expect(guideline: &Guideline, expected: &[ItemKind], what: &str) -> Result<()
     Err(AnnotateError::Prompt {
         file: guideline.name.clone(),
         problem: format!(
-            "this guideline asks about {}, and what is exported are {what}; choose one that fits",
+            "this guideline asks about {}, but {what} are exported; choose one that fits",
             match guideline.asks() {
                 ItemKind::Pair => "pairs",
                 ItemKind::List => "lists of results (--side NAME=PATH)",

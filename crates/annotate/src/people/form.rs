@@ -259,20 +259,20 @@ impl Form {
     }
 
     /// Numbers of the rows with a text that many spreadsheets would truncate.
-    pub fn too_long_for_spreadsheets(&self) -> Vec<i64> {
+    pub(crate) fn too_long_for_spreadsheets(&self) -> Vec<i64> {
         let is_long = |item: &&Item| {
             item.subject.shown().iter().any(|(_, text)| text.chars().count() >= MAX_CELL_CHARACTERS)
         };
         self.items.iter().filter(is_long).map(|item| item.number).collect()
     }
 
-    /// Parses the reply in a row; `None` if nothing is filled in; an error says what was expected.
+    /// Parses the reply in a row; `None` if nothing is filled in; an error describes what was expected.
     pub(crate) fn reply(&self, item: &Item, row: &Row) -> Result<Option<Reply>, String> {
         for (column, text) in item.subject.shown() {
             let Some(cell) = row.cells.get(column) else { continue };
             if !same_text(cell, &text) && !same_text(cell, &protected(&text)) {
                 return Err(format!(
-                    "the text of the column {column} is not what was given out, so that nobody knows what the label is \
+                    "the text of the column {column} was changed after the form was exported, so it is unknown what the label is \
                      about; restore it from the form, or give the form out as JSON lines"
                 ));
             }

@@ -81,10 +81,10 @@ pub struct Value {
     /// The label that it gives a pair, under the guideline's criterion.
     #[serde(default)]
     label: Option<ValueLabel>,
-    /// Whether the code does all that the query asks for, if the criterion is another and the value says so.
+    /// Whether the code does all that the query asks for, if the criterion is another and the value states it.
     #[serde(default)]
     exact: Option<bool>,
-    /// Whether the code does more than half of it, if the criterion is another and the value says so.
+    /// Whether the code does more than half of it, if the criterion is another and the value states it.
     #[serde(default)]
     half: Option<bool>,
     /// Its position on the scale of the guideline.
@@ -218,7 +218,7 @@ impl Guideline {
         self.value(value)?.label?.0
     }
 
-    /// What a value says under a criterion: the label if it is the guideline's own, otherwise what the value says
+    /// What a value means under a criterion: the label if it is the guideline's own, otherwise what the value states
     /// about it beside its label.
     pub(crate) fn under(&self, value: &Value, criterion: Criterion) -> Option<bool> {
         if criterion == self.criterion() { value.label?.0 } else { value.beside(criterion) }
@@ -306,7 +306,7 @@ impl Value {
         self.says.first().map_or("", String::as_str)
     }
 
-    /// What it says under a criterion beside its label.
+    /// What it states under a criterion besides its label.
     fn beside(&self, criterion: Criterion) -> Option<bool> {
         match criterion {
             Criterion::Exact => self.exact,
@@ -320,8 +320,8 @@ impl GuidelineFile {
         self.values.iter().any(|value| value.label.is_some())
     }
 
-    /// Gives the values their labels if the file is of a version without: where it says what is more than half of what
-    /// a query asks for, that is the label, as in all papers with both.
+    /// Gives the values their labels if the file is of a version without: if it states `half`, that is the label,
+    /// as in all papers with both.
     fn with_labels(mut self) -> Self {
         if self.asks == ItemKind::Pair && !self.has_labels() {
             let is_half = self.values.iter().any(|value| value.half.is_some());
@@ -341,7 +341,7 @@ impl GuidelineFile {
         }
         words.sort();
         if let Some(twice) = words.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("{:?} says two values; expected each word once", twice[0]));
+            return Err(format!("{:?} is a word of two values; expected each word once", twice[0]));
         }
         if words.iter().any(|word| word.trim().is_empty() || word.trim() != word) {
             return Err("a word is blank, or has white space around it".to_owned());
@@ -355,7 +355,7 @@ impl GuidelineFile {
         let fits = |value: &Value| fits(value) && (self.asks == ItemKind::Pair || value.label.is_none());
         if let Some(value) = self.values.iter().find(|value| !fits(value)) {
             return Err(format!(
-                "the value {:?} does not fit what is asked; expected `label` or `scale` of a pair, `scale` of a list, \
+                "the value {:?} does not fit the question; expected `label` or `scale` of a pair, `scale` of a list, \
                  `prefers` of two sides, `review` of generated code",
                 value.name()
             ));
@@ -363,7 +363,7 @@ impl GuidelineFile {
         if self.asks == ItemKind::Pair { self.check_labels() } else { Ok(()) }
     }
 
-    /// Checks that each value has a label, which what it says beside that does not contradict.
+    /// Checks that each value has a label, and that what it states besides does not contradict it.
     fn check_labels(&self) -> Result<(), String> {
         let criterion = match self.criterion {
             Criterion::Exact => "exact",
@@ -373,13 +373,13 @@ impl GuidelineFile {
             let Some(label) = value.label else {
                 return Err(format!(
                     "the value {:?} has no label; add `label = 1` if the code of such a pair answers the query, \
-                     `label = 0` if it does not, or `label = \"none\"` if the value does not say",
+                     `label = 0` if it does not, or `label = \"none\"` if the value implies neither",
                     value.name()
                 ));
             };
-            if let Some(said) = value.beside(self.criterion).filter(|said| Some(*said) != label.0) {
+            if let Some(stated) = value.beside(self.criterion).filter(|stated| Some(*stated) != label.0) {
                 return Err(format!(
-                    "the value {:?} has another label than its `{criterion} = {said}`, and labels are under \
+                    "the value {:?} has another label than its `{criterion} = {stated}`, and labels are under \
                      `criterion = \"{criterion}\"`; change one of the three",
                     value.name()
                 ));

@@ -88,8 +88,7 @@ pub fn import(
             .collect(),
     };
     let text = String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = quarry_files::invalid_line(&error);
         wrong(vec![(line, "expected UTF-8 text; save the table as CSV in UTF-8".to_owned())])
     })?;
     let rows = rows(&text).map_err(|problem| wrong(vec![problem]))?;
@@ -99,7 +98,7 @@ pub fn import(
     if !rows.iter().any(|row| row.cells.contains_key("label")) {
         let found: Vec<&str> = rows[0].cells.keys().map(String::as_str).collect();
         let problem = format!(
-            "expected a column label, which holds what people say, found the columns {}; restore its name, or name the \
+            "expected a column `label` with the labels that people gave, found the columns {}; restore its name, or name the \
              form that was filled in",
             found.join(", ")
         );
@@ -123,7 +122,7 @@ pub fn import(
             Some(known) if !options.revise => problems.push((
                 line,
                 format!(
-                    "{} said {:?} of this item before, and now {:?} or something else in the row differs; give \
+                    "{} answered {:?} for this item before, and now {:?} or something else in the row differs; give \
                      --revise if this is to replace it",
                     taken.person, known.label, taken.reply.label
                 ),
@@ -322,10 +321,10 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
                 continue;
             }
         };
-        let said = |column: &str, option: Option<&str>| {
+        let given = |column: &str, option: Option<&str>| {
             Some(row.cell(column)).filter(|cell| !cell.is_empty()).or(option).map(str::to_owned)
         };
-        let person = said("annotator", options.person).unwrap_or_default().trim().to_owned();
+        let person = given("annotator", options.person).unwrap_or_default().trim().to_owned();
         if person.is_empty()
             || person.chars().count() > MAX_NAME_CHARACTERS
             || person.contains(char::is_control)
@@ -336,7 +335,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
             ));
             continue;
         }
-        let date = said("date", options.date);
+        let date = given("date", options.date);
         if let Some(date) = date.as_ref().filter(|date| !is_date(date)) {
             wrong(format!("expected a date such as 2026-03-31, found {date:?}"));
             continue;

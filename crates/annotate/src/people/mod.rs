@@ -23,4 +23,4 @@ pub use guideline::{Guideline, ItemKind, Preferred, Value};
 pub use import::{ImportRequest, ImportSummary, import};
 pub use overview::{Dispute, FormAgreement, FormOverview, PersonProgress};
 pub use sample::{Candidate, Sampling};
-pub use session::{Kept, Said, Session, Stage, TestDraft, TestSandbox, TestState, forms_to_fill};
+pub use session::{ItemAnswer, Session, Stage, Submission, TestDraft, TestSandbox, TestState, forms_to_fill};

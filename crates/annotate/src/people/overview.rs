@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::form::{Item, Subject};
 use super::guideline::{Guideline, Value};
-use super::session::{Kept, Said, Session, position};
+use super::session::{ItemAnswer, Session, Submission, position};
 use super::study::median;
 use crate::error::AnnotateError;
 use crate::ledger::FormReply;
@@ -20,7 +20,7 @@ pub struct PersonProgress {
     /// Items that they answered.
     pub answered: usize,
     /// Items that they skipped.
-    pub put_off: usize,
+    pub skipped: usize,
     /// Median time per answer in minutes, over answers with a known time.
     pub median_minutes: Option<f64>,
     /// Total time of all answers, before and after testing, in minutes.
@@ -61,9 +61,9 @@ pub struct Dispute<'a> {
     /// The item.
     pub item: &'a Item,
     /// The answers, by name of the person.
-    pub said: Vec<FormReply>,
+    pub replies: Vec<FormReply>,
     /// The decision, if there is one.
-    pub adjudicated: Option<Said>,
+    pub adjudicated: Option<ItemAnswer>,
 }
 
 /// A way to compare replies: the number that each value of the guideline stands for.
@@ -131,7 +131,7 @@ impl Session {
         });
         let of = |scale: &Scale| {
             let rating = |reply: &&FormReply| {
-                guideline.value(&reply.said.label).and_then(|value| (scale.number)(guideline, value))
+                guideline.value(&reply.answer.label).and_then(|value| (scale.number)(guideline, value))
             };
             let mut table: Vec<Vec<Option<f64>>> = Vec::new();
             for replies in by_item(replies).into_values() {
@@ -153,7 +153,7 @@ impl Session {
     pub fn overview(&self, people: &[String]) -> Result<FormOverview, AnnotateError> {
         let (replies, untested) = (self.final_replies()?, self.untested_replies()?);
         let progress = |person: &String| {
-            let (answered, put_off) = self.counts(person);
+            let (answered, skipped) = self.counts(person);
             let of = |replies: &LastReplies| -> Vec<f64> {
                 let own = replies.values().filter(|reply| reply.person == *person);
                 own.filter_map(|reply| reply.minutes).collect()
@@ -164,7 +164,7 @@ impl Session {
             PersonProgress {
                 person: person.clone(),
                 answered,
-                put_off,
+                skipped,
                 median_minutes: median(&minutes),
                 total_minutes,
             }
@@ -191,17 +191,18 @@ impl Session {
     pub fn disputes(&self) -> Result<Vec<Dispute<'_>>, AnnotateError> {
         let (replies, adjudicated) = (self.final_replies()?, self.ledger().adjudications(&self.form().name)?);
         let differ = |pair: &[&FormReply]| {
-            let [one, other] = [0, 1].map(|which| self.form().guideline.counted_as(&pair[which].said.label));
+            let [one, other] =
+                [0, 1].map(|which| self.form().guideline.counted_as(&pair[which].answer.label));
             one != other
         };
         let mut disputes: Vec<Dispute<'_>> = by_item(&replies)
             .into_iter()
             .filter(|(_, replies)| replies.windows(2).any(differ))
             .filter_map(|(number, replies)| {
-                let said = replies.into_iter().cloned().collect();
+                let replies = replies.into_iter().cloned().collect();
                 Some(Dispute {
                     item: self.item(number)?,
-                    said,
+                    replies,
                     adjudicated: adjudicated.get(&number).cloned(),
                 })
             })
@@ -214,16 +215,21 @@ impl Session {
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub fn adjudicate(&self, item: i64, said: &Said) -> Result<Kept, AnnotateError> {
-        let value = self.form().guideline.value(&said.label);
-        let (Some(_), Some(value)) = (position(self.form(), item), value) else { return Ok(Kept::Unknown) };
-        let said =
-            Said { label: value.name().to_owned(), comment: said.comment.trim().to_owned(), program: None };
-        if self.ledger().adjudications(&self.form().name)?.get(&item) == Some(&said) {
-            return Ok(Kept::Known);
+    pub fn adjudicate(&self, item: i64, answer: &ItemAnswer) -> Result<Submission, AnnotateError> {
+        let value = self.form().guideline.value(&answer.label);
+        let (Some(_), Some(value)) = (position(self.form(), item), value) else {
+            return Ok(Submission::Unknown);
+        };
+        let answer = ItemAnswer {
+            label: value.name().to_owned(),
+            comment: answer.comment.trim().to_owned(),
+            program: None,
+        };
+        if self.ledger().adjudications(&self.form().name)?.get(&item) == Some(&answer) {
+            return Ok(Submission::Known);
         }
-        self.writer().add_adjudication(&self.form().name, item, &said)?;
-        Ok(Kept::New)
+        self.writer().add_adjudication(&self.form().name, item, &answer)?;
+        Ok(Submission::New)
     }
 
     /// All labels as JSON lines. Pairs are as `quarry data` reads them, with `label` 1 or 0: that of the decision if the
@@ -238,14 +244,14 @@ impl Session {
         let (replies, untested) = (by_item(&replies), by_item(&untested));
         let mut text = String::new();
         for item in &self.form().items {
-            let said = replies.get(&item.number).map_or(&[][..], Vec::as_slice);
+            let replies_of_item = replies.get(&item.number).map_or(&[][..], Vec::as_slice);
             let decided = adjudicated.get(&item.number);
             let values: Vec<&str> = match decided {
                 Some(decided) => vec![&decided.label],
-                None => said.iter().map(|reply| reply.said.label.as_str()).collect(),
+                None => replies_of_item.iter().map(|reply| reply.answer.label.as_str()).collect(),
             };
             let mut line = self.exported(item, &values);
-            line["annotations"] = said.iter().map(|reply| annotation(reply)).collect();
+            line["annotations"] = replies_of_item.iter().map(|reply| annotation(reply)).collect();
             if self.form().tests {
                 let before = untested.get(&item.number).into_iter().flatten();
                 line["annotations_before_testing"] = before.map(|reply| annotation(reply)).collect();
@@ -286,7 +292,7 @@ impl Session {
 
 /// A reply in the format of the export.
 fn annotation(reply: &FormReply) -> Json {
-    let Said { label, comment, program } = &reply.said;
+    let ItemAnswer { label, comment, program } = &reply.answer;
     let program = program.as_ref().map(|source| json!({ "source": source, "result": reply.result }));
     json!({
         "person": reply.person, "label": label, "comment": comment, "minutes": reply.minutes, "time": reply.time,

@@ -46,18 +46,18 @@ pub struct TestSandbox {
 #[derive(Default)]
 struct State {
     /// Each person's last answer to each item, by position.
-    said: Vec<HashMap<String, Said>>,
+    answers: Vec<HashMap<String, ItemAnswer>>,
     /// Each person's answer before testing to each item, by position.
-    untested: Vec<HashMap<String, Said>>,
+    untested: Vec<HashMap<String, ItemAnswer>>,
     /// The positions that each person has answered, without repetition, in this order.
     answered: HashMap<String, Vec<(usize, Stage)>>,
     /// When each person was shown an item that they have not answered, by position.
     shown: Vec<HashMap<String, Instant>>,
     /// The positions that each person skipped, in this order.
-    put_off: HashMap<String, Vec<usize>>,
+    skipped: HashMap<String, Vec<usize>>,
     /// Each person's last test program, with the position of its item.
     tests: HashMap<String, (usize, TestDraft)>,
-    /// Who may have tested which item, by position: then the answer before testing stays as it is. Tests are not stored, so
+    /// Who may have tested which item, by position: then the answer before testing stays unchanged. Tests are not stored, so
     /// that these are also all who answered before the session was opened.
     tested: Vec<HashSet<String>>,
 }
@@ -90,7 +90,7 @@ impl Stage {
 
 /// A person's answer to an item.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct ItemAnswer {
     /// A word of the guideline, or the name of a value.
     pub label: String,
     /// A free-text comment; may be empty.
@@ -123,13 +123,13 @@ pub enum TestState {
 
 /// Outcome of submitting an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kept {
+pub enum Submission {
     /// It was added to the ledger.
     New,
     /// It was already there.
     Known,
     /// The person gave this other answer before, and did not ask to change it.
-    Other(Said),
+    Other(ItemAnswer),
     /// The guideline has no such label, or the form has no such item.
     Unknown,
     /// The test program was changed since it ran.
@@ -140,7 +140,7 @@ pub enum Kept {
     OutOfTurn,
 }
 
-/// The names of the forms of a ledger, oldest first, without those that have the answers before testing of others.
+/// The names of the forms of a ledger, oldest first, without those that have the answers before testing of another form.
 ///
 /// # Errors
 /// When the ledger cannot be read.
@@ -168,7 +168,7 @@ impl Session {
     ) -> Result<Self, AnnotateError> {
         let n = form.items.len();
         let mut state = State {
-            said: vec![HashMap::new(); n],
+            answers: vec![HashMap::new(); n],
             untested: vec![HashMap::new(); n],
             shown: vec![HashMap::new(); n],
             tested: vec![HashSet::new(); n],
@@ -177,17 +177,17 @@ impl Session {
         let untested = form.untested();
         if let Some(untested) = &untested {
             writer.add_form(untested)?;
-            for FormReply { item, person, said, .. } in writer.ledger().replies_of(&untested.name)? {
+            for FormReply { item, person, answer, .. } in writer.ledger().replies_of(&untested.name)? {
                 if let Some(position) = position(&form, item) {
-                    state.note(position, &person, Stage::Untested, said);
+                    state.note(position, &person, Stage::Untested, answer);
                     state.tested[position].insert(person);
                 }
             }
         }
         let untested = untested.map(|untested| untested.name);
-        for FormReply { item, person, said, .. } in writer.ledger().replies_of(&form.name)? {
+        for FormReply { item, person, answer, .. } in writer.ledger().replies_of(&form.name)? {
             if let Some(position) = position(&form, item) {
-                state.note(position, &person, Stage::Final, said);
+                state.note(position, &person, Stage::Final, answer);
             }
         }
         Ok(Self { writer, form, untested, sandbox, overlap, state: Mutex::new(state) })
@@ -223,15 +223,15 @@ impl Session {
     #[must_use]
     pub fn next(&self, person: &str, now: Instant) -> Option<&Item> {
         let mut state = self.state();
-        let put_off = state.put_off.get(person).cloned().unwrap_or_default();
-        let is_new = |at: &usize| !put_off.contains(at);
+        let skipped = state.skipped.get(person).cloned().unwrap_or_default();
+        let is_new = |at: &usize| !skipped.contains(at);
         let mine =
             |at: &usize| state.shown[*at].contains_key(person) || state.untested[*at].contains_key(person);
         let all = 0..self.form.items.len();
         let open = |at: &usize| state.is_open(*at, person, self.overlap, now);
         let found = (all.clone().filter(is_new).filter(mine).find(open))
             .or_else(|| all.filter(is_new).find(open))
-            .or_else(|| put_off.iter().copied().find(open))?;
+            .or_else(|| skipped.iter().copied().find(open))?;
         state.shown[found].entry(person.to_owned()).or_insert(now);
         Some(&self.form.items[found])
     }
@@ -246,9 +246,9 @@ impl Session {
 
     /// Whether a person has yet to answer an item without testing it.
     fn is_untested(&self, state: &State, position: usize, person: &str) -> bool {
-        let is_said =
-            [&state.untested, &state.said].iter().any(|answers| answers[position].contains_key(person));
-        self.form.tests && !is_said
+        let is_answered =
+            [&state.untested, &state.answers].iter().any(|answers| answers[position].contains_key(person));
+        self.form.tests && !is_answered
     }
 
     /// Stores an answer; one that differs from this person's earlier answer only if `is_change`.
@@ -260,36 +260,36 @@ impl Session {
         person: &str,
         item: i64,
         stage: Stage,
-        said: &Said,
+        answer: &ItemAnswer,
         is_change: bool,
         now: Instant,
-    ) -> Result<Kept, AnnotateError> {
+    ) -> Result<Submission, AnnotateError> {
         let (Some(position), Some(value)) =
-            (position(&self.form, item), self.form.guideline.value(&said.label))
+            (position(&self.form, item), self.form.guideline.value(&answer.label))
         else {
-            return Ok(Kept::Unknown);
+            return Ok(Submission::Unknown);
         };
         let form = match (stage, &self.untested) {
             (Stage::Final, _) => &self.form.name,
             (Stage::Untested, Some(untested)) => untested,
-            (Stage::Untested, None) => return Ok(Kept::Unknown),
+            (Stage::Untested, None) => return Ok(Submission::Unknown),
         };
         let is_tested = self.form.tests && stage == Stage::Final;
-        let said = Said {
+        let answer = ItemAnswer {
             label: value.name().to_owned(),
-            comment: said.comment.trim().to_owned(),
-            program: said.program.clone().filter(|program| is_tested && self.is_test(position, program)),
+            comment: answer.comment.trim().to_owned(),
+            program: answer.program.clone().filter(|program| is_tested && self.is_test(position, program)),
         };
         // The lock is held until the answer is written; otherwise, answers from two tabs of a person would both count
         // as new.
         let mut state = self.state();
         let known = match stage {
             Stage::Untested => state.untested[position].get(person),
-            Stage::Final => state.said[position].get(person),
+            Stage::Final => state.answers[position].get(person),
         };
         match known {
-            Some(known) if *known == said => return Ok(Kept::Known),
-            Some(known) if !is_change => return Ok(Kept::Other(known.clone())),
+            Some(known) if *known == answer => return Ok(Submission::Known),
+            Some(known) if !is_change => return Ok(Submission::Other(known.clone())),
             _ => {}
         }
         // The answer before testing must not depend on the test.
@@ -298,26 +298,26 @@ impl Session {
             Stage::Final => !self.is_untested(&state, position, person),
         };
         if !is_in_turn {
-            return Ok(known.cloned().map_or(Kept::OutOfTurn, Kept::Other));
+            return Ok(known.cloned().map_or(Submission::OutOfTurn, Submission::Other));
         }
-        let run = match &said.program {
+        let run = match &answer.program {
             Some(program) => match state.draft(position, person) {
                 Some(TestDraft { source, state: TestState::Ran(run, _), .. }) if source == program => {
                     Some(run.as_ref().clone())
                 }
-                _ => return Ok(Kept::NotRun),
+                _ => return Ok(Submission::NotRun),
             },
-            None if is_tested && said.comment.is_empty() => return Ok(Kept::NoReason),
+            None if is_tested && answer.comment.is_empty() => return Ok(Submission::NoReason),
             None => None,
         };
         let minutes =
             state.shown[position].get(person).map(|shown| now.duration_since(*shown).as_secs_f64() / 60.0);
         let reply = Reply {
-            label: said.label.clone(),
-            program: said.program.clone(),
+            label: answer.label.clone(),
+            program: answer.program.clone(),
             edited: None,
             minutes,
-            comment: said.comment.clone(),
+            comment: answer.comment.clone(),
         };
         let (date, code) = (None, None);
         self.writer.add_reply(&NewReply {
@@ -329,48 +329,48 @@ impl Session {
             run: run.as_ref(),
             code,
         })?;
-        state.note(position, person, stage, said);
+        state.note(position, person, stage, answer);
         if stage == Stage::Untested {
             // The second answer is timed from now, and the item stays reserved.
             state.shown[position].insert(person.to_owned(), now);
         }
-        Ok(Kept::New)
+        Ok(Submission::New)
     }
 
     /// Skips an item: it is shown to this person again only if nothing else is left. This is not stored.
-    pub fn put_off(&self, person: &str, item: i64) {
+    pub fn skip(&self, person: &str, item: i64) {
         let Some(position) = position(&self.form, item) else { return };
         let mut state = self.state();
         state.shown[position].remove(person);
-        let put_off = state.put_off.entry(person.to_owned()).or_default();
-        put_off.retain(|at| *at != position);
-        put_off.push(position);
+        let skipped = state.skipped.entry(person.to_owned()).or_default();
+        skipped.retain(|at| *at != position);
+        skipped.push(position);
     }
 
     /// The item that a person answered last, with the answer. `None` if it is an answer before testing that can no longer
     /// be changed.
     #[must_use]
-    pub fn last(&self, person: &str) -> Option<(&Item, Stage, Said)> {
+    pub fn last(&self, person: &str) -> Option<(&Item, Stage, ItemAnswer)> {
         let state = self.state();
         let (position, stage) = *state.answered.get(person)?.last()?;
         if stage == Stage::Untested && state.has_tested(position, person) {
             return None;
         }
-        let said = match stage {
+        let answer = match stage {
             Stage::Untested => state.untested[position].get(person)?,
-            Stage::Final => state.said[position].get(person)?,
+            Stage::Final => state.answers[position].get(person)?,
         };
-        Some((&self.form.items[position], stage, said.clone()))
+        Some((&self.form.items[position], stage, answer.clone()))
     }
 
     /// A person's answer to an item.
     #[must_use]
-    pub fn said(&self, person: &str, item: i64, stage: Stage) -> Option<Said> {
+    pub fn answer_of(&self, person: &str, item: i64, stage: Stage) -> Option<ItemAnswer> {
         let position = position(&self.form, item)?;
         let state = self.state();
         match stage {
             Stage::Untested => state.untested[position].get(person).cloned(),
-            Stage::Final => state.said[position].get(person).cloned(),
+            Stage::Final => state.answers[position].get(person).cloned(),
         }
     }
 
@@ -426,8 +426,8 @@ impl Session {
     /// The numbers of items that a person answered and skipped.
     pub(super) fn counts(&self, person: &str) -> (usize, usize) {
         let state = self.state();
-        let answered = state.said.iter().filter(|said| said.contains_key(person)).count();
-        (answered, state.put_off.get(person).map_or(0, Vec::len))
+        let answered = state.answers.iter().filter(|answers| answers.contains_key(person)).count();
+        (answered, state.skipped.get(person).map_or(0, Vec::len))
     }
 
     /// The number of items with enough answers, and the number of all items.
@@ -435,7 +435,7 @@ impl Session {
     pub fn finished(&self) -> (usize, usize) {
         let state = self.state();
         let all = 0..self.form.items.len();
-        (all.filter(|at| state.said[*at].len() >= self.overlap).count(), self.form.items.len())
+        (all.filter(|at| state.answers[*at].len() >= self.overlap).count(), self.form.items.len())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -444,13 +444,13 @@ impl Session {
 }
 
 impl State {
-    fn note(&mut self, position: usize, person: &str, stage: Stage, said: Said) {
+    fn note(&mut self, position: usize, person: &str, stage: Stage, answer: ItemAnswer) {
         match stage {
-            Stage::Untested => self.untested[position].insert(person.to_owned(), said),
-            Stage::Final => self.said[position].insert(person.to_owned(), said),
+            Stage::Untested => self.untested[position].insert(person.to_owned(), answer),
+            Stage::Final => self.answers[position].insert(person.to_owned(), answer),
         };
         self.shown[position].remove(person);
-        self.put_off.entry(person.to_owned()).or_default().retain(|at| *at != position);
+        self.skipped.entry(person.to_owned()).or_default().retain(|at| *at != position);
         let answered = self.answered.entry(person.to_owned()).or_default();
         answered.retain(|(at, _)| *at != position);
         answered.push((position, stage));
@@ -459,10 +459,10 @@ impl State {
     /// Whether a person may be shown an item: they have not answered it, and it does not have `overlap` answers or
     /// reservations of others.
     fn is_open(&self, position: usize, person: &str, overlap: usize, now: Instant) -> bool {
-        let (said, shown) = (&self.said[position], &self.shown[position]);
+        let (answers, shown) = (&self.answers[position], &self.shown[position]);
         let is_leased =
             |(other, shown): &(&String, &Instant)| *other != person && now.duration_since(**shown) < LEASE;
-        !said.contains_key(person) && said.len() + shown.iter().filter(is_leased).count() < overlap
+        !answers.contains_key(person) && answers.len() + shown.iter().filter(is_leased).count() < overlap
     }
 
     fn draft(&self, position: usize, person: &str) -> Option<&TestDraft> {
@@ -472,7 +472,7 @@ impl State {
 
     /// Whether a person has already tested an item.
     fn has_tested(&self, position: usize, person: &str) -> bool {
-        self.tested[position].contains(person) || self.said[position].contains_key(person)
+        self.tested[position].contains(person) || self.answers[position].contains_key(person)
     }
 }
 
@@ -520,13 +520,24 @@ mod tests {
         let name = writer.ledger().forms().unwrap().pop().unwrap();
         let form = writer.ledger().form(&name).unwrap().unwrap();
         let session = Session::open(writer, form, 1, None).unwrap();
-        session.answer("a", 1, Stage::Final, &said("3"), false, Instant::now()).unwrap();
+        session.answer("a", 1, Stage::Final, &answer("3"), false, Instant::now()).unwrap();
         let line: serde_json::Value = serde_json::from_str(session.export().unwrap().trim()).unwrap();
         assert_eq!((&line["label"], &line["value"]), (&1.into(), &"3".into()));
     }
 
-    fn said(label: &str) -> Said {
-        Said { label: label.to_owned(), ..Said::default() }
+    fn answer(label: &str) -> ItemAnswer {
+        ItemAnswer { label: label.to_owned(), ..ItemAnswer::default() }
+    }
+
+    fn submit(
+        session: &Session,
+        person: &str,
+        item: i64,
+        label: &str,
+        change: bool,
+        at: Instant,
+    ) -> Submission {
+        session.answer(person, item, Stage::Final, &answer(label), change, at).unwrap()
     }
 
     #[test]
@@ -538,12 +549,12 @@ mod tests {
         assert_eq!((next("a", now), next("a", now), next("b", now)), (Some(1), Some(1), Some(1)));
         // Two people are looking at the first item.
         assert_eq!((next("c", now), next("d", now), next("e", now)), (Some(2), Some(2), None));
-        assert_eq!(session.answer("a", 1, Stage::Final, &said("3"), false, now).unwrap(), Kept::New);
+        assert_eq!(submit(&session, "a", 1, "3", false, now), Submission::New);
         assert_eq!(next("e", now), None);
         // An annotator left.
         assert_eq!(next("e", now + LEASE), Some(1));
         assert_eq!(session.finished(), (0, 2));
-        assert_eq!(session.answer("e", 1, Stage::Final, &said("0"), false, now).unwrap(), Kept::New);
+        assert_eq!(submit(&session, "e", 1, "0", false, now), Submission::New);
         assert_eq!(session.finished(), (1, 2));
     }
 
@@ -554,26 +565,23 @@ mod tests {
         {
             let session = session(directory.path(), 3, 1);
             assert_eq!(session.next("a", now).unwrap().number, 1);
-            assert_eq!(session.answer("a", 1, Stage::Final, &said("9"), false, now).unwrap(), Kept::Unknown);
-            assert_eq!(session.answer("a", 7, Stage::Final, &said("1"), false, now).unwrap(), Kept::Unknown);
-            assert_eq!(session.answer("a", 1, Stage::Final, &said("1"), false, later).unwrap(), Kept::New);
-            assert_eq!(session.answer("a", 1, Stage::Final, &said("1"), false, later).unwrap(), Kept::Known);
-            assert_eq!(
-                session.answer("a", 1, Stage::Final, &said("2"), false, later).unwrap(),
-                Kept::Other(said("1"))
-            );
-            assert_eq!(session.answer("a", 1, Stage::Final, &said("2"), true, later).unwrap(), Kept::New);
-            assert_eq!(session.last("a").unwrap().2, said("2"));
+            assert_eq!(submit(&session, "a", 1, "9", false, now), Submission::Unknown);
+            assert_eq!(submit(&session, "a", 7, "1", false, now), Submission::Unknown);
+            assert_eq!(submit(&session, "a", 1, "1", false, later), Submission::New);
+            assert_eq!(submit(&session, "a", 1, "1", false, later), Submission::Known);
+            assert_eq!(submit(&session, "a", 1, "2", false, later), Submission::Other(answer("1")));
+            assert_eq!(submit(&session, "a", 1, "2", true, later), Submission::New);
+            assert_eq!(session.last("a").unwrap().2, answer("2"));
             let minutes = session.writer.ledger().reply(&session.form.name, 1, "a").unwrap().unwrap().minutes;
             assert_eq!(minutes, None, "a change has no time of its own");
         }
         // What is in the ledger is known when it is opened again.
         let session = session(directory.path(), 3, 1);
-        assert_eq!(session.said("a", 1, Stage::Final), Some(said("2")));
+        assert_eq!(session.answer_of("a", 1, Stage::Final), Some(answer("2")));
         assert_eq!(session.next("a", now).unwrap().number, 2);
-        session.put_off("a", 2);
+        session.skip("a", 2);
         assert_eq!(session.next("a", now).unwrap().number, 3);
-        assert_eq!(session.answer("a", 3, Stage::Final, &said("0"), false, now).unwrap(), Kept::New);
+        assert_eq!(submit(&session, "a", 3, "0", false, now), Submission::New);
         assert_eq!(session.next("a", now).unwrap().number, 2, "what was put off comes last");
         assert_eq!(
             session.next("b", now).map(|item| item.number),
@@ -581,6 +589,6 @@ mod tests {
             "and is not open to others meanwhile"
         );
         let progress = session.overview(&["a".to_owned(), "b".to_owned()]).unwrap().people;
-        assert_eq!((progress[0].answered, progress[0].put_off, progress[1].answered), (2, 1, 0));
+        assert_eq!((progress[0].answered, progress[0].skipped, progress[1].answered), (2, 1, 0));
     }
 }

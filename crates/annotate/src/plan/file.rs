@@ -115,7 +115,7 @@ pub(crate) struct BudgetPlan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GenerationPlan {
-    /// Maximum number of times that code is written for a query until the judge says yes.
+    /// Maximum number of times that code is written for a query until the judge accepts one.
     pub(super) rounds: u32,
 }
 

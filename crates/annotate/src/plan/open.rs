@@ -52,7 +52,7 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
     }
     // The plan is stored in the ledger.
     if file.nats.as_ref().is_some_and(|nats| nats.url.contains('@')) {
-        return Err("`nats.url` holds a user; give that address by --nats instead".to_owned());
+        return Err("`nats.url` contains a user; give that address with --nats instead".to_owned());
     }
     for (name, rounds) in [("rounds", file.rounds), ("generation.rounds", file.generation.rounds)] {
         if rounds == 0 || rounds > MAX_ROUNDS {

@@ -86,7 +86,7 @@ impl RulesPlan {
             // The plan's text is stored in the ledger.
             Some(index) if index.contains("://") && index.contains('@') => {
                 return Err(format!(
-                    "`packages.{name}.index` holds a name or password; expected an address that needs none, or a \
+                    "`packages.{name}.index` contains a name or password; expected an address that needs none, or a \
                      directory of wheels"
                 ));
             }

@@ -22,7 +22,7 @@ use super::waiting::{RequestsInFlight, lock};
 use super::{Judging, Progress, ShouldStop, concerns_all};
 use crate::error::AnnotateError;
 use crate::judge::Next;
-use crate::ledger::{Asked, BatchCall, CallEnd, EventKey, OpenBatch, now};
+use crate::ledger::{AnsweredQuestion, BatchCall, CallEnd, EventKey, OpenBatch, now};
 
 /// Pause between checks of the batches: initial and maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -231,7 +231,7 @@ impl Rounds<'_> {
                         writer.number_batch(open.batch, &id)?;
                         id
                     }
-                    FindOutcome::NotFound if now() > open.sent + self.batches.settling_seconds() => {
+                    FindOutcome::NotFound if now() > open.sent + self.batches.seconds_until_settled() => {
                         self.refuse(open.batch, "the provider does not have its batch")?;
                         return Ok(true);
                     }
@@ -364,17 +364,17 @@ impl Rounds<'_> {
             _ => return fail(booked, "the pair asks for something else by now"),
         };
         client.keep(&question.request, &body);
-        let asked = Asked {
+        let answered = AnsweredQuestion {
             request: &name,
             model: &client.name(),
             prompt: &question.version,
             messages: &question.request.messages,
             money: answer.usage.map_or(0, |usage| plan.price.of(usage).money.units()),
             answer: &answer,
-            // The waiting time of a batch says nothing about a question.
+            // The waiting time of a batch is not that of a question.
             seconds: 0.0,
         };
-        writer.add_answer(None, &question.prompt, &asked, vec![end(booked)], None)?;
+        writer.add_answer(None, &question.prompt, &answered, vec![end(booked)], None)?;
         client.check_kept()?;
         Ok(booked.cost)
     }

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 /// Share of CoSQA+'s candidates that was not clear (§6 of its protocol: 33 %), for estimates.
 const UNCLEAR_SHARE: f64 = 1.0 / 3.0;
 
-/// Typical tokens of a verdict and of a test program, for estimates.
+/// TypicalCost tokens of a verdict and of a test program, for estimates.
 const VERDICT_TOKENS: u64 = 100;
 const PROGRAM_TOKENS: u64 = 600;
 
@@ -85,7 +85,8 @@ impl Judging {
                 _ => one.worst,
             };
             if one.calls > 0 {
-                let Typical { input_tokens, output_tokens, .. } = typical(&self.plan.judge, &question, texts);
+                let TypicalCost { input_tokens, output_tokens, .. } =
+                    typical(&self.plan.judge, &question, texts);
                 input += input_tokens as u64;
                 output += output_tokens as u64;
             }
@@ -99,7 +100,7 @@ impl Judging {
 
 /// What judging pairs usually takes, without stored answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Typical {
+pub struct TypicalCost {
     /// Number of questions.
     pub questions: f64,
     /// Tokens of questions.
@@ -111,7 +112,7 @@ pub struct Typical {
 }
 
 /// What a first question and all that may follow it usually take.
-fn typical(judge: &Judge, first: &Question, n_bytes: usize) -> Typical {
+fn typical(judge: &Judge, first: &Question, n_bytes: usize) -> TypicalCost {
     let asked: usize = first.request.messages.iter().map(|message| message.content.len()).sum();
     let verdict = VERDICT_TOKENS as f64;
     let (mut questions, mut input_tokens, mut output_tokens) = (1.0, (asked / 4) as f64, verdict);
@@ -122,16 +123,17 @@ fn typical(judge: &Judge, first: &Question, n_bytes: usize) -> Typical {
         input_tokens += programs * asked * UNCLEAR_SHARE;
         output_tokens += (programs * PROGRAM_TOKENS as f64 + verdict) * UNCLEAR_SHARE;
     }
-    Typical { questions, input_tokens, output_tokens, dollars: None }
+    TypicalCost { questions, input_tokens, output_tokens, dollars: None }
 }
 
 impl Plan {
     /// What judging pairs usually takes, on average. Nothing is read, written or asked.
     #[must_use]
-    pub fn typical_of(&self, pairs: &[Pair]) -> Typical {
-        let mut sum = Typical::default();
+    pub fn typical_of(&self, pairs: &[Pair]) -> TypicalCost {
+        let mut sum = TypicalCost::default();
         if !self.members.is_empty() {
-            let members: Vec<Typical> = self.members.iter().map(|member| member.typical_of(pairs)).collect();
+            let members: Vec<TypicalCost> =
+                self.members.iter().map(|member| member.typical_of(pairs)).collect();
             sum.dollars = members.iter().map(|member| member.dollars).sum();
             for member in members {
                 sum.questions += member.questions;

@@ -1,7 +1,7 @@
 //! Forms from export to study, with a sandbox that runs nothing.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod pretended;
+mod fake;
 mod sessions;
 
 use std::cell::Cell;
@@ -21,7 +21,7 @@ use quarry_metrics::significance::Bootstrap;
 use quarry_sandbox::Limits;
 use serde_json::{Map, Value, json};
 
-use self::pretended::{Emptied, Pretended};
+use self::fake::{Emptied, FakePrograms};
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -72,7 +72,7 @@ impl Fixture {
         let (writer, _) = self.open();
         let sandbox = || {
             self.opened.set(self.opened.get() + 1);
-            Ok(Box::new(Pretended) as Box<dyn Programs>)
+            Ok(Box::new(FakePrograms) as Box<dyn Programs>)
         };
         import(&writer, path, options, &Limits::default(), &sandbox)
     }
@@ -176,9 +176,13 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     let again = fixture.import(&path, &ImportRequest { date: None, ..by("ann") }).unwrap();
     assert_eq!((again.new, again.unchanged, again.revised), (0, 8, 0));
     let (writer, _) = fixture.open();
-    let said = writer.ledger().labeled().unwrap().said;
-    assert_eq!(said.len(), 8);
-    assert!(said.iter().all(|said| said.minutes == Some(1.5) && said.comment == "=a, \"b\"" && !said.tests));
+    let replies = writer.ledger().labeled().unwrap().replies;
+    assert_eq!(replies.len(), 8);
+    assert!(
+        replies
+            .iter()
+            .all(|reply| reply.minutes == Some(1.5) && reply.comment == "=a, \"b\"" && !reply.tests)
+    );
 }
 
 #[test]
@@ -207,7 +211,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{text}\n{twice}\n")).unwrap();
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
-    assert!(error.contains("nothing was imported; rows that are wrong: 9"), "{error}");
+    assert!(error.contains("nothing was imported; invalid rows: 9"), "{error}");
     for words in [
         ":1: expected one of 3, 2, 1, 0 as label, found \"4\"",
         ":2: expected in the column form the name of a form",
@@ -227,7 +231,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
     assert!(error.contains(":2: expected UTF-8 text"), "{error}");
     let (writer, _) = fixture.open();
-    assert!(writer.ledger().labeled().unwrap().said.is_empty() && fixture.opened.get() == 0);
+    assert!(writer.ledger().labeled().unwrap().replies.is_empty() && fixture.opened.get() == 0);
 }
 
 #[test]
@@ -261,7 +265,7 @@ fn test_programs_run_once_and_are_kept() {
         let stop = AtomicBool::new(false);
         audit(writer.ledger(), judge, programs, &Limits::default(), 2, &stop).unwrap()
     };
-    let found = audited(&Pretended);
+    let found = audited(&FakePrograms);
     assert_eq!((found.runs, found.of_people, found.holds()), (4, 4, true), "{found:?}");
     let found = audited(&Emptied);
     let changed: Vec<_> = found.changed.iter().map(|found| (found.person.as_deref(), found.before)).collect();
@@ -280,7 +284,10 @@ fn test_programs_run_once_and_are_kept() {
         }
     });
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
-    assert!(error.contains("ann said \"yes\" of this item before") && error.contains("--revise"), "{error}");
+    assert!(
+        error.contains("ann answered \"yes\" for this item before") && error.contains("--revise"),
+        "{error}"
+    );
     let revised = fixture.import(&path, &ImportRequest { revise: true, ..by("ann") }).unwrap();
     assert_eq!((revised.new, revised.revised, revised.unchanged), (1, 1, 5));
     // Bob replies the same for all.
@@ -384,7 +391,7 @@ fn generated_code_is_reviewed() {
     assert!(!fs::read_to_string(&out).unwrap().contains("a model"));
     fixture.fill(&out, |number, row| row["label"] = json!(["approve", "edit", "reject", ""][number]));
     let error = fixture.import(&out, &by("ann")).unwrap_err().to_string();
-    assert!(error.contains("rows that are wrong: 1\n") && error.contains("edited_code"), "{error}");
+    assert!(error.contains("invalid rows: 1\n") && error.contains("edited_code"), "{error}");
     fixture.fill(&out, |number, row| {
         if number == 1 {
             row["edited_code"] = json!("\ndef f1():\n    return 1\n");

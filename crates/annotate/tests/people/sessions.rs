@@ -5,23 +5,23 @@ use std::time::{Duration, Instant};
 use quarry_annotate::RunResult;
 use quarry_annotate::people::study::{Study, StudyOptions, gather};
 use quarry_annotate::people::{
-    FormAgreement, Kept, Said, Sampling, Session, Stage, TestSandbox, TestState, forms_to_fill,
+    FormAgreement, ItemAnswer, Sampling, Session, Stage, Submission, TestSandbox, TestState, forms_to_fill,
 };
 use quarry_sandbox::Limits;
 use serde_json::Value;
 
 use super::Fixture;
-use super::pretended::Pretended;
+use super::fake::FakePrograms;
 
-fn said(label: &str, comment: &str, program: &str) -> Said {
-    Said { label: label.to_owned(), comment: comment.to_owned(), program: Some(program.to_owned()) }
+fn item_answer(label: &str, comment: &str, program: &str) -> ItemAnswer {
+    ItemAnswer { label: label.to_owned(), comment: comment.to_owned(), program: Some(program.to_owned()) }
 }
 
 fn open(fixture: &Fixture, overlap: usize) -> Session {
     let (writer, _) = fixture.open();
     let name = forms_to_fill(writer.ledger()).unwrap().pop().unwrap();
     let form = writer.ledger().form(&name).unwrap().unwrap();
-    let sandbox = TestSandbox { programs: Box::new(Pretended), limits: Limits::default() };
+    let sandbox = TestSandbox { programs: Box::new(FakePrograms), limits: Limits::default() };
     Session::open(writer, form, overlap, Some(sandbox)).unwrap()
 }
 
@@ -38,15 +38,18 @@ fn verdicts_before_and_after_testing_are_both_kept() {
             !session.begin_test("ann", item, "assert fails", ""),
             "the answer before testing comes first"
         );
-        let answer = |stage, said: &Said, is_change, at| {
-            session.answer("ann", item, stage, said, is_change, at).unwrap()
+        let answer = |stage, given: &ItemAnswer, is_change, at| {
+            session.answer("ann", item, stage, given, is_change, at).unwrap()
         };
-        let early = answer(Stage::Final, &said("yes", "no program", ""), false, start);
-        assert_eq!(early, Kept::OutOfTurn);
-        assert_eq!(answer(Stage::Untested, &said("yes", "", "assert"), false, start + minute), Kept::New);
+        let early = answer(Stage::Final, &item_answer("yes", "no program", ""), false, start);
+        assert_eq!(early, Submission::OutOfTurn);
         assert_eq!(
-            answer(Stage::Untested, &said("yes", "", ""), false, start + minute),
-            Kept::Known,
+            answer(Stage::Untested, &item_answer("yes", "", "assert"), false, start + minute),
+            Submission::New
+        );
+        assert_eq!(
+            answer(Stage::Untested, &item_answer("yes", "", ""), false, start + minute),
+            Submission::Known,
             "sent twice"
         );
         assert_eq!(
@@ -55,11 +58,17 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         );
         assert_eq!(session.next("bob", start).unwrap().number, 2, "the item is still that of ann");
         // Before the test, an answer can be changed.
-        assert_eq!(answer(Stage::Untested, &said("cannot tell", "", ""), true, start), Kept::New);
-        assert_eq!(answer(Stage::Untested, &said("yes", "", ""), true, start), Kept::New);
+        assert_eq!(
+            answer(Stage::Untested, &item_answer("cannot tell", "", ""), true, start),
+            Submission::New
+        );
+        assert_eq!(answer(Stage::Untested, &item_answer("yes", "", ""), true, start), Submission::New);
 
-        assert_eq!(answer(Stage::Final, &said("no", " ", ""), false, start), Kept::NoReason);
-        assert_eq!(answer(Stage::Final, &said("no", "", "assert 1"), false, start), Kept::NotRun);
+        assert_eq!(answer(Stage::Final, &item_answer("no", " ", ""), false, start), Submission::NoReason);
+        assert_eq!(
+            answer(Stage::Final, &item_answer("no", "", "assert 1"), false, start),
+            Submission::NotRun
+        );
         assert!(session.begin_test("ann", item, "assert fails", "a comment"));
         assert!(!session.begin_test("ann", item, "assert 2", ""), "one at a time");
         session.run_test("ann");
@@ -67,53 +76,56 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         assert!(matches!(&draft.state, TestState::Ran(_, RunResult::Failed)), "{draft:?}");
         assert_eq!((draft.source.as_str(), draft.comment.as_str()), ("assert fails", "a comment"));
         assert_eq!(
-            answer(Stage::Final, &said("no", "", "assert 1"), false, start),
-            Kept::NotRun,
+            answer(Stage::Final, &item_answer("no", "", "assert 1"), false, start),
+            Submission::NotRun,
             "it is another one"
         );
         assert_eq!(session.last("ann"), None);
         assert!(
-            matches!(answer(Stage::Untested, &said("no", "", ""), true, start), Kept::Other(_)),
+            matches!(answer(Stage::Untested, &item_answer("no", "", ""), true, start), Submission::Other(_)),
             "what was said before a test stays"
         );
         let end = start + minute * 3;
         // Nor after the test of another item, whose program takes the place of this one.
         assert_eq!(
-            session.answer("ann", 2, Stage::Untested, &said("no", "", ""), false, start).unwrap(),
-            Kept::New
+            session.answer("ann", 2, Stage::Untested, &item_answer("no", "", ""), false, start).unwrap(),
+            Submission::New
         );
         assert!(session.begin_test("ann", 2, "assert 2", ""));
         session.run_test("ann");
-        assert!(matches!(answer(Stage::Untested, &said("no", "", ""), true, start), Kept::Other(_)));
+        assert!(matches!(
+            answer(Stage::Untested, &item_answer("no", "", ""), true, start),
+            Submission::Other(_)
+        ));
         assert!(session.begin_test("ann", item, "assert fails", ""));
         session.run_test("ann");
-        assert_eq!(answer(Stage::Final, &said("no", "", "assert fails"), false, end), Kept::New);
+        assert_eq!(answer(Stage::Final, &item_answer("no", "", "assert fails"), false, end), Submission::New);
         assert_eq!(session.last("ann").unwrap().1, Stage::Final);
         // Code that is sent back unchanged is not a program.
         let code = session.item(2).unwrap().subject.shown()[1].1.clone();
         assert!(!session.begin_test("ann", 2, &code, ""));
-        let second = |stage, said: &Said| session.answer("ann", 2, stage, said, false, end).unwrap();
-        assert_eq!(second(Stage::Final, &said("no", "", &code)), Kept::NoReason);
-        assert_eq!(second(Stage::Final, &said("no", "it reads a file", &code)), Kept::New);
+        let second = |stage, given: &ItemAnswer| session.answer("ann", 2, stage, given, false, end).unwrap();
+        assert_eq!(second(Stage::Final, &item_answer("no", "", &code)), Submission::NoReason);
+        assert_eq!(second(Stage::Final, &item_answer("no", "it reads a file", &code)), Submission::New);
         assert_eq!(session.finished(), (2, 2));
     }
     // Answers in the ledger are known when it is opened again.
     let session = open(&fixture, 2);
     assert!(session.next("ann", start).is_none());
-    let late = session.answer("ann", 1, Stage::Untested, &said("no", "", ""), true, start).unwrap();
-    assert!(matches!(late, Kept::Other(_)), "{late:?}");
+    let late = session.answer("ann", 1, Stage::Untested, &item_answer("no", "", ""), true, start).unwrap();
+    assert!(matches!(late, Submission::Other(_)), "{late:?}");
     // What was said before a restart may have been said before a test.
-    let first = |session: &Session, said: &Said| {
-        session.answer("bob", 1, Stage::Untested, said, true, start).unwrap()
+    let first = |session: &Session, given: &ItemAnswer| {
+        session.answer("bob", 1, Stage::Untested, given, true, start).unwrap()
     };
-    assert_eq!(first(&session, &said("yes", "", "")), Kept::New);
+    assert_eq!(first(&session, &item_answer("yes", "", "")), Submission::New);
     drop(session);
     let session = open(&fixture, 2);
-    assert!(matches!(first(&session, &said("no", "", "")), Kept::Other(_)));
+    assert!(matches!(first(&session, &item_answer("no", "", "")), Submission::Other(_)));
     assert_eq!(session.last("bob"), None);
-    let after = session.said("ann", 1, Stage::Final).unwrap();
+    let after = session.answer_of("ann", 1, Stage::Final).unwrap();
     assert_eq!((after.label.as_str(), after.program.as_deref()), ("no", Some("assert fails")));
-    assert_eq!(session.said("ann", 1, Stage::Untested).unwrap().label, "yes");
+    assert_eq!(session.answer_of("ann", 1, Stage::Untested).unwrap().label, "yes");
     let line: Value = serde_json::from_str(session.export().unwrap().lines().next().unwrap()).unwrap();
     assert_eq!(line["value"], "no");
     assert_eq!(line["label"], 0);
@@ -140,8 +152,9 @@ fn disagreements_are_adjudicated_once_and_counted() {
             for (person, label) in [("ann", ann), ("bob", bob)] {
                 assert_eq!(session.next(person, now).unwrap().number, number);
                 let later = now + Duration::from_secs(30);
-                let kept = session.answer(person, number, Stage::Final, &said(label, "", ""), false, later);
-                assert_eq!(kept.unwrap(), Kept::New);
+                let kept =
+                    session.answer(person, number, Stage::Final, &item_answer(label, "", ""), false, later);
+                assert_eq!(kept.unwrap(), Submission::New);
             }
         }
         let overview = session.overview(&["ann".to_owned(), "eva".to_owned()]).unwrap();
@@ -162,9 +175,9 @@ fn disagreements_are_adjudicated_once_and_counted() {
             disputes.iter().map(|dispute| (dispute.item.number, dispute.adjudicated.is_some())).collect()
         };
         assert_eq!(numbers(&session), [(3, false), (4, false)]);
-        assert_eq!(session.adjudicate(3, &said("perhaps", "", "")).unwrap(), Kept::Unknown);
-        assert_eq!(session.adjudicate(3, &said("Y", "because", "")).unwrap(), Kept::New);
-        assert_eq!(session.adjudicate(3, &said("yes", "because", "")).unwrap(), Kept::Known);
+        assert_eq!(session.adjudicate(3, &item_answer("perhaps", "", "")).unwrap(), Submission::Unknown);
+        assert_eq!(session.adjudicate(3, &item_answer("Y", "because", "")).unwrap(), Submission::New);
+        assert_eq!(session.adjudicate(3, &item_answer("yes", "because", "")).unwrap(), Submission::Known);
         assert_eq!(numbers(&session), [(4, false), (3, true)]);
     }
     let session = open(&fixture, 2);
@@ -178,7 +191,7 @@ fn disagreements_are_adjudicated_once_and_counted() {
     drop(session);
     // A decision is not a person's label.
     let (writer, _) = fixture.open();
-    assert_eq!(writer.ledger().labeled().unwrap().said.len(), 8);
+    assert_eq!(writer.ledger().labeled().unwrap().replies.len(), 8);
 }
 
 /// Three people give each item three values by a guideline; the lines of the export, and the items in dispute.
@@ -188,9 +201,15 @@ fn labeled(fixture: &Fixture, guideline: &str, given: &[[&str; 3]]) -> (Vec<Valu
     let session = open(fixture, 3);
     for (number, labels) in (1..).zip(given) {
         for (person, label) in ["ann", "bob", "cyd"].into_iter().zip(labels) {
-            let kept =
-                session.answer(person, number, Stage::Final, &said(label, "", ""), false, Instant::now());
-            assert_eq!(kept.unwrap(), Kept::New);
+            let kept = session.answer(
+                person,
+                number,
+                Stage::Final,
+                &item_answer(label, "", ""),
+                false,
+                Instant::now(),
+            );
+            assert_eq!(kept.unwrap(), Submission::New);
         }
     }
     let lines = session.export().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();

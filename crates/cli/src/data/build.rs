@@ -10,8 +10,8 @@ use quarry_annotate::{AnnotateError, Author, AuthorPlan, Judging};
 #[cfg(feature = "workers")]
 use quarry_annotate::{WorkerModels, queue_of};
 use quarry_factory::{
-    Amount, Damage, Event, Forecast, Plan, Rehearsal, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports,
-    estimate_written, rehearse, steps_of,
+    Amount, Damage, DryRun, Event, Forecast, Plan, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports,
+    dry_run, estimate_written, steps_of,
 };
 use quarry_metrics::table::{Layout, Table};
 #[cfg(feature = "workers")]
@@ -82,7 +82,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         stop: &stop,
     };
     if args.dry_run {
-        let Rehearsal { steps, forecast } = rehearse(&plan, &out, &tools)?;
+        let DryRun { steps, forecast } = dry_run(&plan, &out, &tools)?;
         let written = match estimate_written(&plan, &out, &steps)? {
             Some(estimate) => writing(&estimate),
             None => String::new(),

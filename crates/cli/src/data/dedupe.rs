@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use quarry_corpus::dataset::dedupe::{On, Same, dedupe};
+use quarry_corpus::dataset::dedupe::{ComparedText, Equality, dedupe};
 use quarry_text::counted;
 
 use super::Inputs;
@@ -70,14 +70,14 @@ pub fn run(args: &DedupeArgs) -> anyhow::Result<ExitCode> {
         bail!("--threshold {}: expected a similarity over 0 and at most 1", args.threshold);
     }
     let same = match args.same {
-        SameArg::Exact => Same::Exact,
-        SameArg::Normalized => Same::Normalized,
-        SameArg::Near => Same::Near(args.threshold),
+        SameArg::Exact => Equality::Exact,
+        SameArg::Normalized => Equality::Normalized,
+        SameArg::Near => Equality::Near(args.threshold),
     };
     let on = match args.on {
-        OnArg::Query => On::Query,
-        OnArg::Code => On::Code,
-        OnArg::Pair => On::Pair,
+        OnArg::Query => ComparedText::Query,
+        OnArg::Code => ComparedText::Code,
+        OnArg::Pair => ComparedText::Pair,
     };
     let sources = args.inputs.sources(&args.paths)?;
     let against = args.inputs.sources(&args.against)?;

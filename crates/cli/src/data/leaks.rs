@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_corpus::dataset::dedupe::{Duplicate, On, Overlap, overlap};
+use quarry_corpus::dataset::dedupe::{ComparedText, Duplicate, Overlap, overlap};
 use quarry_corpus::formats::source::Source;
 use quarry_factory::parts_of_build;
 use quarry_metrics::table::{Sections, Table};
@@ -79,7 +79,7 @@ pub fn run(args: &LeaksArgs, inputs: &Inputs, paths: &[PathBuf], limit: usize) -
             if number == other {
                 continue;
             }
-            for (on, side) in [("query", On::Query), ("code", On::Code)] {
+            for (on, side) in [("query", ComparedText::Query), ("code", ComparedText::Code)] {
                 let Overlap { texts, same, near, examples } =
                     overlap(ours, theirs, (args.threshold, side), limit)?;
                 let examples =

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::localize::{self as format, Issue};
 use quarry_eval::localize::entity::Level;
-use quarry_eval::localize::report::{LocalizeReport, Summaries, issue_lines, report};
+use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
 use quarry_eval::localize::{Localizer, Outcome, Places, localize};
 use quarry_eval::plan::write_whole;
 use quarry_metrics::significance::Bootstrap;
@@ -51,6 +51,10 @@ pub struct LocalizeArgs {
     /// Also write an HTML page that shows for each issue what came first
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
+    /// Also write the candidates of the first method with their features, one JSON object for each issue, from which
+    /// `bench/fit_issues.py` fits the ranking of issues
+    #[arg(long, value_name = "FILE")]
+    features: Option<PathBuf>,
     #[command(flatten)]
     model: BuiltinModelArgs,
     #[command(flatten)]
@@ -80,7 +84,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let issues = args.chosen(format::read(&args.file)?)?;
     let models = args.models.resolve(args.model.path.clone())?;
     let (_temporary, work) = args.work_directory()?;
-    let places = Places { mirrors: &args.mirrors, work: &work };
+    let places = Places { mirrors: &args.mirrors, work: &work, features: args.features.is_some() };
     let bar = progress::Progress::new("issues", issues.len());
     bar.show();
     let outcome = localize(&issues, &args.methods, places, &models, &|| bar.inc(1))?;
@@ -91,6 +95,9 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let methods: Vec<String> = args.methods.iter().map(ToString::to_string).collect();
     if let Some(path) = &args.output.per_query {
         new_file::write_json_lines(path, issue_lines(&issues, &methods, &outcome))?;
+    }
+    if let Some(path) = &args.features {
+        new_file::write_json_lines(path, outcome.features.iter())?;
     }
     let dataset = shown::file_name(&args.file);
     if let Some(path) = &args.page {
@@ -215,19 +222,16 @@ fn sections(dataset: &str, report: &LocalizeReport) -> Sections {
     for level in Level::ALL {
         sections = sections.table(level_table(report, level)).text("\n");
     }
-    sections = sections.table(groups_table(report));
+    sections = sections.table(groups_table(report)).text("\n");
     for method in &report.methods {
-        sections =
-            sections.text(format!("\n{}: {:.1} ms per issue (median)", method.method, method.query_ms));
+        sections = sections.text(format!("{}: {:.1} ms per issue (median)", method.method, method.query_ms));
     }
     let Some(first) = report.methods.first() else { return sections };
+    let names: Vec<String> = compared().iter().map(ToString::to_string).collect();
     for comparison in &report.comparisons {
-        let levels = [&comparison.functions, &comparison.modules, &comparison.files];
-        for (level, measures) in Level::ALL.iter().zip(levels) {
-            let heading = format!("\n\n{}: a: {}, b: {}\n", level.name(), first.method, comparison.method);
-            let rows = measures.iter().map(|(measure, found)| (measure.clone(), found));
-            sections = sections.text(heading).table(compare::table(rows));
-        }
+        let rows = names.iter().filter_map(|name| Some((name.clone(), comparison.functions.get(name)?)));
+        let heading = format!("\nfunctions, a: {}, b: {}", first.method, comparison.method);
+        sections = sections.text(heading).table(compare::table(rows));
     }
     sections
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::evaluation_data::{EvaluationData, says_so};
+use quarry_corpus::evaluation_data::{EvaluationData, is_marked};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
@@ -326,7 +326,7 @@ fn read_own_rows(path: &Path, rows: &mut Vec<Row>, named: &mut Vec<String>) -> a
             let wrong = || format!("{}:{}: is no pair", path.display(), number + 1);
             rows.push(serde_json::from_str(&line).with_context(wrong)?);
             let text = |key: &str| value.as_ref().and_then(|value| value[key].as_str());
-            if says_so(text("id"), text("partition")) {
+            if is_marked(text("id"), text("partition")) {
                 named.push(format!("line {} of {}", number + 1, path.display()));
             }
         } else if number == 0 {

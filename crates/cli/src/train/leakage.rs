@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use quarry_corpus::dataset;
-use quarry_corpus::evaluation_data::{EvaluationData, published_as, says_so};
+use quarry_corpus::evaluation_data::{EvaluationData, is_marked, published_as};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::Source;
 use quarry_train::{Example, Pair};
@@ -25,7 +25,7 @@ pub fn named_in(sources: &[Source]) -> anyhow::Result<Vec<String>> {
     }
     dataset::for_each(sources, &mut |source, record| {
         if let Record::Pair(pair) = record
-            && says_so(pair.id.as_deref(), pair.partition.as_deref())
+            && is_marked(pair.id.as_deref(), pair.partition.as_deref())
         {
             let id = pair.id.as_deref().filter(|id| !id.is_empty()).unwrap_or("a pair");
             found.push(format!("{id} of {}", source.path.display()));

@@ -1,4 +1,4 @@
-//! Codes as they are compared: without comments, documentation and layout, which differ between copies of a code.
+//! The form in which codes are compared: without comments, documentation and layout, which differ between copies of a code.
 
 use crate::pairs::cut_out;
 use quarry_source::{Highlight, Language, extract, highlights, language_called, language_of_function};
@@ -18,7 +18,7 @@ pub fn comments(language: Language, source: &[u8]) -> Option<Vec<Range<usize>>> 
 }
 
 /// A code without its comments and its documentation; its language is recognized if its name is not known. A text that
-/// is not recognized stays as it is.
+/// is not recognized stays unchanged.
 #[must_use]
 pub fn bare<'c>(code: &'c str, language: Option<&str>) -> Cow<'c, str> {
     let may_hold_comments = || MARKERS.iter().any(|marker| code.contains(marker));

@@ -1,12 +1,12 @@
 //! Converts between all formats, as far as the target can represent the records.
 //!
 //! A data set consists of pairs (a text with a code), or of queries, documents and judgments, or of both. Pairs
-//! become queries, documents and judgments as they are read, so a file may be larger than memory: only hashes of ids
+//! become queries, documents and judgments while they are read, so a file may be larger than memory: only hashes of ids
 //! and texts are kept. Joining separate records to pairs, and merging the judgments of several annotators, needs the
 //! texts, or the judgments, in memory.
 
 pub use super::target::{LAYOUTS, Layout, Target};
-use super::{for_each, key, sources};
+use super::{for_each, key};
 use crate::formats::beir::Benchmark;
 use crate::formats::csn99;
 use crate::formats::qrels::Qrels;
@@ -67,7 +67,7 @@ pub struct HideNames {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
     /// The written files.
-    pub files: Vec<Written>,
+    pub files: Vec<WrittenFile>,
     /// Number of omitted negative pairs, which the formats cannot represent.
     pub negatives: usize,
     /// Number of codes whose names were to be hidden and stayed: no function was found in them, or their language is not
@@ -77,7 +77,7 @@ pub struct Converted {
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// Path of the file.
     pub path: PathBuf,
     /// Number of its records.
@@ -86,7 +86,7 @@ pub struct Written {
     pub holds: RecordKind,
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for WrittenFile {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {} {}", self.path.display(), self.records, self.holds.name())
     }
@@ -184,7 +184,7 @@ fn write(
             Ok(within) if !within.as_os_str().is_empty() => out.join(within),
             _ => out.to_owned(),
         };
-        written.push(Written { path, records, holds: format.holds });
+        written.push(WrittenFile { path, records, holds: format.holds });
     }
     Ok(Converted { files: written, negatives, names_kept: normalizer.names_kept })
 }
@@ -237,18 +237,6 @@ pub fn benchmark(sources: &[Source], options: &ConvertOptions) -> Result<Benchma
         Ok(())
     })?;
     Ok(benchmark)
-}
-
-/// Reads the CoSQA retrieval files as a benchmark. Documents are the whole code base, id = the number, text = the raw
-/// code, no title; queries are the web queries (`doc`), id = `idx`; the only judged document of a query is its own
-/// `retrieval_idx`, grade = `label`.
-///
-/// # Errors
-/// When a file cannot be read or is malformed, a pair refers to a code that is not in the code base, or an `idx` is
-/// repeated.
-pub fn cosqa_benchmark(retrieval_json: &Path, code_idx_map: &Path) -> Result<Benchmark, FormatError> {
-    let paths = [retrieval_json.to_owned(), code_idx_map.to_owned()];
-    benchmark(&sources(&paths, "cosqa", "")?, &ConvertOptions::default())
 }
 
 /// Converts the records of all formats to those of a target, with consistent ids.
@@ -556,7 +544,7 @@ impl<'o> Normalizer<'o> {
                         path: source.path.clone(),
                         expected: format!("judgments of a {what} whose text is known"),
                         found: excerpt(id),
-                        remedy: format!("name the file that holds the texts of the {what} too"),
+                        remedy: format!("also name the file with the texts of the {what}"),
                     });
                 }
             }
@@ -576,7 +564,7 @@ impl<'o> Normalizer<'o> {
                     judgment.query, judgment.document
                 ),
                 found: format!("{} after {grade}", judgment.grade),
-                remedy: "say which of several grades counts with --grades".into(),
+                remedy: "choose one of several grades with --grades".into(),
             }),
         }
     }
@@ -607,7 +595,7 @@ impl<'o> Normalizer<'o> {
                         path: path(),
                         expected: format!("one grade for query {query:?} and document {document:?}"),
                         found: format!("{grades:?}"),
-                        remedy: "say which of several grades counts with --grades".into(),
+                        remedy: "choose one of several grades with --grades".into(),
                     });
                 }
                 Grades::Refuse => grades[0],
@@ -654,7 +642,7 @@ impl<'o> Normalizer<'o> {
                 path: path(),
                 expected: format!("a {what} whose text is known"),
                 found: excerpt(id),
-                remedy: format!("name the file that holds the texts of the {what} too"),
+                remedy: format!("also name the file with the texts of the {what}"),
             }),
         };
         Ok(Record::Pair(Box::new(Pair {

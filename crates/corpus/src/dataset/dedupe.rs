@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// When two texts count as equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Same {
+pub enum Equality {
     /// When all bytes are equal.
     Exact,
     /// Ignoring differences in white space.
@@ -24,7 +24,7 @@ pub enum Same {
 
 /// Which texts of a record are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
+pub enum ComparedText {
     /// The query. Separate documents are kept.
     Query,
     /// The code, or the document. Separate queries are kept.
@@ -63,14 +63,14 @@ pub struct Duplicate {
 
 /// Finds rows of `sources` that duplicate earlier ones or one of `against`, reports at most `max_examples` of them,
 /// and writes the others unchanged to `out`: a file for one source, a directory for several. Keeps hashes of the
-/// texts in memory, or of their token n-grams for [`Same::Near`].
+/// texts in memory, or of their token n-grams for [`Equality::Near`].
 ///
 /// # Errors
 /// An invalid row, or when `out` exists or cannot be written.
 pub fn dedupe(
     sources: &[Source],
     against: &[Source],
-    (same, on): (Same, On),
+    (same, on): (Equality, ComparedText),
     out: Option<&Path>,
     max_examples: usize,
 ) -> Result<DedupeReport, FormatError> {
@@ -164,10 +164,10 @@ pub struct Overlap {
 pub fn overlap(
     sources: &[Source],
     others: &[Source],
-    (threshold, on): (f64, On),
+    (threshold, on): (f64, ComparedText),
     max_examples: usize,
 ) -> Result<Overlap, FormatError> {
-    let same = Same::Near(threshold);
+    let same = Equality::Near(threshold);
     let each = |sources: &[Source], each: &mut dyn FnMut(String, (PathBuf, usize))| {
         sources.iter().try_for_each(|source| {
             source.for_each_row(&mut |row| {
@@ -214,26 +214,36 @@ fn named(path: &Path, number: usize) -> String {
 }
 
 /// The text to compare; `None` for a row without one, or one that refers to a text in another file by its id.
-fn text_of(source: &Source, row: &Row<'_>, (same, on): (Same, On)) -> Result<Option<String>, FormatError> {
+fn text_of(
+    source: &Source,
+    row: &Row<'_>,
+    (same, on): (Equality, ComparedText),
+) -> Result<Option<String>, FormatError> {
     let code = |text: &str, language: Option<&str>| match same {
-        Same::Near(_) => bare(text, language).into_owned(),
-        Same::Exact | Same::Normalized => text.to_owned(),
+        Equality::Near(_) => bare(text, language).into_owned(),
+        Equality::Exact | Equality::Normalized => text.to_owned(),
     };
     let mut text = None;
     (source.format.read)(row, &mut |record| {
         let is_elsewhere = |side: &Side| side.id.is_some() && side.text.is_empty();
         let own = match (record, on) {
-            (Record::Pair(pair), On::Code) if is_elsewhere(&pair.code) => None,
-            (Record::Pair(pair), On::Query) if is_elsewhere(&pair.query) => None,
-            (Record::Pair(pair), On::Pair) if is_elsewhere(&pair.query) || is_elsewhere(&pair.code) => None,
-            (Record::Pair(pair), On::Query) => Some(pair.query.text),
-            (Record::Pair(pair), On::Code) => Some(code(&pair.code.text, pair.language_name().as_deref())),
-            (Record::Pair(pair), On::Pair) => {
+            (Record::Pair(pair), ComparedText::Code) if is_elsewhere(&pair.code) => None,
+            (Record::Pair(pair), ComparedText::Query) if is_elsewhere(&pair.query) => None,
+            (Record::Pair(pair), ComparedText::Pair)
+                if is_elsewhere(&pair.query) || is_elsewhere(&pair.code) =>
+            {
+                None
+            }
+            (Record::Pair(pair), ComparedText::Query) => Some(pair.query.text),
+            (Record::Pair(pair), ComparedText::Code) => {
+                Some(code(&pair.code.text, pair.language_name().as_deref()))
+            }
+            (Record::Pair(pair), ComparedText::Pair) => {
                 let code = code(&pair.code.text, pair.language_name().as_deref());
                 Some(format!("{}\n{code}", pair.query.text))
             }
-            (Record::Query(query), On::Query | On::Pair) => Some(query.text),
-            (Record::Document(document), On::Code | On::Pair) => {
+            (Record::Query(query), ComparedText::Query | ComparedText::Pair) => Some(query.text),
+            (Record::Document(document), ComparedText::Code | ComparedText::Pair) => {
                 Some(code(&document.full_text(), document.language_name().as_deref()))
             }
             _ => None,
@@ -246,7 +256,7 @@ fn text_of(source: &Source, row: &Row<'_>, (same, on): (Same, On)) -> Result<Opt
 
 /// The texts seen so far, with their positions.
 struct Seen {
-    same: Same,
+    same: Equality,
     hashes: HashMap<u128, usize>,
     near: NearIndex,
     positions: Vec<(u32, usize)>,
@@ -254,8 +264,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(same: Same) -> Self {
-        let threshold = if let Same::Near(threshold) = same { threshold } else { 1.0 };
+    fn new(same: Equality) -> Self {
+        let threshold = if let Equality::Near(threshold) = same { threshold } else { 1.0 };
         Self {
             same,
             hashes: HashMap::new(),
@@ -268,14 +278,14 @@ impl Seen {
     /// The index of the first equal text.
     fn find(&self, text: &str) -> Option<usize> {
         self.hashes.get(&self.hash(text)).copied().or_else(|| match self.same {
-            Same::Near(_) => self.near.find(text),
-            Same::Exact | Same::Normalized => None,
+            Equality::Near(_) => self.near.find(text),
+            Equality::Exact | Equality::Normalized => None,
         })
     }
 
     fn add(&mut self, text: &str, (path, number): (PathBuf, usize)) {
         self.hashes.insert(self.hash(text), self.positions.len());
-        if let Same::Near(_) = self.same {
+        if let Equality::Near(_) = self.same {
             self.near.add(text);
         }
         if self.paths.last() != Some(&path) {
@@ -285,7 +295,7 @@ impl Seen {
     }
 
     fn hash(&self, text: &str) -> u128 {
-        if self.same == Same::Exact { key(text) } else { key(&normalized(text)) }
+        if self.same == Equality::Exact { key(text) } else { key(&normalized(text)) }
     }
 
     fn named(&self, index: usize) -> String {

@@ -19,8 +19,8 @@ pub enum Sampling {
     /// GenBench task and the notebook for Ada 2.
     Uniform,
     /// Like [`Self::Uniform`] for the first query; for each other query, drawn from the candidates of the previous
-    /// query, without the position of the query's own (0-based) number. This is what the released script for CodeT5+
-    /// does, whose loop overwrites the list of codes that it draws from. Distractors are then mostly earlier records,
+    /// query, without the position of the query's own (0-based) number. The released script for CodeT5+
+    /// does so: its loop overwrites the list of codes that it draws from. Distractors are then mostly earlier records,
     /// often of the same repository, and for the first `count` queries may include the very document that answers.
     Rolling,
 }

@@ -47,7 +47,7 @@ pub static LAYOUTS: &[Layout] = &[
     },
     Layout {
         name: "mteb-parquet",
-        about: "MTEB or BEIR data set as Hugging Face holds it, in Parquet",
+        about: "MTEB or BEIR data set as on Hugging Face, in Parquet",
         files: &[
             ("corpus/corpus-00000-of-00001.parquet", &beir::CORPUS),
             ("queries/queries-00000-of-00001.parquet", &beir::QUERIES),

@@ -24,17 +24,7 @@ pub static QA: Format = Format {
     fields: &[IDX, DOC, CODE, CODE_TOKENS, DOCSTRING_TOKENS, LABEL],
     hint: "",
     read: |row, sink| pair(row, None, None, sink),
-    write: Some(|record, number| {
-        let pair = record.pair()?;
-        Some(vec![
-            pair.id.clone().unwrap_or_else(|| format!("cosqa-{number}")).into(),
-            pair.query.text.clone().into(),
-            pair.code.text.clone().into(),
-            pair.code.tokens.clone().into(),
-            pair.documentation.clone().into(),
-            Value::Whole(pair.label?.into()),
-        ])
-    }),
+    write: Some(|record, number| columns(record.pair()?, number)),
     split: None,
 };
 
@@ -56,17 +46,11 @@ pub static RETRIEVAL: Format = Format {
     hint: "",
     read: |row, sink| pair(row, row.get("idx"), row.get("retrieval_idx"), sink),
     write: Some(|record, number| {
+        // If a query has several codes, each is a separate record.
         let pair = record.pair()?;
-        Some(vec![
-            // If a query has several codes, each is a separate record.
-            pair.id.clone().unwrap_or_else(|| format!("cosqa-{number}")).into(),
-            pair.query.text.clone().into(),
-            pair.code.text.clone().into(),
-            pair.code.tokens.clone().into(),
-            pair.documentation.clone().into(),
-            Value::Whole(pair.label?.into()),
-            Value::Whole(pair.code.id.as_ref()?.parse().ok()?),
-        ])
+        let mut columns = columns(pair, number)?;
+        columns.push(Value::Whole(pair.code.id.as_ref()?.parse().ok()?));
+        Some(columns)
     }),
     split: None,
 };
@@ -89,6 +73,18 @@ pub static CODES: Format = Format {
     }),
     split: None,
 };
+
+/// The columns that both files of pairs have.
+fn columns(pair: &Pair, number: usize) -> Option<Vec<Value<'static>>> {
+    Some(vec![
+        pair.id.clone().unwrap_or_else(|| format!("cosqa-{number}")).into(),
+        pair.query.text.clone().into(),
+        pair.code.text.clone().into(),
+        pair.code.tokens.clone().into(),
+        pair.documentation.clone().into(),
+        Value::Whole(pair.label?.into()),
+    ])
+}
 
 fn pair(
     row: &Row<'_>,

@@ -387,7 +387,7 @@ impl<R: BufRead> Machine<'_, R> {
 
     fn recall(&mut self, id: usize) -> Result<(), FormatError> {
         match self.memo.get(&id) {
-            Some(Node::Growing) => Err(self.error("plain data", "a list that holds itself")),
+            Some(Node::Growing) => Err(self.error("plain data", "a list that contains itself")),
             Some(node) => {
                 let node = node.clone();
                 self.push_shared(node)
@@ -567,7 +567,7 @@ mod tests {
         assert!(read(&deep).unwrap_err().contains("nested over 8 deep"));
         // A list in itself.
         let error = read(b"\x80\x02](]q\x00h\x00ae.").unwrap_err();
-        assert!(error.contains("a list that holds itself"), "{error}");
+        assert!(error.contains("a list that contains itself"), "{error}");
         // A shared text of a megabyte, a hundred thousand times in one row.
         let mut shared = b"\x80\x02](}X\x01\x00\x00\x00b](X\x00\x00\x10\x00".to_vec();
         shared.extend(vec![b'x'; 1 << 20]);

@@ -270,7 +270,7 @@ pub fn write_ranking<'a>(
             Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a TREC run cannot hold the name {text:?}: names must not be empty or hold white space"
+                    "a TREC run cannot contain the name {text:?}: names must not be empty or contain white space"
                 ),
             ))
         } else {

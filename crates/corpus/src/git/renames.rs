@@ -52,7 +52,7 @@ pub(super) fn of_commit(
         by_content.entry(deltas[*number].before).or_default().push(*number);
     }
     added.retain(|new| {
-        // Empty files are equal, and say nothing.
+        // Empty files are equal, which shows nothing.
         let equal = by_content.get_mut(&deltas[*new].after).filter(|_| !is_empty(deltas[*new].after));
         let Some(equal) = equal.filter(|equal| !equal.is_empty()) else { return true };
         let same_name =

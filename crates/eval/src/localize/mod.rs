@@ -92,6 +92,25 @@ pub struct Places<'a> {
     pub mirrors: &'a [PathBuf],
     /// Directory for the tree of each repository and the index of each commit, which a second run opens as it is.
     pub work: &'a Path,
+    /// Whether to collect [`Outcome::features`].
+    pub features: bool,
+}
+
+/// The candidates of a search for an issue, with their features.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Candidates {
+    /// Id of the issue.
+    pub id: String,
+    /// Its repository.
+    pub repository: String,
+    /// Its source.
+    pub source: String,
+    /// Its gold functions.
+    pub gold: Vec<String>,
+    /// The function that each candidate counts as, if it counts as one.
+    pub functions: Vec<Option<String>>,
+    /// The features of each candidate, in the order of [`ISSUE_FEATURES`](quarry_index::issue::model::ISSUE_FEATURES).
+    pub features: Vec<Vec<f32>>,
 }
 
 /// What a method found for an issue.
@@ -151,6 +170,8 @@ pub struct Outcome {
     pub unread_files: usize,
     /// Identity of each method's model, if it has one.
     pub models: Vec<Option<String>>,
+    /// The candidates for each issue by the first method, if they are asked for and it is a search.
+    pub features: Vec<Candidates>,
 }
 
 /// A method that is ready to find units.
@@ -269,7 +290,7 @@ pub fn localize(
     }
     for (name, clone, numbers) in clones {
         let place = work.join(name.replace('/', "+"));
-        Repository { issues, clone: &clone, place: &place, finders: &finders, load }.ask(
+        Repository { issues, clone: &clone, place: &place, finders: &finders, load, features: places.features }.ask(
             &numbers,
             &mut outcome,
             on_issue,
@@ -313,6 +334,7 @@ struct Repository<'a> {
     place: &'a Path,
     finders: &'a [Finder<'a>],
     load: &'a LoadModel<'a>,
+    features: bool,
 }
 
 impl Repository<'_> {
@@ -395,11 +417,38 @@ impl Repository<'_> {
                 let units = finder.find(&index, &mut entities, text, self.load)?;
                 let time = start.elapsed();
                 asked.answers.push(Answer { found: entities.ranked(&units, DEPTH), time });
+                if let (true, 0, Finder::Search(_, ranking)) = (self.features, position, finder) {
+                    let issue = &self.issues[asked.issue];
+                    let gold = asked.gold[Level::Functions as usize].clone();
+                    outcome.features.extend(candidates(&index, &mut entities, issue, gold, ranking)?);
+                }
             }
         }
         outcome.asked.extend(asked);
         Ok(())
     }
+}
+
+/// The candidates for an issue with their features; `None` if its text is an ordinary query.
+fn candidates(
+    index: &Index,
+    entities: &mut Entities<'_>,
+    issue: &Issue,
+    gold: Vec<String>,
+    ranking: &RankingWeights,
+) -> Result<Option<Candidates>, EvalError> {
+    let filter = Filter::default();
+    let request = SearchRequest { query: &issue.text, limit: UNITS, ranking: ranking.clone(), filter: &filter };
+    let Some(found) = index.issue_features(&request)? else { return Ok(None) };
+    let function = |unit: usize| entities.ranked(&[unit], 1)[Level::Functions as usize].first().cloned();
+    Ok(Some(Candidates {
+        id: issue.id.clone(),
+        repository: issue.repository.clone(),
+        source: issue.source.clone(),
+        gold,
+        functions: found.iter().map(|(hit, _)| hit.unit).map(function).collect(),
+        features: found.iter().map(|(_, features)| features.to_vec()).collect(),
+    }))
 }
 
 /// The indexes of the tree of a commit, one per model.

@@ -193,7 +193,8 @@ pub fn report(
 }
 
 /// What methods are compared by.
-fn compared() -> Vec<Measure> {
+#[must_use]
+pub fn compared() -> Vec<Measure> {
     let accuracy = [1, 5, 10, 20].map(Measure::Accuracy);
     accuracy.into_iter().chain([Measure::ReciprocalRank(None), Measure::Ndcg(Some(10))]).collect()
 }

@@ -32,7 +32,7 @@ impl PairScorer for CrossEncoder {
 }
 
 /// A cross-encoder that remembers what it said, for searches that are done again with other weights.
-pub struct Remembering {
+pub(crate) struct Remembering {
     model: CrossEncoder,
     known: Mutex<HashMap<(String, String), f32>>,
 }
@@ -42,7 +42,7 @@ impl Remembering {
     ///
     /// # Errors
     /// When it holds no cross-encoder, or a broken one.
-    pub fn load(path: &Path) -> Result<Self, EmbedError> {
+    pub(crate) fn load(path: &Path) -> Result<Self, EmbedError> {
         Ok(Self { model: CrossEncoder::load(path)?, known: Mutex::default() })
     }
 }

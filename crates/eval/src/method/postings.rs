@@ -13,7 +13,7 @@ pub(super) struct Postings {
 
 impl Postings {
     /// Builds lists from the counts of each document, for the tokens of `vocabulary` only.
-    pub fn new(counts: &[HashMap<String, u32>], vocabulary: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn new(counts: &[HashMap<String, u32>], vocabulary: impl IntoIterator<Item = String>) -> Self {
         let vocabulary: HashMap<String, usize> =
             vocabulary.into_iter().enumerate().map(|(position, token)| (token, position)).collect();
         let mut lists = vec![Vec::new(); vocabulary.len()];
@@ -28,7 +28,7 @@ impl Postings {
     }
 
     /// The documents that contain a token, ascending, with counts; `None` for a token that is not in the vocabulary.
-    pub fn of(&self, token: &str) -> Option<&[(u32, u32)]> {
+    pub(super) fn of(&self, token: &str) -> Option<&[(u32, u32)]> {
         self.vocabulary.get(token).map(|&position| &self.lists[position][..])
     }
 }

@@ -189,7 +189,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Files from (path, content), with the flags that their paths give them.
-    pub fn files(files: &[(&str, &str)]) -> Vec<SourceFile> {
+    pub(crate) fn files(files: &[(&str, &str)]) -> Vec<SourceFile> {
         files
             .iter()
             .map(|(path, content)| {

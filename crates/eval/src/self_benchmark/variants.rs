@@ -144,7 +144,7 @@ pub(super) struct Shortened {
 
 impl Shortened {
     /// Keeps `dimension` dimensions, or all that the model has.
-    pub fn new(inner: Arc<dyn Embedder>, dimension: usize) -> Self {
+    pub(super) fn new(inner: Arc<dyn Embedder>, dimension: usize) -> Self {
         let dimension = dimension.min(inner.dimension());
         let id = format!("{} cut to {dimension}", inner.id());
         Self { inner, dimension, id }

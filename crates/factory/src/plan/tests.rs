@@ -98,7 +98,12 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("kind = \"docstrings\"", "kind = \"written\"", 9, &["needs [author]"]);
     check("kind = \"docstrings\"", "kind = \"issues\"", 9, &["needs `path`, the export of issues"]);
     check("kind = \"docstrings\"", "kind = \"commits\"", 9, &["needs `sources`"]);
-    check("kind = \"docstrings\"", "kind = \"docstrings\"\ncontaining = [\"\"]", 10, &["every query holds"]);
+    check(
+        "kind = \"docstrings\"",
+        "kind = \"docstrings\"\ncontaining = [\"\"]",
+        10,
+        &["every query contains"],
+    );
     check("\"beir\"", "\"statcodesearch\"", 13, &["needs [categories]; add it"]);
     check("[[queries]]", "[categories]\n[[queries]]", 7, &["needs [author]"]);
     check(

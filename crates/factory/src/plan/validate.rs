@@ -7,9 +7,9 @@ use quarry_eval::method::Method;
 use quarry_text::did_you_mean_or_all;
 
 use super::{
-    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, LabelKind,
-    ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION, SourceKind, SourcePlan,
-    TRAINING_PAIRS, Units, UnpopularBelow, Wrong, keyword, wrong,
+    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, InvalidEntry,
+    LabelKind, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION, SourceKind,
+    SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, invalid, keyword,
 };
 use crate::{category, filter, license, styles};
 
@@ -17,30 +17,30 @@ use crate::{category, filter, license, styles};
 const MAX_CANDIDATES: usize = 1000;
 
 /// Checks that a name is a known one, and otherwise suggests the closest.
-fn known(at: Vec<At>, what: &str, name: &str, names: &[&str]) -> Result<(), Wrong> {
+fn known(at: Vec<At>, what: &str, name: &str, names: &[&str]) -> Result<(), InvalidEntry> {
     if names.contains(&name) {
         return Ok(());
     }
     let hint = did_you_mean_or_all(name, names.iter().copied());
-    Err(Wrong { at, problem: format!("expected {what}, found {name:?}; {hint}") })
+    Err(InvalidEntry { at, problem: format!("expected {what}, found {name:?}; {hint}") })
 }
 
 impl PlanFile {
     /// Validates the entries, individually and in combination.
-    pub(super) fn validate(&self) -> Result<(), Wrong> {
+    pub(super) fn validate(&self) -> Result<(), InvalidEntry> {
         for (table, n_entries, what) in [
-            ("sources", self.sources.len(), "where the code is"),
-            ("queries", self.queries.len(), "where queries come from"),
-            ("labels", self.labels.len(), "who says what answers a query"),
-            ("exports", self.exports.len(), "what is written"),
+            ("sources", self.sources.len(), "a source of code"),
+            ("queries", self.queries.len(), "a source of queries"),
+            ("labels", self.labels.len(), "a source of labels"),
+            ("exports", self.exports.len(), "a format to write"),
         ] {
             if n_entries == 0 {
-                return Err(wrong([], format!("expected [[{table}]], {what}, found none; add one")));
+                return Err(invalid([], format!("expected [[{table}]], {what}, found none; add one")));
             }
         }
         if self.title.contains(char::is_control) {
-            let problem = "expected a title of one line without control characters; write it anew";
-            return Err(wrong([At::Key("title")], problem));
+            let problem = "expected a title of one line without control characters; change it";
+            return Err(invalid([At::Key("title")], problem));
         }
         let sources = self.sources.iter().map(|source| source.name.as_str());
         names("sources", sources)?;
@@ -51,18 +51,18 @@ impl PlanFile {
                      out to have it detected",
                     source.license.as_deref().unwrap_or_default()
                 );
-                return Err(wrong([At::Key("sources"), At::Item(number), At::Key("license")], problem));
+                return Err(invalid([At::Key("sources"), At::Item(number), At::Key("license")], problem));
             }
             if source.revision.is_some() && source.kind != SourceKind::Git {
                 let problem = "`revision` is for `kind = \"git\"`; remove it, or change the kind";
-                return Err(wrong([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
+                return Err(invalid([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
             }
             validate_units(number, source)?;
         }
         names("queries", self.queries.iter().map(|query| query.name.as_str()))?;
         self.validate_pool()?;
         if let Some(author) = &self.author {
-            author.validate().map_err(|problem| wrong([At::Key("author")], problem))?;
+            author.validate().map_err(|problem| invalid([At::Key("author")], problem))?;
         }
         self.validate_categories()?;
         self.validate_annotation()?;
@@ -72,13 +72,13 @@ impl PlanFile {
         self.validate_exports()
     }
 
-    fn validate_pool(&self) -> Result<(), Wrong> {
+    fn validate_pool(&self) -> Result<(), InvalidEntry> {
         for (number, name) in self.pool.licenses.iter().enumerate() {
             if !license::is_known(name) {
                 let at = [At::Key("pool"), At::Key("licenses"), At::Item(number)];
                 let problem =
                     format!("expected an SPDX identifier such as MIT, or permissive, found {name:?}");
-                return Err(wrong(at, problem));
+                return Err(invalid(at, problem));
             }
         }
         let filters: Vec<&str> = filter::filters().map(|(name, _)| name).collect();
@@ -90,15 +90,15 @@ impl PlanFile {
         {
             let problem =
                 format!("expected a similarity from 0.5 to 1 as `near_duplicates`, found {similarity}");
-            return Err(wrong([At::Key("pool"), At::Key("near_duplicates")], problem));
+            return Err(invalid([At::Key("pool"), At::Key("near_duplicates")], problem));
         }
         if self.pool.near_duplicates.is_some() && self.pool.keep_duplicates {
             let problem = "`keep_duplicates` keeps what `near_duplicates` removes; remove one of them";
-            return Err(wrong([At::Key("pool"), At::Key("near_duplicates")], problem));
+            return Err(invalid([At::Key("pool"), At::Key("near_duplicates")], problem));
         }
         for (number, name) in self.pool.languages.iter().enumerate() {
             if quarry_source::language_called(name).is_none() {
-                return Err(wrong(
+                return Err(invalid(
                     [At::Key("pool"), At::Key("languages"), At::Item(number)],
                     format!("expected a language, found {name:?}; `quarry languages` lists them"),
                 ));
@@ -107,53 +107,53 @@ impl PlanFile {
         Ok(())
     }
 
-    fn validate_categories(&self) -> Result<(), Wrong> {
+    fn validate_categories(&self) -> Result<(), InvalidEntry> {
         let Some(CategoryPlan { examples, review }) = &self.categories else { return Ok(()) };
         let at = |key| [At::Key("categories"), At::Key(key)];
         if review.is_none() && self.author.is_none() {
-            let problem = "[categories] needs [author], the model that says which category a comment is of, or `review`, the \
+            let problem = "[categories] needs [author], the model that decides the category of each comment, or `review`, the \
                            sheet that people filled in; add one of them";
-            return Err(wrong([At::Key("categories")], problem));
+            return Err(invalid([At::Key("categories")], problem));
         }
         if review.is_some() && *examples > 0 {
             let problem =
                 "`examples` are shown to a model, and with `review` none is asked; remove one of them";
-            return Err(wrong(at("examples"), problem));
+            return Err(invalid(at("examples"), problem));
         }
         if *examples > category::max_examples() {
             let problem =
                 format!("expected 0 to {} as `examples`, found {examples}", category::max_examples());
-            return Err(wrong(at("examples"), problem));
+            return Err(invalid(at("examples"), problem));
         }
         Ok(())
     }
 
-    fn validate_annotation(&self) -> Result<(), Wrong> {
+    fn validate_annotation(&self) -> Result<(), InvalidEntry> {
         let AnnotationPlan { unpopular_below, calibration, documentation, .. } = &self.annotation;
         let at = |key| [At::Key("annotation"), At::Key(key)];
         if matches!(unpopular_below, UnpopularBelow::Named(_)) && documentation.is_none() {
-            let problem = "`calibrated` compares what the model says with `documentation`, the directory with that of \
+            let problem = "`calibrated` compares what the model knows with `documentation`, the directory with that of \
                            functions of other packages; add it, or give a number";
-            return Err(wrong(at("unpopular_below"), problem));
+            return Err(invalid(at("unpopular_below"), problem));
         }
         if *calibration == 0 {
-            return Err(wrong(at("calibration"), "expected 1 or more as `calibration`, found 0"));
+            return Err(invalid(at("calibration"), "expected 1 or more as `calibration`, found 0"));
         }
         Ok(())
     }
 
-    fn validate_queries(&self) -> Result<(), Wrong> {
+    fn validate_queries(&self) -> Result<(), InvalidEntry> {
         for (number, query) in self.queries.iter().enumerate() {
             let at = |key| vec![At::Key("queries"), At::Item(number), At::Key(key)];
             match (query.kind, &query.path) {
                 (QueryKind::File, None) => {
-                    return Err(Wrong {
+                    return Err(InvalidEntry {
                         at: at("kind"),
                         problem: "`kind = \"file\"` needs `path`, the file of queries".into(),
                     });
                 }
                 (QueryKind::Issues, None) => {
-                    return Err(Wrong {
+                    return Err(InvalidEntry {
                         at: at("kind"),
                         problem: "`kind = \"issues\"` needs `path`, the export of issues".into(),
                     });
@@ -162,46 +162,45 @@ impl PlanFile {
                     let problem = "`path` is for the kinds `file` and `issues`; other queries are made of the sources: \
                                    remove it"
                         .into();
-                    return Err(Wrong { at: at("path"), problem });
+                    return Err(InvalidEntry { at: at("path"), problem });
                 }
                 _ => {}
             }
             self.validate_histories(number, query)?;
             if query.kind == QueryKind::Written && self.author.is_none() {
                 let problem = "`kind = \"written\"` needs [author], the model that writes; add it".into();
-                return Err(Wrong { at: at("kind"), problem });
+                return Err(InvalidEntry { at: at("kind"), problem });
             }
             if query.styles.is_empty() {
                 let problem = "expected one style or more in `styles`, found none".into();
-                return Err(Wrong { at: at("styles"), problem });
+                return Err(InvalidEntry { at: at("styles"), problem });
             }
             for (item, name) in query.styles.iter().enumerate() {
                 known([at("styles"), vec![At::Item(item)]].concat(), "a style", name, &styles::styles())?;
             }
             if query.kind != QueryKind::Written && query.styles != keyword() {
                 let problem =
-                    "`styles` is for `kind = \"written\"`; other queries are taken as they are: remove it";
-                return Err(Wrong { at: at("styles"), problem: problem.into() });
+                    "`styles` is for `kind = \"written\"`; other queries are used unchanged: remove it";
+                return Err(InvalidEntry { at: at("styles"), problem: problem.into() });
             }
             if query.kind != QueryKind::Docstrings && query.extent != Extent::default() {
                 let problem =
-                    "`extent` is for `kind = \"docstrings\"`; other queries are taken as they are: remove it";
-                return Err(Wrong { at: at("extent"), problem: problem.into() });
+                    "`extent` is for `kind = \"docstrings\"`; other queries are used unchanged: remove it";
+                return Err(InvalidEntry { at: at("extent"), problem: problem.into() });
             }
             for (item, name) in query.filters.iter().enumerate() {
                 let at = [at("filters"), vec![At::Item(item)]].concat();
                 known(at, "a filter of queries", name, &QUERY_FILTERS)?;
             }
             if let Some(item) = query.containing.iter().position(|word| word.trim().is_empty()) {
-                let problem =
-                    "expected a word in `containing`, found an empty one, which every query holds; remove it";
-                return Err(Wrong {
+                let problem = "expected a word in `containing`, found an empty one, which every query contains; remove it";
+                return Err(InvalidEntry {
                     at: [at("containing"), vec![At::Item(item)]].concat(),
                     problem: problem.into(),
                 });
             }
             if query.maximum == Some(0) {
-                return Err(Wrong {
+                return Err(InvalidEntry {
                     at: at("maximum"),
                     problem: "expected 1 or more as `maximum`, found 0".into(),
                 });
@@ -211,26 +210,26 @@ impl PlanFile {
     }
 
     /// Sources whose history is read have one.
-    fn validate_histories(&self, number: usize, query: &QueryPlan) -> Result<(), Wrong> {
+    fn validate_histories(&self, number: usize, query: &QueryPlan) -> Result<(), InvalidEntry> {
         let at = |key| vec![At::Key("queries"), At::Item(number), At::Key(key)];
         if query.kind == QueryKind::Commits && query.sources.is_empty() {
             let problem =
                 "`kind = \"commits\"` needs `sources`, the names of the sources whose commits are queries"
                     .into();
-            return Err(Wrong { at: at("kind"), problem });
+            return Err(InvalidEntry { at: at("kind"), problem });
         }
-        if !query.sources.is_empty() && !query.is_of_strangers() {
+        if !query.sources.is_empty() && !query.is_untrusted() {
             let problem = "`sources` is for the kinds `commits` and `issues`, for which the history of sources is read; \
                            remove it"
                 .into();
-            return Err(Wrong { at: at("sources"), problem });
+            return Err(InvalidEntry { at: at("sources"), problem });
         }
         let names: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
         for (item, name) in query.sources.iter().enumerate() {
             let at = [at("sources"), vec![At::Item(item)]].concat();
             known(at.clone(), "a source of [[sources]]", name, &names)?;
             if query.sources[..item].contains(name) {
-                return Err(Wrong {
+                return Err(InvalidEntry {
                     at,
                     problem: format!("{name:?} is there already; name each source once"),
                 });
@@ -244,29 +243,29 @@ impl PlanFile {
                     "expected a source with a history, of `kind = \"git\"` or a `directory` in a work tree, and with \
                      functions as units, found {name:?}, which has none; name another"
                 );
-                return Err(Wrong { at, problem });
+                return Err(InvalidEntry { at, problem });
             }
         }
         Ok(())
     }
 
-    fn validate_candidates(&self) -> Result<(), Wrong> {
+    fn validate_candidates(&self) -> Result<(), InvalidEntry> {
         let CandidatePlan { encoders, union, k, minimum, maximum_uses, as_released } = &self.candidates;
         if encoders.is_empty() && union.is_empty() {
             let problem = "expected `encoders` or `union`, the methods that find candidates, found neither";
-            return Err(wrong([At::Key("candidates")], problem));
+            return Err(invalid([At::Key("candidates")], problem));
         }
         if *k == 0 || *k > MAX_CANDIDATES {
             let problem = format!("expected 1 to {MAX_CANDIDATES} as `k`, found {k}");
-            return Err(wrong([At::Key("candidates"), At::Key("k")], problem));
+            return Err(invalid([At::Key("candidates"), At::Key("k")], problem));
         }
         if minimum.is_some_and(|minimum| !(-1.0..=1.0).contains(&minimum)) {
             let problem = "expected a cosine from -1 to 1 as `minimum`";
-            return Err(wrong([At::Key("candidates"), At::Key("minimum")], problem));
+            return Err(invalid([At::Key("candidates"), At::Key("minimum")], problem));
         }
         if *maximum_uses == Some(0) {
             let problem = "expected 1 or more as `maximum_uses`, found 0";
-            return Err(wrong([At::Key("candidates"), At::Key("maximum_uses")], problem));
+            return Err(invalid([At::Key("candidates"), At::Key("maximum_uses")], problem));
         }
         for (key, is_set) in [
             ("minimum", minimum.is_some()),
@@ -275,31 +274,33 @@ impl PlanFile {
         ] {
             if is_set && encoders.is_empty() {
                 let problem =
-                    format!("`{key}` is about candidates of `encoders`, of which there are none; remove it");
-                return Err(wrong([At::Key("candidates"), At::Key(key)], problem));
+                    format!("`{key}` is about candidates of `encoders`, and there are none; remove it");
+                return Err(invalid([At::Key("candidates"), At::Key(key)], problem));
             }
         }
         if *as_released && minimum.is_some() {
-            let problem = "with `as_released` scores are no cosines, so that `minimum` says nothing; remove one of them";
-            return Err(wrong([At::Key("candidates"), At::Key("minimum")], problem));
+            let problem =
+                "with `as_released` scores are not cosines, so `minimum` has no meaning; remove one of them";
+            return Err(invalid([At::Key("candidates"), At::Key("minimum")], problem));
         }
         if *as_released && *k > RELEASED_PARTITION {
             let problem = format!(
                 "`as_released` takes {RELEASED_PARTITION} codes or fewer of each query, found k = {k}"
             );
-            return Err(wrong([At::Key("candidates"), At::Key("k")], problem));
+            return Err(invalid([At::Key("candidates"), At::Key("k")], problem));
         }
         for (key, methods) in [("encoders", encoders), ("union", union)] {
             for (number, name) in methods.iter().enumerate() {
-                let wrong =
-                    |problem: String| wrong([At::Key("candidates"), At::Key(key), At::Item(number)], problem);
+                let invalid = |problem: String| {
+                    invalid([At::Key("candidates"), At::Key(key), At::Item(number)], problem)
+                };
                 let method: Method = name
                     .parse()
-                    .map_err(|error: quarry_eval::method::MethodError| wrong(error.to_string()))?;
+                    .map_err(|error: quarry_eval::method::MethodError| invalid(error.to_string()))?;
                 let mut earlier =
                     encoders.iter().chain(union).take(number + usize::from(key == "union") * encoders.len());
                 if earlier.any(|other| other == name) {
-                    return Err(wrong(format!("{name:?} is there already; name each method once")));
+                    return Err(invalid(format!("{name:?} is there already; name each method once")));
                 }
                 let embeds = matches!(method, Method::Static | Method::Model(_) | Method::Api(_));
                 if key == "encoders" && !embeds {
@@ -307,7 +308,7 @@ impl PlanFile {
                         "expected a method with a model that embeds (static, the directory of a model, api:MODEL), found \
                          {name:?}; put others into `union`"
                     );
-                    return Err(wrong(problem));
+                    return Err(invalid(problem));
                 }
                 let is_fixed = |leaf: &&Method| {
                     matches!(leaf, Method::Vectors { .. } | Method::Run(_) | Method::Chat(_))
@@ -317,51 +318,51 @@ impl PlanFile {
                         "{name:?} is made for one corpus or for pairs, and the pool is made here; expected a method that \
                          ranks any code"
                     );
-                    return Err(wrong(problem));
+                    return Err(invalid(problem));
                 }
             }
         }
         Ok(())
     }
 
-    fn validate_labels(&self) -> Result<(), Wrong> {
+    fn validate_labels(&self) -> Result<(), InvalidEntry> {
         if self.labels.iter().all(|label| label.kind == LabelKind::Pairing)
             && !self.queries.iter().any(QueryPlan::is_made_of_code)
         {
             let problem = "`pairing` labels queries that were made of code, and all [[queries]] are of `kind = \"file\"`, or \
                            issues without `sources`: no pair would have a label; add labels of another kind";
-            return Err(wrong([At::Key("labels"), At::Item(0), At::Key("kind")], problem));
+            return Err(invalid([At::Key("labels"), At::Item(0), At::Key("kind")], problem));
         }
         for (number, label) in self.labels.iter().enumerate() {
             let at = |key| [At::Key("labels"), At::Item(number), At::Key(key)];
             let wants_path = matches!(label.kind, LabelKind::File | LabelKind::Judge);
             match (&label.path, wants_path) {
                 (None, true) => {
-                    return Err(wrong(
+                    return Err(invalid(
                         at("kind"),
                         "this kind needs `path`, the file of labels or the judging plan",
                     ));
                 }
                 (Some(_), false) => {
-                    return Err(wrong(at("path"), "`path` is for the kinds `file` and `judge`; remove it"));
+                    return Err(invalid(at("path"), "`path` is for the kinds `file` and `judge`; remove it"));
                 }
                 _ => {}
             }
             if label.generate && label.kind != LabelKind::Judge {
                 let problem = "`generate` is for `kind = \"judge\"`, whose model writes the code; remove it";
-                return Err(wrong(at("generate"), problem));
+                return Err(invalid(at("generate"), problem));
             }
             if label.kind == LabelKind::Negative && number + 1 < self.labels.len() {
                 let problem = "`negative` labels all that is left; expected it as the last of [[labels]]";
-                return Err(wrong(at("kind"), problem));
+                return Err(invalid(at("kind"), problem));
             }
         }
         Ok(())
     }
 
-    fn validate_exports(&self) -> Result<(), Wrong> {
+    fn validate_exports(&self) -> Result<(), InvalidEntry> {
         if self.splits.parts.is_empty() {
-            return Err(wrong(
+            return Err(invalid(
                 [At::Key("splits")],
                 "expected `parts` with names and sizes, such as train = 8",
             ));
@@ -375,7 +376,7 @@ impl PlanFile {
                     WEIGHTS.start(),
                     WEIGHTS.end()
                 );
-                return Err(wrong([At::Key("splits"), At::Key("parts")], problem));
+                return Err(invalid([At::Key("splits"), At::Key("parts")], problem));
             }
         }
         let parts: Vec<&str> = self.splits.parts.keys().map(String::as_str).collect();
@@ -387,13 +388,13 @@ impl PlanFile {
             && !(0.5..=1.0).contains(&similarity)
         {
             let problem = format!("expected a similarity from 0.5 to 1 as `near`, found {similarity}");
-            return Err(wrong([At::Key("leaks"), At::Key("near")], problem));
+            return Err(invalid([At::Key("leaks"), At::Key("near")], problem));
         }
         for (number, export) in self.exports.iter().enumerate() {
             let at = |key| vec![At::Key("exports"), At::Item(number), At::Key(key)];
             if self.exports[..number].iter().any(|other| other.format == export.format) {
                 let problem = format!("{:?} is exported already; expected each format once", export.format);
-                return Err(Wrong { at: at("format"), problem });
+                return Err(InvalidEntry { at: at("format"), problem });
             }
             known(at("format"), "a format", &export.format, &EXPORT_FORMATS)?;
             let needs_positives =
@@ -404,20 +405,20 @@ impl PlanFile {
                     "{:?} has the pairs that answer, and by [[labels]] none does; add labels of another kind",
                     export.format
                 );
-                return Err(Wrong { at: at("format"), problem });
+                return Err(InvalidEntry { at: at("format"), problem });
             }
             if export.format == CATEGORIES && self.categories.is_none() {
                 let problem = format!(
                     "{:?} has the category of each code, and needs [categories]; add it",
                     export.format
                 );
-                return Err(Wrong { at: at("format"), problem });
+                return Err(InvalidEntry { at: at("format"), problem });
             }
             let is_extract = Extract::named(&export.format).is_some();
             if is_extract && !self.queries.iter().any(|query| query.kind == QueryKind::Written) {
                 let problem =
                     format!("{:?} needs [[queries]] of `kind = \"written\"`, found none", export.format);
-                return Err(Wrong { at: at("format"), problem });
+                return Err(InvalidEntry { at: at("format"), problem });
             }
             for (item, part) in export.parts.iter().enumerate() {
                 let parts: Vec<&str> = self.splits.parts.keys().map(String::as_str).collect();
@@ -429,7 +430,7 @@ impl PlanFile {
 }
 
 /// Entries about the files of a source are not for sources without files.
-fn validate_units(number: usize, source: &SourcePlan) -> Result<(), Wrong> {
+fn validate_units(number: usize, source: &SourcePlan) -> Result<(), InvalidEntry> {
     let has_files = !matches!(source.kind, SourceKind::DataSet | SourceKind::StackExchange);
     for (key, is_set) in [
         ("units", source.units != Units::default()),
@@ -441,27 +442,27 @@ fn validate_units(number: usize, source: &SourcePlan) -> Result<(), Wrong> {
             let problem = format!(
                 "`{key}` is for the kinds `directory`, `git` and `archive`, whose files are read; remove it"
             );
-            return Err(wrong(at, problem));
+            return Err(invalid(at, problem));
         }
         if key == "as_released" && is_set && source.units != Units::Comments {
             let problem = "`as_released` is for `units = \"comments\"`; add this, or remove it";
-            return Err(wrong(at, problem));
+            return Err(invalid(at, problem));
         }
     }
     Ok(())
 }
 
-fn names<'a>(table: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), Wrong> {
+fn names<'a>(table: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidEntry> {
     let mut seen: Vec<&str> = Vec::new();
     for (number, name) in names.enumerate() {
         let at = [At::Key(table), At::Item(number), At::Key("name")];
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || !name.chars().all(fits) {
             let problem = format!("expected a name of letters, digits, `-`, `_` and `.`, found {name:?}");
-            return Err(wrong(at, problem));
+            return Err(invalid(at, problem));
         }
         if seen.contains(&name) {
-            return Err(wrong(at, format!("{name:?} is there twice; expected a name of its own for each")));
+            return Err(invalid(at, format!("{name:?} is there twice; expected a name of its own for each")));
         }
         seen.push(name);
     }

@@ -16,7 +16,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::files::{Batches, Reading};
 use super::licenses::Licenses;
-use super::{Content, Counts, Stamped, TakeRecord, wrong};
+use super::{Content, Counts, LINKS, Stamped, TakeRecord, wrong};
 use crate::error::FactoryError;
 use crate::license::{MAX_TEXT_BYTES, is_license_file};
 use crate::plan::SourcePlan;
@@ -52,7 +52,7 @@ struct Limits {
     unpacked: u64,
 }
 
-/// An entry of an archive that is no directory.
+/// An entry of an archive that is not a directory.
 struct Entry {
     path: String,
     content: Unpacked,
@@ -142,7 +142,7 @@ fn described(plan: &SourcePlan, refused: Refused) -> FactoryError {
         Refused::Odd(problem) => wrong(plan, problem),
         Refused::Read(error) if error.kind() == io::ErrorKind::FileTooLarge => wrong(plan, error),
         Refused::Read(error) => {
-            wrong(plan, format!("the archive cannot be read to its end: {error}; get it anew"))
+            wrong(plan, format!("the archive cannot be read to its end: {error}; download it again"))
         }
     }
 }
@@ -174,7 +174,7 @@ impl Content for Archive<'_> {
         })
         .map_err(|refused| described(plan, refused))?;
         let mut counts = batches.finish()?;
-        counts.insert("links".into(), n_links);
+        counts.insert(LINKS.into(), n_links);
         self.stamp.check(plan)?;
         Ok(counts)
     }
@@ -256,7 +256,9 @@ fn of_zip(
                 };
                 let content = read_up_to(CrcReader::new(unpacked), limit, |crc| crc.sum() == expected)
                     .map_err(|error| {
-                        Refused::Odd(format!("{path}: cannot be unpacked: {error}; get the archive anew"))
+                        Refused::Odd(format!(
+                            "{path}: cannot be unpacked: {error}; download the archive again"
+                        ))
                     })?;
                 let n_bytes = match &content {
                     Unpacked::Bytes(bytes) => bytes.len() as u64,

@@ -8,7 +8,7 @@ use quarry_corpus::formats::{FormatError, Record};
 use quarry_source::{Language, language_called, language_for};
 use rayon::prelude::*;
 
-use super::{Content, Counts, TakeRecord, wrong};
+use super::{Content, Counts, TakeRecord, UNKNOWN_CODES, wrong};
 use crate::error::FactoryError;
 use crate::function::{Origin, record_of_text};
 use crate::plan::SourcePlan;
@@ -65,7 +65,7 @@ impl<'p> DataSet<'p> {
         let of_path = |path: &Option<String>| language_for(path.as_ref()?.as_ref(), b"");
         let language = language.as_deref().and_then(language_called).or_else(|| of_path(&path));
         let Some(language) = language.filter(|language| !language.is_notebook()) else {
-            return Some(Err("codes in an unknown language"));
+            return Some(Err(UNKNOWN_CODES));
         };
         let origin = Origin {
             source: self.plan.name.clone(),

@@ -38,7 +38,7 @@ impl<'p> Directory<'p> {
         if listing.files.is_empty() {
             return Err(wrong(
                 plan,
-                "expected files in a known language, found none; `quarry status` says what is left out and why",
+                "expected files in a known language, found none; run `quarry status` to list what is left out and why",
             ));
         }
         let base = open(base_directory(&resolved(&plan.path))?)?;

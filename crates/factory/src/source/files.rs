@@ -5,7 +5,7 @@ use quarry_walk::{Content, FileFlags, SkipReason, WalkOptions, read_member};
 use rayon::prelude::*;
 
 use super::licenses::Licenses;
-use super::{Counts, TakeRecord};
+use super::{Counts, LEFT_OUT, TakeRecord, UNKNOWN_FILES, UNREADABLE};
 use crate::error::FactoryError;
 use crate::function::{Origin, block_records, extract_records};
 use crate::plan::{SourcePlan, Units};
@@ -43,13 +43,13 @@ pub(super) enum File {
 
 impl Reading<'_> {
     /// Whether code is excluded because it is a test or the like.
-    pub(super) fn leaves_out(&self, content: &Content) -> bool {
+    pub(super) fn is_excluded(&self, content: &Content) -> bool {
         !self.tests && !content.flags.difference(FileFlags::DOCUMENTATION).is_empty()
     }
 
     /// Extracts the functions of a file.
     pub(super) fn extract(&self, path: &str, language: Language, content: &Content) -> File {
-        if self.leaves_out(content) {
+        if self.is_excluded(content) {
             return File::LeftOut;
         }
         let bytes = content.text.bytes();
@@ -111,9 +111,9 @@ impl Tally {
     pub(super) fn counts(self) -> Counts {
         [
             ("files", self.files),
-            ("files of tests, examples, generated or vendored code", self.left_out),
-            ("unreadable files", self.unreadable),
-            ("files in an unknown language", self.unknown),
+            (LEFT_OUT, self.left_out),
+            (UNREADABLE, self.unreadable),
+            (UNKNOWN_FILES, self.unknown),
             ("bytes", self.bytes),
             ("functions", self.functions),
         ]

@@ -8,7 +8,7 @@ use quarry_walk::{WalkOptions, max_bytes_of_member};
 
 use super::files::{Batches, FILES_PER_SAMPLE, Reading};
 use super::licenses::Licenses;
-use super::{Content, Counts, Sample, SampleLimits, TakeRecord, wrong};
+use super::{Content, Counts, LINKS, NOT_UTF8, Sample, SampleLimits, TakeRecord, wrong};
 use crate::error::FactoryError;
 use crate::license::is_license_file;
 use crate::plan::SourcePlan;
@@ -76,9 +76,9 @@ impl Content for Commit<'_> {
             }
         }
         let mut counts = batches.finish()?;
-        counts.insert("links".into(), self.snapshot.n_links() as u64);
+        counts.insert(LINKS.into(), self.snapshot.n_links() as u64);
         if self.snapshot.n_not_utf8() > 0 {
-            counts.insert("paths that are not UTF-8".into(), self.snapshot.n_not_utf8() as u64);
+            counts.insert(NOT_UTF8.into(), self.snapshot.n_not_utf8() as u64);
         }
         Ok(counts)
     }

@@ -98,9 +98,9 @@ mod tests {
         let two = "# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: GPL-3.0-only";
         assert_eq!(of("src/b.py", two).as_deref(), Some("GPL-3.0-only AND MIT"));
         assert_eq!(of("src/b.py", "# SPDX-License-Identifier: my own\n"), None);
-        let said = Licenses::new(Some("MIT"), paths, &mut read);
+        let licenses = Licenses::new(Some("MIT"), paths, &mut read);
         assert_eq!(
-            said.of("vendor/x/b.py", python, b"# SPDX-License-Identifier: ISC").as_deref(),
+            licenses.of("vendor/x/b.py", python, b"# SPDX-License-Identifier: ISC").as_deref(),
             Some("MIT")
         );
         assert_eq!(Licenses::default().of("a/b", python, b""), None);

@@ -13,7 +13,7 @@ use quick_xml::Reader;
 use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 
-use super::{Content, Counts, Stamped, TakeRecord, wrong};
+use super::{Content, Counts, Stamped, TakeRecord, UNKNOWN_CODES, wrong};
 use crate::error::FactoryError;
 use crate::function::{Origin, snippet_record};
 use crate::plan::SourcePlan;
@@ -169,12 +169,12 @@ impl Content for Posts<'_> {
                 return Err(self.line_error(line, problem));
             }
             let text = std::str::from_utf8(&bytes)
-                .map_err(|_| self.line_error(line, "expected UTF-8; get it anew"))?;
+                .map_err(|_| self.line_error(line, "expected UTF-8; download it again"))?;
             if !text.trim_start().starts_with("<row") {
                 continue;
             }
             let row = attributes(text).map_err(|error| {
-                self.line_error(line, format!("expected a row of Posts.xml: {error}; get it anew"))
+                self.line_error(line, format!("expected a row of Posts.xml: {error}; download it again"))
             })?;
             n_rows += 1;
             let number = |name: &str| row.get(name).and_then(|value| value.parse::<u64>().ok());
@@ -233,7 +233,7 @@ impl Content for Posts<'_> {
             ("questions", n_questions),
             ("accepted answers", n_answers),
             ("functions", n_snippets),
-            ("codes in an unknown language", n_unknown),
+            (UNKNOWN_CODES, n_unknown),
         ]
         .map(|(name, count)| (name.to_owned(), count))
         .into())

@@ -1,4 +1,4 @@
-//! Why an answer of the model is no query.
+//! Why an answer of the model is not a query.
 
 use std::sync::LazyLock;
 

@@ -71,6 +71,8 @@ pub struct ScoreParts {
     pub issue: f32,
     /// The unit's share for an issue: in a softmax over `issue`, 0 to 1.
     pub issue_share: f32,
+    /// The share of the query that its string literals print, if the query is a message; demoted like [`demotion`](Self::demotion).
+    pub message: f32,
     /// Cosine of the unit by the re-ranker, -1 to 1; 0 without one, or if it was not read.
     pub reranker: f32,
     /// Factor for that cosine; 1 without a re-ranker.

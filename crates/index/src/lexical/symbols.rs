@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quarry_text::edits_within;
 use tantivy::postings::Postings;
 use tantivy::query::FuzzyTermQuery;
 use tantivy::schema::{Field, IndexRecordOption};
@@ -58,6 +59,45 @@ impl LexicalIndex {
             }
         }
         found.retain(|_, texts| !texts.is_empty());
+        Ok(found)
+    }
+
+    /// The folded symbols with the fewest edits from `folded`, at most two in a symbol of eight letters and three in one of
+    /// sixteen, with the texts that define them. Empty for shorter words. Reads all symbols.
+    ///
+    /// # Errors
+    /// When the postings cannot be read.
+    pub(crate) fn close_symbols(&self, folded: &str) -> Result<BTreeMap<String, Vec<usize>>, Error> {
+        let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let n_letters = folded.chars().count();
+        let mut most = match n_letters {
+            _ if !NEAR_LETTERS.contains(&n_letters) => 0,
+            0..8 => 0,
+            8..16 => 2,
+            _ => 3,
+        };
+        if most == 0 {
+            return Ok(found);
+        }
+        for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
+            let part = part.get()?;
+            let symbols = &part.symbols.postings;
+            let mut all = symbols.terms().stream().map_err(tantivy::TantivyError::from)?;
+            while let Some((symbol, information)) = all.next() {
+                let symbol = String::from_utf8_lossy(symbol);
+                let Some(edits) = edits_within(folded, &symbol, most) else { continue };
+                let postings = symbols.read_postings_from_terminfo(information, IndexRecordOption::Basic);
+                let texts = texts_of(postings.map_err(tantivy::TantivyError::from)?, units);
+                if texts.is_empty() {
+                    continue;
+                }
+                if edits < most {
+                    most = edits;
+                    found.clear();
+                }
+                found.entry(symbol.into_owned()).or_default().extend(texts);
+            }
+        }
         Ok(found)
     }
 
@@ -149,6 +189,16 @@ mod tests {
         // Too short, and too long.
         assert_eq!(near("rea"), []);
         assert_eq!(near(&"x".repeat(100_000)), []);
+    }
+
+    #[test]
+    fn close_symbols_have_the_fewest_edits() {
+        let index = index(&["prepend_scheme_if_needed", "append_scheme_if_needed", "other_name"]);
+        let close = |folded: &str| index.close_symbols(folded).unwrap().into_iter().collect::<Vec<_>>();
+        assert_eq!(close("preprendshemeifneded"), [("prependschemeifneeded".to_owned(), vec![0])]);
+        assert_eq!(close("otername"), [("othername".to_owned(), vec![2])]);
+        assert_eq!(close("another"), []);
+        assert_eq!(close(&"x".repeat(100_000)), []);
     }
 
     #[test]

@@ -97,6 +97,10 @@ impl Index {
         let is_read = candidates.iter().any(|candidate| candidate.parts.cross_encoder != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
+            let is_added = of_issue.is_none() && hit.parts.words == 0.0 && hit.parts.message > 0.0;
+            if is_added {
+                return Ok(Explanation::leaf("message", hit.score));
+            }
             let mut score = match of_issue {
                 Some(issue) => explain_issue(issue, hit),
                 None => explain_rules(self.explain_words(signals, ranking, hit)?, ranking, is_symbol, hit),
@@ -124,6 +128,10 @@ impl Index {
                     let before = Explanation { name: "before reranking", ..score };
                     score = Explanation::product("score", [before, factor]);
                 }
+            }
+            if parts.message > 0.0 {
+                let before = Explanation { name: "before messages", ..score };
+                score = Explanation::sum("score", vec![before, Explanation::leaf("message", parts.message)]);
             }
             // Exactly the score of the ranking, without rounding differences.
             Ok(Explanation { value: hit.score, ..score })
@@ -181,7 +189,13 @@ impl Index {
 /// The share for an issue, with what was recognized of it.
 fn explain_issue(issue: &RankedIssue, hit: &Hit) -> Explanation {
     let features = issue.features.get(&hit.unit).copied().unwrap_or([0.0; ISSUE_FEATURES.len()]);
-    let mut terms = weighted(&ISSUE_FEATURES, &IssueModel::builtin().unit, &features);
+    let brought = IssueModel::builtin().contributions(&features);
+    let term = |((name, brought), value): ((&&'static str, f32), &f32)| Explanation {
+        parts: vec![Explanation::leaf("value", *value)],
+        ..Explanation::leaf(name, brought)
+    };
+    let terms = ISSUE_FEATURES.iter().zip(brought).zip(&features).map(term);
+    let mut terms: Vec<Explanation> = terms.filter(|term| term.value != 0.0).collect();
     let parts = issue.parts.iter().map(|&(name, n)| Explanation::leaf(name, n as f32)).collect();
     terms.push(Explanation { parts, ..Explanation::leaf("recognized", 0.0) });
     share(Explanation::sum("issue", terms), hit.parts.issue_share)
@@ -340,7 +354,7 @@ mod tests {
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
                     let mut before = explanation;
-                    for name in ["cross-encoder", "second reranker", "reranker"] {
+                    for name in ["message", "cross-encoder", "second reranker", "reranker"] {
                         if let [rest, factor] = before.parts.as_slice()
                             && factor.name == name
                         {

@@ -313,7 +313,6 @@ macro_rules! by_name {
         }
     };
 }
-
 pub(crate) use by_name;
 
 by_name!(query_by_name, QUERY_FEATURES);

@@ -25,7 +25,7 @@ use self::position::Position;
 const MIN_WORDS: usize = 40;
 
 /// The most frames, names and positions that are kept of a text.
-const MAX_FOUND: usize = 2000;
+const MAX_FOUND: usize = 300;
 
 /// Lines of source that may be between two frames of a trace, or between the last one and the message.
 const MAX_BETWEEN: usize = 12;

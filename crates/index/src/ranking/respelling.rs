@@ -131,8 +131,12 @@ impl Index {
         if self.is_known(typed, folded)? {
             return Ok(Vec::new());
         }
-        let near = self.lexical.near_symbols(folded)?.into_iter();
+        let mut near = self.lexical.near_symbols(folded)?;
+        if near.is_empty() {
+            near = self.lexical.close_symbols(folded)?;
+        }
         let mut near: Vec<(String, Vec<usize>)> = near
+            .into_iter()
             .map(|(symbol, units)| (symbol, self.only_allowed(units, allowed)))
             .filter(|(_, units)| !units.is_empty())
             .collect();

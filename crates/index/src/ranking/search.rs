@@ -11,6 +11,8 @@ use crate::lexical::Groups;
 use crate::ranking::fusion::{Fusion, convex_combination, max_or_one};
 use crate::ranking::intent::UnitFeatures;
 use crate::ranking::issue::Issue;
+use crate::ranking::issue::evidence::N_PRINTING;
+use crate::ranking::issue::literal::Message;
 use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::{best, better_first, hide};
@@ -25,6 +27,9 @@ const N_FOLDED: usize = 50;
 
 /// Files per task: enough to outweigh the cost of distributing them.
 const FILES_PER_TASK: usize = 1 << 12;
+
+/// The least share of a message that a unit prints which comes first for it.
+const MIN_PRINTED: f32 = 0.75;
 
 /// Minimum cosine at which two units with the same name are near-duplicates.
 const ALIKE: f32 = 0.95;
@@ -116,9 +121,41 @@ impl Index {
         if let Some(cross_encoder) = embedder.and_then(|embedder| embedder.cross_encoder()) {
             self.read_with_query(&mut candidates, request.query, cross_encoder, ranking)?;
         }
+        if !is_symbol {
+            self.put_printing_first(&mut candidates, &signals, request);
+        }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
         Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as, evidence, of_issue: None })
+    }
+
+    /// Puts first the units that print the query, if it is the text of a message.
+    fn put_printing_first(&self, candidates: &mut Vec<Candidate>, signals: &Signals, request: &SearchRequest) {
+        let Some(message) = Message::of(request.query).filter(|message| message.n_words() >= 3) else { return };
+        // Without values, the unit has every word.
+        let least = if message.has_values() { 0.3 } else { 0.99 };
+        let lexical = &signals.lexical;
+        let most = max_or_one(&lexical.texts);
+        // Of those with equal parts of it, the best by their words.
+        let matched = lexical.matched.iter().zip(&lexical.texts).map(|(&matched, score)| {
+            if *score > 0.0 && matched >= least { matched + 0.01 * score / most } else { 0.0 }
+        });
+        let matched: Vec<f32> = matched.collect();
+        for (unit, printed) in self.printing(&message, &matched, 2 * N_PRINTING) {
+            if printed < MIN_PRINTED {
+                continue;
+            }
+            let demotion = rules::demotion(self.flags(&self.table.units[unit]), false, &request.ranking);
+            if !candidates.iter().any(|candidate| candidate.unit == unit) {
+                let parts = ScoreParts { lexical: lexical.texts[unit], dense: signals.dense[unit], ..ScoreParts::default() };
+                candidates.push(Candidate { unit, score: 0.0, parts, features: UnitFeatures::default() });
+            }
+            if let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.unit == unit) {
+                candidate.parts.message = printed * demotion;
+                candidate.score += candidate.parts.message;
+            }
+        }
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
     }
 
     /// The signals of each candidate that do not depend on other candidates.

@@ -156,7 +156,7 @@ impl Batches {
     }
 
     /// How long after sending a batch it may be missing from the provider's list, in seconds.
-    pub fn settling_seconds(&self) -> f64 {
+    pub fn seconds_until_settled(&self) -> f64 {
         self.endpoint.settings.timeout_seconds
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn embedding_call(endpoint: &Endpoint, texts: &[&str]) -> Option<Call
     }
 }
 
-/// Parses the chat answer in `body`; an error says what is wrong with it. A complete answer without text is none,
+/// Parses the chat answer in `body`; an error describes the problem. A complete answer without text is an error,
 /// unless it `may_be_empty`.
 pub(crate) fn chat_answer(provider: Provider, body: &str, may_be_empty: bool) -> Result<ChatAnswer, String> {
     let answer = match provider {

@@ -98,7 +98,7 @@ pub(crate) fn embedding_answer(body: &str, count: usize) -> Result<Vec<Vec<f32>>
             return Err(format!("two vectors have index {index}"));
         }
         if embedding.is_empty() || embedding.iter().any(|value| !value.is_finite()) {
-            return Err(format!("vector {index} is empty or holds a value that is not finite"));
+            return Err(format!("vector {index} is empty or contains a value that is not finite"));
         }
         *slot = embedding;
     }

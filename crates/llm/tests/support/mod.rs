@@ -4,10 +4,10 @@ use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};
 use quarry_test_support::model_server::Server;
 
 /// A key with characters that can be escaped in several ways.
-pub const SECRET: &str = "sk-do-not+show/this";
+pub(crate) const SECRET: &str = "sk-do-not+show/this";
 
 /// Settings with short waits and a price.
-pub fn settings(server: &Server) -> Settings {
+pub(crate) fn settings(server: &Server) -> Settings {
     Settings {
         timeout_seconds: 5.0,
         deadline_seconds: 20.0,
@@ -19,10 +19,10 @@ pub fn settings(server: &Server) -> Settings {
 }
 
 /// A client with [`SECRET`] as its key.
-pub fn client(settings: Settings) -> Client {
+pub(crate) fn client(settings: Settings) -> Client {
     Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
 }
 
-pub fn question() -> ChatRequest {
+pub(crate) fn question() -> ChatRequest {
     ChatRequest::new("Is it so?", 100)
 }

@@ -141,7 +141,7 @@ pub fn krippendorff_by_unit(table: &[Vec<Option<f64>>], level: Level) -> Vec<Opt
     table.iter().map(of).collect()
 }
 
-/// Mean of α over consecutive blocks of `block` rows, the last one as long as it is, as CoSQA+'s scripts compute it
+/// Mean of α over consecutive blocks of `block` rows, the last one possibly shorter, as CoSQA+'s scripts compute it
 /// with blocks of 100 (Gong et al., 2024). It differs from α of the whole table. `None` without rows, for blocks of
 /// 0 rows, or where α of a block is not defined.
 #[must_use]

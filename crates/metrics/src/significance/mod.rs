@@ -3,7 +3,7 @@
 //! [`mean_interval`] and [`paired_difference`] draw queries again (bootstrap), in strata or not. The other tests take
 //! the differences of two methods, one a query: [`paired_t`], [`wilcoxon`], [`randomization`], and [`mcnemar`] for
 //! answers that are right or wrong, of whose share [`wilson_interval`] is an interval. [`holm`] corrects p-values for
-//! their number; [`effect_size`] and [`minimum_detectable_difference`] say how great a difference is, and how great it
+//! their number; [`effect_size`] and [`minimum_detectable_difference`] measure how large a difference is, and how large it
 //! has to be to be seen. [`compare_paired`] does all of it at once. All p-values are two-sided.
 
 mod bootstrap;

@@ -11,7 +11,7 @@ const WILCOXON_EXACT_UP_TO: usize = 50;
 /// What a test found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Test {
-    /// The test's statistic; the function says which.
+    /// The test's statistic, as documented by each function.
     pub statistic: f64,
     /// Two-sided p-value, 0 to 1.
     pub p: f64,

@@ -403,9 +403,9 @@ impl Started {
     }
 }
 
-fn setup_error(said: &str) -> Error {
-    let said = said.trim();
-    Error::Setup { detail: if said.is_empty() { "bubblewrap gave no reason" } else { said }.to_owned() }
+fn setup_error(message: &str) -> Error {
+    let message = message.trim();
+    Error::Setup { detail: if message.is_empty() { "bubblewrap gave no reason" } else { message }.to_owned() }
 }
 
 /// Process 1 of a sandbox. When it is killed, the kernel kills all others in the sandbox, and it is gone only after
@@ -465,16 +465,16 @@ pub(crate) enum User {
 }
 
 impl User {
-    pub fn current() -> Self {
+    pub(crate) fn current() -> Self {
         let map = |name: &str| fs::read_to_string(format!("/proc/self/{name}_map")).unwrap_or_default();
         match rustix::process::geteuid().is_root() {
-            true => Self::instead_of_root(&map("uid"), &map("gid")),
+            true => Self::without_root(&map("uid"), &map("gid")),
             false => Self::Unprivileged,
         }
     }
 
     /// The user to use instead of root with these maps of users and groups, see user_namespaces(7).
-    fn instead_of_root(users: &str, groups: &str) -> Self {
+    fn without_root(users: &str, groups: &str) -> Self {
         let has = |id| [users, groups].into_iter().all(|map| is_mapped(map, id));
         if has(FIRST_USER) && has(LAST_USER) {
             Self::PerRun
@@ -486,7 +486,7 @@ impl User {
     }
 
     /// The user id for the next run; `None` for the current user.
-    pub fn id(&self) -> Option<u32> {
+    pub(crate) fn id(&self) -> Option<u32> {
         match self {
             Self::Unprivileged => None,
             Self::PerRun => {
@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn root_gives_way_to_a_user_who_is_there() {
-        let choose = User::instead_of_root;
+        let choose = User::without_root;
         let whole = "         0          0 4294967295\n";
         assert_eq!(choose(whole, whole), User::PerRun);
         let container = "0 100000 65536\n";

@@ -21,7 +21,7 @@ for round in 1 2 3 4 5; do
 done
 "#;
 
-/// The shell's standard input is closed when this process ends, however it ends; a line on it says that nothing is
+/// The shell's standard input is closed when this process ends, however it ends; a line on it means that nothing is
 /// left to do. Sandboxes that were just being started appear a moment later. Cgroups made by this process have its id
 /// in their names, and can be removed once the kernel has released their processes.
 const SCRIPT: &str = r#"
@@ -54,12 +54,12 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// Guards processes whose command line begins with the mark, and cgroups below these directories.
-    pub fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
+    pub(super) fn start<'p>(cgroups: impl Iterator<Item = &'p Path>) -> Result<Self, Error> {
         Self::with(SCRIPT, cgroups)
     }
 
     /// Guards containers that have the mark as their label `quarry`.
-    pub fn of_containers() -> Result<Self, Error> {
+    pub(super) fn of_containers() -> Result<Self, Error> {
         Self::with(CONTAINERS, std::iter::empty())
     }
 
@@ -84,7 +84,7 @@ impl Guard {
     }
 
     /// The name, argument 0 of the command line, under which bubblewrap has to be started.
-    pub fn mark(&self) -> &str {
+    pub(super) fn mark(&self) -> &str {
         &self.mark
     }
 }

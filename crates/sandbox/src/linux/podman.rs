@@ -74,7 +74,7 @@ impl Podman {
         })?;
         let profile = PROFILES.iter().find_map(|path| fs::read_to_string(path).ok());
         let profile = profile.ok_or_else(|| Error::Container {
-            detail: format!("there is none of {}; install containers-common", PROFILES.join(", ")),
+            detail: format!("found none of {}; install containers-common", PROFILES.join(", ")),
         })?;
         let seccomp = super::seccomp::profile(&profile).map_err(|error| Error::Container {
             detail: format!("the profile of system calls cannot be read: {error}"),
@@ -119,7 +119,7 @@ impl Podman {
         // If it does not read everything, it reports the reason itself.
         let _ = child.stdin.take().map(|mut input| input.write_all(&content));
         let output = child.wait_with_output().map_err(Error::io("wait for podman"))?;
-        if output.status.success() { Ok(name) } else { Err(said(&output.stderr)) }
+        if output.status.success() { Ok(name) } else { Err(container_error(&output.stderr)) }
     }
 
     /// Podman with the given arguments, and only the environment that it needs.
@@ -233,8 +233,8 @@ impl Podman {
                 return Ok(None);
             }
             let output = self.ask(&["inspect", "--format", "{{.State.Pid}} {{.State.ConmonPid}}", name])?;
-            let said = String::from_utf8_lossy(&output.stdout);
-            let mut pids = said.split_whitespace().map(|pid| pid.parse().ok().and_then(Pid::from_raw));
+            let output = String::from_utf8_lossy(&output.stdout);
+            let mut pids = output.split_whitespace().map(|pid| pid.parse().ok().and_then(Pid::from_raw));
             if let Some(Some(first)) = pids.next() {
                 if let Some(Some(monitor)) = pids.next()
                     && let Ok(monitor) = pidfd_open(monitor, PidfdFlags::empty())
@@ -297,7 +297,7 @@ impl Sandbox for Podman {
             .find(|(_, directory)| directory.to_str().is_none_or(|path| path.contains(',')))
         {
             return Err(Error::Program(format!(
-                "{} cannot be mounted: its path holds a comma, or is not UTF-8",
+                "{} cannot be mounted: its path contains a comma, or is not UTF-8",
                 directory.display()
             )));
         }
@@ -321,7 +321,7 @@ impl Sandbox for Podman {
         let Some(first) = self.wait_for_first(&container.name, &child)? else {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(said(&available(own.0)));
+            return Err(container_error(&available(own.0)));
         };
         let process = pidfd_open(first, PidfdFlags::empty()).ok();
         let mut monitor = ResourceMonitor::observe(first).unwrap_or_else(|| {
@@ -345,13 +345,13 @@ impl Sandbox for Podman {
         let supervised = supervise(&mut child, streams, limits, &mut monitor, &mut never, &kill);
         let removed = container.remove()?;
         if !removed.status.success() {
-            return Err(said(&removed.stderr));
+            return Err(container_error(&removed.stderr));
         }
         let (mut outcome, status) = supervised?.ended();
         // The program cannot write to this pipe.
         let detail = available(own.0);
         if status.code().is_some_and(|code| OWN_STATUSES.contains(&code)) && !detail.is_empty() {
-            return Err(said(&detail));
+            return Err(container_error(&detail));
         }
         // A cgroup that is removed with its container may be gone before its events can be read.
         let is_killed = outcome.ended == Ended::Exited { code: 128 + libc::SIGKILL };
@@ -377,9 +377,9 @@ fn available(mut pipe: PipeReader) -> Vec<u8> {
     text
 }
 
-fn said(text: &[u8]) -> Error {
-    let said = String::from_utf8_lossy(text).trim().to_owned();
-    Error::Container { detail: if said.is_empty() { "podman gave no reason".to_owned() } else { said } }
+fn container_error(text: &[u8]) -> Error {
+    let message = String::from_utf8_lossy(text).trim().to_owned();
+    Error::Container { detail: if message.is_empty() { "podman gave no reason".to_owned() } else { message } }
 }
 
 /// The files of a program as a tar archive.

@@ -42,7 +42,7 @@ pub(crate) enum ResourceMonitor {
 }
 
 impl ResourceMonitor {
-    pub fn bound(&self) -> MemoryBound {
+    pub(super) fn bound(&self) -> MemoryBound {
         match self {
             Self::Cgroup(cgroup) => cgroup.bound,
             Self::Observed(observed) => observed.directories.bound,
@@ -51,7 +51,7 @@ impl ResourceMonitor {
     }
 
     /// How often [`Self::exceeded`] has to be called.
-    pub fn interval(&self) -> Duration {
+    pub(super) fn interval(&self) -> Duration {
         match self {
             // The kernel enforces the limit; this is how soon the rest of a program is killed after the process that
             // exceeded it.
@@ -63,7 +63,7 @@ impl ResourceMonitor {
 
     /// The limit that was exceeded, if any. The kernel limits the CPU time of each process; this limits their total a
     /// second later, so that programs that handle the signal get it first.
-    pub fn exceeded(&mut self, limits: &Limits) -> Option<Ended> {
+    pub(super) fn exceeded(&mut self, limits: &Limits) -> Option<Ended> {
         if self.is_out_of_memory() {
             return Some(Ended::Memory);
         }
@@ -73,7 +73,7 @@ impl ResourceMonitor {
     }
 
     /// Whether more memory was requested than allowed.
-    pub fn is_out_of_memory(&mut self) -> bool {
+    pub(super) fn is_out_of_memory(&mut self) -> bool {
         match self {
             Self::Cgroup(cgroup) => cgroup.has_killed(),
             Self::Observed(observed) => observed.sample(),
@@ -82,14 +82,14 @@ impl ResourceMonitor {
     }
 
     /// Monitors a process that a container engine has put into a cgroup; `None` if the cgroup is not visible.
-    pub fn observe(process: Pid) -> Option<Self> {
+    pub(super) fn observe(process: Pid) -> Option<Self> {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).ok()?;
         let directories = directories_of(&own, Path::new("/sys/fs/cgroup"))?;
         Some(Self::Observed(Observed { directories, peak: Usage::default(), has_killed: false }))
     }
 
     /// The resources used so far.
-    pub fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),
             Self::Observed(observed) => observed.peak,
@@ -104,7 +104,7 @@ const PREFIX: &str = "quarry-sandbox-";
 
 impl CgroupParent {
     /// The innermost cgroup of this process in which it can create others that limit memory.
-    pub fn find() -> Option<Self> {
+    pub(super) fn find() -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let found = candidates(&own, Path::new("/sys/fs/cgroup")).into_iter().find(Self::works)?;
         found.remove_abandoned();
@@ -122,7 +122,7 @@ impl CgroupParent {
     }
 
     /// Creates a cgroup for one run. Where the kernel can limit the number of processes in it, it does.
-    pub fn make(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
+    pub(super) fn make(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = self.memory.join(&name);
@@ -155,14 +155,14 @@ impl CgroupParent {
     }
 
     /// The directories in which cgroups are created.
-    pub fn directories(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()]
             .into_iter()
             .flatten()
             .map(PathBuf::as_path)
     }
 
-    pub fn bound(&self) -> MemoryBound {
+    pub(super) fn bound(&self) -> MemoryBound {
         self.bound
     }
 
@@ -262,7 +262,7 @@ impl CgroupDirectories {
     }
 
     /// The membership files to which a process writes itself, see [`spawn`].
-    pub fn members(&self) -> Result<Vec<File>, Error> {
+    pub(super) fn members(&self) -> Result<Vec<File>, Error> {
         // If there is a list of threads, a process with a single thread can join without waiting for others.
         let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
         self.all()

@@ -124,14 +124,14 @@ pub(crate) struct Filters([Vec<u8>; 4]);
 impl Filters {
     /// # Errors
     /// On an unsupported architecture.
-    pub fn new() -> Result<Self, BackendError> {
+    pub(super) fn new() -> Result<Self, BackendError> {
         let of = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
         Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
     }
 
     /// The filter for a program: with `no_fork` it can start threads but no other process; `is_watched` if no cgroup
     /// counts its memory.
-    pub fn of(&self, no_fork: bool, is_watched: bool) -> &[u8] {
+    pub(super) fn of(&self, no_fork: bool, is_watched: bool) -> &[u8] {
         &self.0[2 * usize::from(no_fork) + usize::from(is_watched)]
     }
 }

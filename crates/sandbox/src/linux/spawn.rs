@@ -17,13 +17,13 @@ pub(crate) struct Descriptors(Vec<OwnedFd>);
 
 impl Descriptors {
     /// Adds a descriptor and returns its number in the child, for the command line.
-    pub fn add(&mut self, descriptor: impl Into<OwnedFd>) -> String {
+    pub(super) fn add(&mut self, descriptor: impl Into<OwnedFd>) -> String {
         self.0.push(descriptor.into());
         (self.0.len() + 2).to_string()
     }
 
     /// Adds an in-memory file with this content, positioned at its beginning.
-    pub fn add_content(&mut self, content: &[u8]) -> Result<String, Error> {
+    pub(super) fn add_content(&mut self, content: &[u8]) -> Result<String, Error> {
         let descriptor = rustix::fs::memfd_create(c"quarry-sandbox", MemfdFlags::CLOEXEC)
             .map_err(Error::io("make a file in memory"))?;
         let mut file = File::from(descriptor);
@@ -32,7 +32,7 @@ impl Descriptors {
     }
 
     /// Adds a pipe for reports.
-    pub fn add_report(&mut self) -> Result<Report, Error> {
+    pub(super) fn add_report(&mut self) -> Result<Report, Error> {
         let (pipe, end) = pipe()?;
         // If root starts the program, it runs as another user, and opens the pipe by its path in `/proc`: the
         // processes that it starts do not always inherit the descriptor.

@@ -28,12 +28,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub fn new(pipe: PipeReader, limits: &Limits) -> Self {
+    pub(super) fn new(pipe: PipeReader, limits: &Limits) -> Self {
         Self::of(Some(pipe), limits)
     }
 
     /// A stream that may be missing.
-    pub fn of(pipe: Option<PipeReader>, limits: &Limits) -> Self {
+    pub(super) fn of(pipe: Option<PipeReader>, limits: &Limits) -> Self {
         Self { pipe, captured: Captured::default(), limit: limits.output_bytes }
     }
 
@@ -68,7 +68,7 @@ pub(crate) fn never() -> Option<Infallible> {
 }
 
 impl Supervised<Infallible> {
-    pub fn ended(self) -> (Outcome, ExitStatus) {
+    pub(super) fn ended(self) -> (Outcome, ExitStatus) {
         match self {
             Self::Ended(outcome, status) => (outcome, status),
             Self::Aborted(never) => match never {},

@@ -52,18 +52,18 @@ pub(crate) struct WatchScope {
 
 impl Watchdog {
     /// Watches a process and all its descendants.
-    pub fn new(root: Pid, memory_bytes: u64, scope: WatchScope) -> Self {
+    pub(super) fn new(root: Pid, memory_bytes: u64, scope: WatchScope) -> Self {
         Self { root, memory_bytes, scope, samples: 0, mappings: 0, peak: Usage::default() }
     }
 
     /// The maxima of the samples.
-    pub fn peak(&self) -> Usage {
+    pub(super) fn peak(&self) -> Usage {
         self.peak
     }
 
     /// Takes a sample; returns whether more memory is in use than allowed. Shared memory is counted for each process
     /// that has it.
-    pub fn sample(&mut self) -> bool {
+    pub(super) fn sample(&mut self) -> bool {
         let mut cpu_time = Duration::ZERO;
         let mut memory = Memory::default();
         let processes = descendants(self.root);

@@ -79,9 +79,9 @@ pub(super) fn note_use(directory: &Path) {
 }
 
 /// The sets of packages in a cache directory.
-pub struct KeptPackages;
+pub struct CachedPackages;
 
-impl KeptPackages {
+impl CachedPackages {
     /// Lists them in order of their paths, including incomplete sets. Anything else in the directory is ignored.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ mod tests {
     }
 
     fn outcomes(cache: &Path, selection: Selection) -> Vec<(String, PruneOutcome)> {
-        let pruned = KeptPackages::prune(cache, selection, false).unwrap();
+        let pruned = CachedPackages::prune(cache, selection, false).unwrap();
         pruned.into_iter().map(|pruned| (pruned.what, pruned.outcome)).collect()
     }
 
@@ -197,7 +197,7 @@ mod tests {
         fs::create_dir_all(cache.join("notes")).unwrap();
         fs::create_dir_all(cache.join(format!("cargo-{HASH}"))).unwrap();
         fs::create_dir_all(cache.join(format!("npm-{}", HASH.replace('0', "f")))).unwrap();
-        let listed = KeptPackages::list(&cache).unwrap();
+        let listed = CachedPackages::list(&cache).unwrap();
         assert!(
             matches!(listed.as_slice(), [one] if one.what == "pip: numpy" && one.bytes > 0),
             "{listed:?}"
@@ -210,7 +210,7 @@ mod tests {
             fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left.len(), 5, "{left:?}");
-        assert!(KeptPackages::list(&cache.join("none")).unwrap().is_empty());
+        assert!(CachedPackages::list(&cache.join("none")).unwrap().is_empty());
     }
 
     #[test]

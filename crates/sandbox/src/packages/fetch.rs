@@ -14,7 +14,7 @@ use super::cache::{
     MANIFEST, Manifest, PACKAGES, PARTIAL, SET_LOCK, lock, note_use, publish, read_manifest, remove, share,
 };
 use super::{
-    Index, Manager, PackageError, PackageSource, Provided, Rules, SETS_AT_ONCE, Settings, manager, npm,
+    Index, Manager, PackageError, PackageSet, PackageSource, Rules, SETS_AT_ONCE, Settings, manager, npm,
     refused,
 };
 use crate::linux::bubblewrap::{AbortReason, Access, Run};
@@ -116,7 +116,7 @@ impl Packages {
                 },
             );
             Error::Program(format!(
-                "programs cannot be shown what is in {}, the directory for packages; {closed}; let others enter \
+                "programs cannot read {}, the directory for packages; {closed}; let others enter \
                  it (chmod o+x), or name another with XDG_CACHE_HOME or `cache` in `[packages]` of the plan ({error})",
                 cache.display()
             ))
@@ -272,7 +272,7 @@ impl Packages {
         let names = requirements.join(", ");
         let too_large = || {
             let mebibytes = self.settings.bytes >> 20;
-            refused(format!("{names}: larger than {mebibytes} MiB, with what is needed for it"))
+            refused(format!("{names}: larger than {mebibytes} MiB, with its dependencies"))
         };
         let outcome = match run {
             Run::Ended(outcome) => outcome,
@@ -292,7 +292,7 @@ impl Packages {
                 return Err(match manager.explain(requirements, &outcome) {
                     // A step that fails for lack of a network will always do so.
                     PackageError::Failed { detail } if !access.network && !detail.contains(DISK_FULL) => {
-                        refused(format!("{names}: needs what is not of the index: {detail}"))
+                        refused(format!("{names}: needs something that is not in the index: {detail}"))
                     }
                     error => error,
                 });
@@ -336,7 +336,7 @@ impl PackageSource for Packages {
         manager(language).map_or(Ok(()), |manager| self.runtime(manager).map(drop))
     }
 
-    fn provide(&self, language: &str, names: &[String]) -> Result<Provided, PackageError> {
+    fn provide(&self, language: &str, names: &[String]) -> Result<PackageSet, PackageError> {
         let manager =
             manager(language).ok_or_else(|| refused(format!("no packages are installed for {language}")))?;
         let requirements: BTreeSet<String> = names.iter().cloned().collect();
@@ -385,7 +385,7 @@ impl PackageSource for Packages {
         let mut packages: Vec<String> =
             manifest.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
         packages.sort();
-        Ok(Provided {
+        Ok(PackageSet {
             packages,
             directory: Some((seen.to_owned(), directory.join(PACKAGES))),
             variable: Some((variable.to_owned(), format!("/opt/{seen}"))),

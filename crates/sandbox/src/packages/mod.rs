@@ -21,9 +21,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Outcome, Program};
 
 #[cfg(quarry_no_sandbox)]
-pub use crate::elsewhere::{KeptPackages, Packages};
+pub use crate::elsewhere::{CachedPackages, Packages};
 #[cfg(not(quarry_no_sandbox))]
-pub use cache::KeptPackages;
+pub use cache::CachedPackages;
 #[cfg(not(quarry_no_sandbox))]
 pub use fetch::Packages;
 
@@ -79,8 +79,8 @@ pub enum PackageError {
     },
     /// They could not be fetched this time.
     #[error(
-        "packages cannot be fetched now: {detail}; the index must be reachable, and the disk have room: where there is \
-         no network, {WITHOUT}"
+        "packages cannot be fetched now: {detail}; the index must be reachable, and the disk have room: without \
+         a network, {WITHOUT}"
     )]
     Failed {
         /// The package manager's message.
@@ -104,7 +104,7 @@ pub trait PackageSource: Send + Sync {
     ///
     /// # Errors
     /// When they are unavailable.
-    fn provide(&self, language: &str, names: &[String]) -> Result<Provided, PackageError>;
+    fn provide(&self, language: &str, names: &[String]) -> Result<PackageSet, PackageError>;
 
     /// Checks that packages can be installed for a language, as far as possible without a network. Languages without
     /// a package manager always pass.
@@ -119,7 +119,7 @@ pub trait PackageSource: Send + Sync {
 
 /// A set of packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Provided {
+pub struct PackageSet {
     /// The packages in it: name and version, separated by a space, in alphabetical order.
     pub packages: Vec<String>,
     /// The directory, with the name under which programs see it, as in [`Program::read_only`].
@@ -128,7 +128,7 @@ pub struct Provided {
     pub variable: Option<(String, String)>,
 }
 
-impl Provided {
+impl PackageSet {
     /// Makes these packages available to a program.
     pub fn add_to(&self, program: &mut Program) {
         program.read_only.extend(self.directory.clone());
@@ -200,7 +200,7 @@ pub fn default_cache() -> Option<PathBuf> {
     default_cache_of(crate::system::is_root(), moved, dirs::cache_dir())
 }
 
-/// Like [`default_cache`]; `moved` says whether the user chose `cache`.
+/// Like [`default_cache`]; `moved` is set if the user chose `cache`.
 fn default_cache_of(is_root: bool, moved: bool, cache: Option<PathBuf>) -> Option<PathBuf> {
     let base = if is_root && !moved { PathBuf::from("/var/cache") } else { cache? };
     Some(base.join("quarry/packages"))

@@ -150,10 +150,11 @@ impl Manager for Npm {
         runtime: &str,
     ) -> Result<Vec<(String, String)>, String> {
         let path = fetched.join("node_modules/.package-lock.json");
-        let text = fs::read(&path).map_err(|error| format!("npm did not say what it installed: {error}"))?;
+        let text =
+            fs::read(&path).map_err(|error| format!("npm did not report what it installed: {error}"))?;
         let lock: Lock = serde_json::from_slice(&text)
-            .map_err(|error| format!("what npm says of what it installed cannot be read: {error}"))?;
-        let usual = usual_registry(runtime).ok_or("npm does not say which registry it asks")?;
+            .map_err(|error| format!("npm's report of what it installed cannot be read: {error}"))?;
+        let usual = usual_registry(runtime).ok_or("npm does not report which registry it uses")?;
         let registry = match index {
             Some(Index::Address(address)) => below(address),
             _ => usual.clone(),
@@ -169,28 +170,28 @@ impl Manager for Npm {
     }
 
     fn result(&self) -> [&'static str; 3] {
-        // Packages find each other in a directory of this name, whatever the environment says.
+        // Packages find each other in a directory of this name, whatever the environment contains.
         ["node_modules", "node_modules", "NODE_PATH"]
     }
 
     fn explain(&self, requirements: &[String], outcome: &Outcome) -> PackageError {
         const MARKS: [&str; 2] = ["npm error ", "npm ERR! "];
-        let said = outcome.stderr.text();
+        let message = outcome.stderr.text();
         let code =
-            error_lines(&said, &MARKS.map(|mark| [mark, "code "].concat()).each_ref().map(String::as_str));
+            error_lines(&message, &MARKS.map(|mark| [mark, "code "].concat()).each_ref().map(String::as_str));
         let names = requirements.join(", ");
         match PERMANENT.iter().find(|permanent| **permanent == code) {
             Some(&("E404" | "ETARGET")) => {
                 refused(format!("there is no package of {names}, or no such version"))
             }
-            Some(_) => refused(format!("{names}: {}", error_lines(&said, &MARKS))),
+            Some(_) => refused(format!("{names}: {}", error_lines(&message, &MARKS))),
             None if code.starts_with("EALLOW") => {
-                let detail = error_lines(&said, &MARKS);
+                let detail = error_lines(&message, &MARKS);
                 refused(format!("{names}: {detail}; {OTHER_HOST_REMEDY}"))
             }
             // npm's error for a program that it cannot start, such as git.
-            None if said.contains("EPERM") => refused(format!("{names}: needs a program to fetch it")),
-            None => PackageError::Failed { detail: error_lines(&said, &MARKS) },
+            None if message.contains("EPERM") => refused(format!("{names}: needs a program to fetch it")),
+            None => PackageError::Failed { detail: error_lines(&message, &MARKS) },
         }
     }
 }

@@ -144,23 +144,23 @@ impl Manager for Pip {
     }
 
     fn explain(&self, requirements: &[String], outcome: &Outcome) -> PackageError {
-        let said = format!("{}\n{}", outcome.stdout.text(), outcome.stderr.text());
-        if TRANSIENT.iter().any(|mark| said.contains(mark)) {
-            return PackageError::Failed { detail: error_lines(&said, &["ERROR:"]) };
+        let message = format!("{}\n{}", outcome.stdout.text(), outcome.stderr.text());
+        if TRANSIENT.iter().any(|mark| message.contains(mark)) {
+            return PackageError::Failed { detail: error_lines(&message, &["ERROR:"]) };
         }
         let names = requirements.join(", ");
-        if let Some((_, missing)) = said.split_once(NOT_THERE) {
+        if let Some((_, missing)) = message.split_once(NOT_THERE) {
             let missing = missing.trim_start_matches(" for ").split_whitespace().next().unwrap_or(&names);
             let missing = missing.split(['(', ';']).next().unwrap_or(missing);
             let is_source =
-                said.contains(&format!("{SOURCE_ONLY} {}:", self.package(missing).unwrap_or_default()));
+                message.contains(&format!("{SOURCE_ONLY} {}:", self.package(missing).unwrap_or_default()));
             return refused(if is_source {
                 format!("{missing} exists as source only, and only wheels are installed")
             } else {
                 format!("there is no package {missing}, or no wheel of it for this machine")
             });
         }
-        refused(format!("{names}: {}", error_lines(&said, &["ERROR:"])))
+        refused(format!("{names}: {}", error_lines(&message, &["ERROR:"])))
     }
 }
 

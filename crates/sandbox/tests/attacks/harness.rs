@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use quarry_sandbox::{Bubblewrap, Ended, Limits, Outcome, Podman, Program, Runner, Sandbox};
 
 /// Bubblewrap with both ways to limit memory, and Podman, if they work here.
-pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
+pub(crate) fn sandboxes() -> &'static [Box<dyn Sandbox>] {
     static SANDBOXES: OnceLock<Vec<Box<dyn Sandbox>>> = OnceLock::new();
     SANDBOXES.get_or_init(|| {
         let mut sandboxes = namespaces();
@@ -23,7 +23,7 @@ pub fn sandboxes() -> &'static [Box<dyn Sandbox>] {
 }
 
 /// Bubblewrap with both ways to limit memory.
-pub fn namespaces() -> Vec<Box<dyn Sandbox>> {
+pub(crate) fn namespaces() -> Vec<Box<dyn Sandbox>> {
     let both = Bubblewrap::open().and_then(|first| Ok((first, Bubblewrap::open()?.without_cgroups())));
     match both {
         Ok((first, second)) => vec![Box::new(first), Box::new(second)],
@@ -34,14 +34,14 @@ pub fn namespaces() -> Vec<Box<dyn Sandbox>> {
     }
 }
 
-pub fn skipped(why: &str) {
+pub(crate) fn skipped(why: &str) {
     // Not with a macro, whose output the test runner hides.
     let _ = writeln!(std::io::stderr(), "\nATTACKS ARE SKIPPED, A SANDBOX IS NOT TESTED: {why}\n");
 }
 
 /// Small limits, so that attacks reach them soon; but enough time for programs that exit by themselves on a busy
 /// machine.
-pub fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         wall_time: Duration::from_secs(120),
         memory_bytes: 192 << 20,
@@ -54,7 +54,7 @@ pub fn limits() -> Limits {
 }
 
 /// A Python program with helpers for attacks, and a unique argument in its processes' command lines.
-pub fn program(source: &str) -> (Program, String) {
+pub(crate) fn program(source: &str) -> (Program, String) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let token = format!("attack-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let runner = Runner::named("python").unwrap();
@@ -66,12 +66,17 @@ pub fn program(source: &str) -> (Program, String) {
 }
 
 /// Runs an attack in each sandbox. Nothing may be left of it.
-pub fn attack(source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
+pub(crate) fn attack(source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
     attack_in(sandboxes(), source, limits, check);
 }
 
 /// The same in the given sandboxes.
-pub fn attack_in(sandboxes: &[Box<dyn Sandbox>], source: &str, limits: &Limits, check: impl Fn(&Outcome)) {
+pub(crate) fn attack_in(
+    sandboxes: &[Box<dyn Sandbox>],
+    source: &str,
+    limits: &Limits,
+    check: impl Fn(&Outcome),
+) {
     for sandbox in sandboxes {
         let (program, token) = program(source);
         let outcome = sandbox.run(&program, limits).unwrap();
@@ -82,7 +87,7 @@ pub fn attack_in(sandboxes: &[Box<dyn Sandbox>], source: &str, limits: &Limits, 
 }
 
 /// An attack that must exit by itself, without having found a way out.
-pub fn fails(source: &str) {
+pub(crate) fn fails(source: &str) {
     attack(source, &limits(), |outcome| {
         assert_eq!(outcome.ended, Ended::Exited { code: 0 }, "{}", outcome.stderr.text());
         assert!(outcome.stdout.text().ends_with("the end\n"), "{}", outcome.stdout.text());
@@ -90,7 +95,7 @@ pub fn fails(source: &str) {
 }
 
 /// The living processes whose command line contains a token.
-pub fn processes(token: &str) -> Vec<PathBuf> {
+pub(crate) fn processes(token: &str) -> Vec<PathBuf> {
     let holds = |path: &PathBuf| {
         fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(token))
     };
@@ -98,7 +103,7 @@ pub fn processes(token: &str) -> Vec<PathBuf> {
 }
 
 /// Waits until a condition holds.
-pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(20), "not within 20 s: {what}");

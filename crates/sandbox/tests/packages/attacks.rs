@@ -157,7 +157,7 @@ fn wheels_come_from_the_index_alone() {
     for from in [Index::Directory(fixture.index()), Index::Address(format!("{}/simple", index.address))] {
         fixture.settings.pip.index = Some(from);
         let reason = fixture.refusal("python", &["luring"]);
-        assert!(reason.contains("needs what is not of the index"), "{reason}");
+        assert!(reason.contains("needs something that is not in the index"), "{reason}");
     }
     fixture.settings.pip.deny = vec!["EVIL".to_owned()];
     let reason = fixture.refusal("python", &["lure"]);

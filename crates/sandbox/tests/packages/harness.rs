@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use quarry_sandbox::packages::{Index, PackageError, PackageSource, Packages, Provided, Rules, Settings};
+use quarry_sandbox::packages::{Index, PackageError, PackageSet, PackageSource, Packages, Rules, Settings};
 use quarry_sandbox::{Bubblewrap, Limits, Outcome, Runner, Sandbox};
 use serde_json::{Value, json};
 
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 const UNTOUCHED: &str = "as it was";
 
 /// A cache, and a directory of packages.
-pub struct Fixture {
+pub(crate) struct Fixture {
     directory: tempfile::TempDir,
     pub settings: Settings,
 }
 
 impl Fixture {
-    pub fn new(packages: &[Value]) -> Self {
+    pub(crate) fn new(packages: &[Value]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         // Programs that root starts run as another user.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -47,7 +47,7 @@ impl Fixture {
     }
 
     /// Adds packages.
-    pub fn add(&self, packages: &[Value]) {
+    pub(crate) fn add(&self, packages: &[Value]) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/make.py");
         let mut make = Command::new("/usr/bin/python3");
         let mut child = make.arg(script).arg(self.index()).stdin(Stdio::piped()).spawn().unwrap();
@@ -56,13 +56,13 @@ impl Fixture {
     }
 
     /// A file that no package may reach, though it is writable for everybody.
-    pub fn victim(&self) -> PathBuf {
+    pub(crate) fn victim(&self) -> PathBuf {
         self.directory.path().join("victim")
     }
 
     /// Asserts that no package wrote to the victim, or left a file named `escaped` outside of its own directory.
     #[track_caller]
-    pub fn assert_untouched(&self) {
+    pub(crate) fn assert_untouched(&self) {
         assert_eq!(fs::read_to_string(self.victim()).unwrap(), UNTOUCHED);
         let mut directories = vec![self.directory.path().to_owned()];
         while let Some(directory) = directories.pop() {
@@ -75,16 +75,16 @@ impl Fixture {
         }
     }
 
-    pub fn index(&self) -> PathBuf {
+    pub(crate) fn index(&self) -> PathBuf {
         self.directory.path().join("index")
     }
 
-    pub fn packages(&self) -> Packages {
+    pub(crate) fn packages(&self) -> Packages {
         Packages::open(self.settings.clone()).unwrap()
     }
 
     /// The entries of the cache except locks.
-    pub fn kept(&self) -> Vec<String> {
+    pub(crate) fn kept(&self) -> Vec<String> {
         // It does not exist until packages are needed.
         let entries = fs::read_dir(&self.settings.cache).into_iter().flatten().flatten();
         let entries = entries.map(|entry| entry.file_name());
@@ -92,14 +92,14 @@ impl Fixture {
     }
 
     #[track_caller]
-    pub fn provide(&self, language: &str, names: &[&str]) -> Result<Provided, PackageError> {
+    pub(crate) fn provide(&self, language: &str, names: &[&str]) -> Result<PackageSet, PackageError> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.packages().provide(language, &names)
     }
 
     /// The reason why packages are refused. Nothing of them may be cached.
     #[track_caller]
-    pub fn refusal(&self, language: &str, names: &[&str]) -> String {
+    pub(crate) fn refusal(&self, language: &str, names: &[&str]) -> String {
         let error = self.provide(language, names).unwrap_err();
         assert_eq!(self.kept(), [] as [String; 0]);
         assert!(matches!(error, PackageError::Refused { .. }), "{error}");
@@ -107,12 +107,12 @@ impl Fixture {
     }
 }
 
-pub fn wheel(name: &str, version: &str, files: Value, needs: &[&str]) -> Value {
+pub(crate) fn wheel(name: &str, version: &str, files: Value, needs: &[&str]) -> Value {
     json!({"kind": "wheel", "name": name, "version": version, "files": files, "needs": needs})
 }
 
 /// Runs a program with packages.
-pub fn run(language: &str, source: &str, provided: &Provided) -> Outcome {
+pub(crate) fn run(language: &str, source: &str, provided: &PackageSet) -> Outcome {
     let mut program = Runner::named(language).unwrap().program(source);
     provided.add_to(&mut program);
     let limits = Limits { memory_bytes: 1 << 30, wall_time: Duration::from_secs(120), ..Limits::default() };
@@ -120,7 +120,7 @@ pub fn run(language: &str, source: &str, provided: &Provided) -> Outcome {
 }
 
 /// Whether packages can be fetched here; prints a message if not.
-pub fn can_fetch(language: &str) -> bool {
+pub(crate) fn can_fetch(language: &str) -> bool {
     let Err(error) = Bubblewrap::open().and_then(|_| Fixture::new(&[]).packages().check(language)) else {
         return true;
     };
@@ -133,14 +133,14 @@ pub fn can_fetch(language: &str) -> bool {
 type Answer = Arc<dyn Fn(&str) -> (u16, Vec<u8>) + Send + Sync>;
 
 /// A server on loopback that answers by the path of a request. `{HOST}` in an answer is replaced by its address.
-pub struct Server {
+pub(crate) struct Server {
     pub address: String,
     pub count: Arc<AtomicUsize>,
     pub paths: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    pub fn new(answer: impl Fn(&str) -> (u16, Vec<u8>) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(answer: impl Fn(&str) -> (u16, Vec<u8>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let server = Self { address, count: Arc::default(), paths: Arc::default() };
@@ -159,7 +159,7 @@ impl Server {
     }
 
     /// A Python index with the files of a directory.
-    pub fn simple(directory: PathBuf) -> Self {
+    pub(crate) fn simple(directory: PathBuf) -> Self {
         Self::new(move |path| {
             let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
             match parts[..] {

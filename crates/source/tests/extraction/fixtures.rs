@@ -7,18 +7,18 @@ use expect_test::expect_file;
 use quarry_source::{Language, language_for, languages};
 
 /// A file and its language.
-pub struct Fixture {
+pub(crate) struct Fixture {
     pub path: PathBuf,
     pub language: Language,
     pub source: Vec<u8>,
 }
 
-pub fn directory(name: &str) -> PathBuf {
+pub(crate) fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
 }
 
 /// The files in a directory beside this one, ascending, without those of what is expected of them.
-pub fn fixtures(name: &str) -> Vec<Fixture> {
+pub(crate) fn fixtures(name: &str) -> Vec<Fixture> {
     let mut paths: Vec<_> =
         fs::read_dir(directory(name)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_none_or(|extension| extension != "txt"));
@@ -33,7 +33,7 @@ pub fn fixtures(name: &str) -> Vec<Fixture> {
 /// Compares what `describe` says of each fixture with the file of what is expected; `UPDATE_EXPECT=1` writes the
 /// latter. There is a fixture for each language that `is_covered` names. Those of languages that this build lacks the
 /// grammar of are left out.
-pub fn check_fixtures(
+pub(crate) fn check_fixtures(
     name: &str,
     is_covered: impl Fn(Language) -> bool,
     describe: impl Fn(Language, &str) -> String,

@@ -7,7 +7,7 @@ use quarry_source::{
 };
 
 /// Checks that references do not change the units, nor does doing it again.
-pub fn check_repeated(language: Language, source: &[u8]) {
+pub(crate) fn check_repeated(language: Language, source: &[u8]) {
     let limits = Limits::default();
     let first = check(language, source, &limits);
     assert_eq!(first.0, extract_within(language, source, &limits), "references change the units");
@@ -15,7 +15,7 @@ pub fn check_repeated(language: Language, source: &[u8]) {
 }
 
 /// Extracts, and checks everything that holds for any input.
-pub fn check(language: Language, source: &[u8], limits: &Limits) -> (Extraction, References) {
+pub(crate) fn check(language: Language, source: &[u8], limits: &Limits) -> (Extraction, References) {
     if language.is_notebook() {
         check_notebook(language, source);
     }

@@ -7,7 +7,7 @@ use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
 use quarry_transformer::trainable::{Output, Strided, multiply};
 use rayon::prelude::*;
 
-use super::fused::{Drop, matrix, slice, sum_of, tensor, transposed, with_values};
+use super::fused::{DropoutMask, matrix, slice, sum_of, tensor, transposed, with_values};
 
 /// Attention of the tokens of each text to each other, from rows of queries, keys and values of all heads side by side.
 pub(super) struct Attention {
@@ -31,14 +31,14 @@ struct Head<'a> {
 impl Attention {
     /// The rows of all heads' results; `biases` has what is added to the scores by distance: one row for each head, one
     /// column for each distance from 1 - n to n - 1 of the longest text.
-    pub fn apply(self, rows: &Tensor, biases: &Tensor) -> Result<Tensor> {
+    pub(super) fn apply(self, rows: &Tensor, biases: &Tensor) -> Result<Tensor> {
         rows.contiguous()?.apply_op2(&biases.contiguous()?, self)
     }
 
-    fn drop(&self, text: usize, head: usize) -> Option<Drop> {
+    fn dropout_mask(&self, text: usize, head: usize) -> Option<DropoutMask> {
         let (rate, seed) = self.dropout;
         let number = (text * self.n_heads + head) as u64;
-        (rate > 0.0).then_some(Drop { rate, seed: seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03) })
+        (rate > 0.0).then_some(DropoutMask { rate, seed: seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03) })
     }
 
     fn head<'a>(&self, rows: &'a [f32], row_width: usize, head: usize) -> Head<'a> {
@@ -108,8 +108,8 @@ impl CustomOp2 for Attention {
             for number in 0..if n == 0 { 0 } else { self.n_heads } {
                 let head = self.head(rows, row_width, number);
                 self.weights(&head, width, &biases[number * n_biases..][..n_biases], n, &mut weights);
-                if let Some(drop) = self.drop(text, number) {
-                    weights.iter_mut().enumerate().for_each(|(at, weight)| *weight *= drop.factor(at));
+                if let Some(mask) = self.dropout_mask(text, number) {
+                    weights.iter_mut().enumerate().for_each(|(at, weight)| *weight *= mask.factor(at));
                 }
                 let output = &mut result[number * width..];
                 multiply(Output::Replace, output, hidden, matrix(&weights, n), head.value, [n, width, n]);
@@ -127,74 +127,86 @@ impl CustomOp2 for Attention {
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let (_, row_width) = rows.dims2()?;
         let (hidden, n_biases) = (row_width / 3, biases.elem_count() / self.n_heads);
-        let (of_rows, of_biases) = with_values(rows, |all| {
+        let (grad_rows, grad_biases) = with_values(rows, |all| {
             with_values(biases, |biases| {
                 with_values(gradient, |gradient| {
-                    let mut of_all = vec![0.0; all.len()];
-                    let texts = cut(&mut of_all, &self.spans, row_width).into_par_iter().zip(&self.spans);
+                    let mut grad_all = vec![0.0; all.len()];
+                    let texts = cut(&mut grad_all, &self.spans, row_width).into_par_iter().zip(&self.spans);
                     let sums: Vec<Vec<f32>> = texts
                         .enumerate()
-                        .map(|(text, (of_rows, span))| {
+                        .map(|(text, (grad_rows, span))| {
                             let rows = &all[span.start * row_width..span.end * row_width];
                             let gradient = &gradient[span.start * hidden..span.end * hidden];
-                            self.carry(text, [rows, biases, gradient], of_rows)
+                            self.backward(text, [rows, biases, gradient], grad_rows)
                         })
                         .collect();
-                    (of_all, sum_of(sums, self.n_heads * n_biases))
+                    (grad_all, sum_of(sums, self.n_heads * n_biases))
                 })
             })
         })???;
-        Ok((Some(tensor(of_rows, rows)?), Some(tensor(of_biases, biases)?)))
+        Ok((Some(tensor(grad_rows, rows)?), Some(tensor(grad_biases, biases)?)))
     }
 }
 
 impl Attention {
     /// The gradient of the rows of a text; returns that of the biases.
-    fn carry(&self, text: usize, [rows, biases, gradient]: [&[f32]; 3], of_rows: &mut [f32]) -> Vec<f32> {
-        let mut of_biases = vec![0.0; biases.len()];
+    fn backward(
+        &self,
+        text: usize,
+        [rows, biases, gradient]: [&[f32]; 3],
+        grad_rows: &mut [f32],
+    ) -> Vec<f32> {
+        let mut grad_biases = vec![0.0; biases.len()];
         let n = self.spans[text].len();
         if n == 0 {
-            return of_biases;
+            return grad_biases;
         }
         let (row_width, hidden, n_biases) = (rows.len() / n, gradient.len() / n, biases.len() / self.n_heads);
         let width = hidden / self.n_heads;
-        let (mut weights, mut dropped, mut of_scores) = (Vec::new(), Vec::new(), vec![0.0; n * n]);
+        let (mut weights, mut dropped, mut grad_scores) = (Vec::new(), Vec::new(), vec![0.0; n * n]);
         for number in 0..self.n_heads {
             let head = self.head(rows, row_width, number);
             let own = number * n_biases..(number + 1) * n_biases;
             self.weights(&head, width, &biases[own.clone()], n, &mut weights);
             dropped.clone_from(&weights);
-            let drop = self.drop(text, number);
-            if let Some(drop) = drop {
-                dropped.iter_mut().enumerate().for_each(|(at, weight)| *weight *= drop.factor(at));
+            let mask = self.dropout_mask(text, number);
+            if let Some(mask) = mask {
+                dropped.iter_mut().enumerate().for_each(|(at, weight)| *weight *= mask.factor(at));
             }
-            let of_context =
+            let grad_context =
                 Strided { values: &gradient[number * width..], row_stride: hidden, column_stride: 1 };
-            let mut carry = |part: usize, left: Strided<'_>, right: Strided<'_>| {
-                let output = &mut of_rows[part * hidden + number * width..];
+            let mut backward = |part: usize, left: Strided<'_>, right: Strided<'_>| {
+                let output = &mut grad_rows[part * hidden + number * width..];
                 multiply(Output::Replace, output, row_width, left, right, [n, width, n]);
             };
-            carry(2, transposed(matrix(&dropped, n)), of_context);
-            multiply(Output::Replace, &mut of_scores, n, of_context, transposed(head.value), [n, n, width]);
-            let of_own = &mut of_biases[own];
-            let rows = of_scores.chunks_exact_mut(n).zip(weights.chunks_exact(n));
-            for (position, (of_scores, weights)) in rows.enumerate() {
-                if let Some(drop) = drop {
-                    let of_scores = of_scores.iter_mut().enumerate();
-                    of_scores.for_each(|(at, value)| *value *= drop.factor(position * n + at));
+            backward(2, transposed(matrix(&dropped, n)), grad_context);
+            multiply(
+                Output::Replace,
+                &mut grad_scores,
+                n,
+                grad_context,
+                transposed(head.value),
+                [n, n, width],
+            );
+            let grad_head_biases = &mut grad_biases[own];
+            let rows = grad_scores.chunks_exact_mut(n).zip(weights.chunks_exact(n));
+            for (position, (grad_scores, weights)) in rows.enumerate() {
+                if let Some(mask) = mask {
+                    let grad_scores = grad_scores.iter_mut().enumerate();
+                    grad_scores.for_each(|(at, value)| *value *= mask.factor(position * n + at));
                 }
-                let mean: f32 = of_scores.iter().zip(weights).map(|(value, weight)| value * weight).sum();
-                let of_biases = &mut of_own[n_biases / 2 - position..];
-                for ((value, weight), of_bias) in of_scores.iter_mut().zip(weights).zip(of_biases) {
+                let mean: f32 = grad_scores.iter().zip(weights).map(|(value, weight)| value * weight).sum();
+                let grad_biases = &mut grad_head_biases[n_biases / 2 - position..];
+                for ((value, weight), grad_bias) in grad_scores.iter_mut().zip(weights).zip(grad_biases) {
                     *value = weight * (*value - mean);
-                    *of_bias += *value;
+                    *grad_bias += *value;
                     *value *= self.scale;
                 }
             }
-            carry(0, matrix(&of_scores, n), head.key);
-            carry(1, transposed(matrix(&of_scores, n)), head.query);
+            backward(0, matrix(&grad_scores, n), head.key);
+            backward(1, transposed(matrix(&grad_scores, n)), head.query);
         }
-        of_biases
+        grad_biases
     }
 }
 
@@ -203,7 +215,7 @@ mod tests {
     use candle_core::Device;
 
     use super::*;
-    use crate::encoder::fused::drop;
+    use crate::encoder::fused::dropout;
     use crate::encoder::fused::tests::{check_same, noise, values};
 
     #[test]
@@ -221,8 +233,8 @@ mod tests {
                     let part = |part: usize| {
                         rows.narrow(1, part * n_heads * width + head * width, width)?.contiguous()
                     };
-                    let of_row = |row: usize| biases.narrow(0, head, 1)?.narrow(1, 4 - row, n);
-                    let biases = Tensor::cat(&(0..n).map(of_row).collect::<Result<Vec<_>>>()?, 0)?;
+                    let grad_row = |row: usize| biases.narrow(0, head, 1)?.narrow(1, 4 - row, n);
+                    let biases = Tensor::cat(&(0..n).map(grad_row).collect::<Result<Vec<_>>>()?, 0)?;
                     let scores = ((part(0)?.matmul(&part(1)?.t()?)? * 0.5)? + biases)?.exp()?;
                     scores.broadcast_div(&scores.sum_keepdim(1)?)?.matmul(&part(2)?)
                 };
@@ -239,7 +251,7 @@ mod tests {
         let (rows, biases) = (noise(5, 12, 1), noise(1, 9, 2));
         let loss = |rows: &Tensor| -> Result<Tensor> {
             let attention = Attention { n_heads: 1, spans: vec![0..2, 2..5], scale: 1.0, dropout: (0.4, 3) };
-            drop(&attention.apply(rows, &biases)?, 0.3, 8)?.sqr()?.sum_all()
+            dropout(&attention.apply(rows, &biases)?, 0.3, 8)?.sqr()?.sum_all()
         };
         let gradient = loss(&rows).unwrap().backward().unwrap().get(rows.as_tensor()).cloned().unwrap();
         let start = values(&rows);

@@ -11,9 +11,9 @@ use super::optimizer::Moments;
 use super::{Curve, Evaluation, Mean, Settings};
 use crate::TrainError;
 
-/// What a run holds between two steps, beside its settings and data.
+/// The state of a run between two steps, besides its settings and data.
 #[derive(Debug, Clone, PartialEq)]
-pub struct State {
+pub(super) struct State {
     /// Steps of the optimizer that are done.
     pub step: u64,
     /// Values of the parameters.
@@ -34,7 +34,7 @@ pub struct State {
 
 impl State {
     /// The values that are measured and kept.
-    pub fn measured(&self) -> &Vec<Vec<f32>> {
+    pub(super) fn measured(&self) -> &Vec<Vec<f32>> {
         self.average.as_ref().unwrap_or(&self.values)
     }
 }
@@ -52,7 +52,7 @@ struct Head {
 
 /// Where a run keeps its state, and what run it is.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(super) struct Checkpoint {
     path: PathBuf,
     settings: Settings,
     /// Hash of the data and of the model that the run begins with.
@@ -72,12 +72,12 @@ const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
 impl Checkpoint {
     /// In a directory.
-    pub fn new(directory: &Path, settings: &Settings, identity: u64) -> Checkpoint {
+    pub(super) fn new(directory: &Path, settings: &Settings, identity: u64) -> Checkpoint {
         Checkpoint { path: directory.join(CHECKPOINT_FILE), settings: settings.clone(), identity }
     }
 
     /// The kept state of a run whose parameters have these numbers of values; none if nothing is kept.
-    pub fn read(&self, lengths: &[usize]) -> Result<Option<State>, TrainError> {
+    pub(super) fn read(&self, lengths: &[usize]) -> Result<Option<State>, TrainError> {
         if !self.path.exists() {
             return Ok(None);
         }
@@ -132,7 +132,7 @@ impl Checkpoint {
     }
 
     /// Replaces the kept state.
-    pub fn write(&self, state: &State) -> Result<(), TrainError> {
+    pub(super) fn write(&self, state: &State) -> Result<(), TrainError> {
         let head = Head {
             settings: self.settings.clone(),
             identity: self.identity,
@@ -166,7 +166,7 @@ impl Checkpoint {
     }
 
     /// Removes the kept state of a run that is done.
-    pub fn remove(&self) -> Result<(), TrainError> {
+    pub(super) fn remove(&self) -> Result<(), TrainError> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(TrainError::file(&self.path, error))
@@ -177,12 +177,12 @@ impl Checkpoint {
 }
 
 /// Writes a safetensors file beside the old one, and then in its place; a disk without space leaves the old one.
-pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<(), TrainError> {
+pub(super) fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<(), TrainError> {
     let aside = path.with_extension("new");
     let failed = |error: &dyn std::fmt::Display| {
         // Half a file is of no use, and may fill the disk.
         _ = fs::remove_file(&aside);
-        let advice = "make space or name another directory, and run the same command again: it goes on from the last \
+        let advice = "make space or name another directory, and run the same command again: it resumes from the last \
                       checkpoint";
         TrainError::file(&aside, format!("cannot be written: {error}; {advice}"))
     };
@@ -191,8 +191,8 @@ pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<(
     sync().and_then(|()| fs::rename(&aside, path)).map_err(|error| failed(&error))
 }
 
-/// Checks that a directory holds nothing but what a run that was cut off has left.
-pub fn check_directory(directory: &Path) -> Result<(), TrainError> {
+/// Checks that a directory contains only what an interrupted run left.
+pub(super) fn check_directory(directory: &Path) -> Result<(), TrainError> {
     let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
     let names: Vec<String> = entries
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
@@ -208,13 +208,13 @@ pub fn check_directory(directory: &Path) -> Result<(), TrainError> {
         }
         Some(name) => Err(TrainError::file(
             directory,
-            format!("holds {name}, which might be overwritten; name a directory that is new or empty"),
+            format!("contains {name}, which might be overwritten; name a new or empty directory"),
         )),
     }
 }
 
 /// Keeps other runs out of a directory; they would write the same checkpoint.
-pub struct RunLock {
+pub(super) struct RunLock {
     path: PathBuf,
     /// Locked as long as it is open.
     _file: fs::File,
@@ -222,7 +222,7 @@ pub struct RunLock {
 
 impl RunLock {
     /// Locks a directory.
-    pub fn take(directory: &Path) -> Result<RunLock, TrainError> {
+    pub(super) fn take(directory: &Path) -> Result<RunLock, TrainError> {
         let path = directory.join(LOCK_FILE);
         let file = fs::File::create(&path).map_err(|error| TrainError::file(&path, error))?;
         match file.try_lock() {

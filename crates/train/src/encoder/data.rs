@@ -93,7 +93,7 @@ pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
 
 /// A pair as token ids.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Example {
+pub(super) struct Example {
     /// Tokens of the query; of query and code for a classifier.
     pub query: Vec<u32>,
     /// Number of the code in [`Examples::codes`].
@@ -112,7 +112,7 @@ pub struct Example {
 
 /// All pairs of one side of a split.
 #[derive(Debug, Default)]
-pub struct Examples {
+pub(super) struct Examples {
     /// The pairs.
     pub list: Vec<Example>,
     /// Tokens of each distinct code.
@@ -127,8 +127,8 @@ pub struct Examples {
     negatives: HashMap<u64, Vec<u32>>,
 }
 
-/// Makes token ids of what a model reads.
-pub struct Reader {
+/// Converts the texts that a model reads to token ids.
+pub(super) struct Reader {
     query: TextTokenizer,
     code: TextTokenizer,
     query_prompt: String,
@@ -139,7 +139,7 @@ pub struct Reader {
 
 impl Reader {
     /// For a model and the limits of a recipe.
-    pub fn new(model: &Trainable, settings: &Settings) -> Result<Reader, TrainError> {
+    pub(super) fn new(model: &Trainable, settings: &Settings) -> Result<Reader, TrainError> {
         let kind = settings.objective.kind();
         let max_query =
             if kind == Kind::Classifier { settings.max_code_tokens } else { settings.max_query_tokens };
@@ -160,7 +160,7 @@ impl Reader {
 
 impl Examples {
     /// Reads rows; those without a query or a code are left out, and those without a summary for `tri-loss`.
-    pub fn new(rows: &[Row], reader: &Reader, settings: &Settings) -> Result<Examples, TrainError> {
+    pub(super) fn new(rows: &[Row], reader: &Reader, settings: &Settings) -> Result<Examples, TrainError> {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut code_texts: Vec<&str> = Vec::new();
         let mut numbered: Vec<(String, u32, &Row, bool)> = Vec::new();
@@ -265,7 +265,7 @@ impl Examples {
 
     /// The batches of an epoch, as numbers of examples. A last batch of one example is left out where a loss compares
     /// examples.
-    pub fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
+    pub(super) fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
         let mut random = fastrand::Rng::with_seed(mix(settings.seed, epoch as u64));
         let mut order: Vec<u32> = (0..self.list.len() as u32).collect();
         let mut batches: Vec<Vec<u32>> = Vec::new();
@@ -298,7 +298,7 @@ impl Examples {
     }
 
     /// The codes of a batch: that of each example, then its hard negatives.
-    pub fn columns(&self, batch: &[u32], settings: &Settings, seed: u64) -> Vec<u32> {
+    pub(super) fn columns(&self, batch: &[u32], settings: &Settings, seed: u64) -> Vec<u32> {
         let mut columns: Vec<u32> = batch.iter().map(|at| self.list[*at as usize].code).collect();
         let mut random = fastrand::Rng::with_seed(seed);
         // Where labels count, codes labeled 0 are in examples of their own.
@@ -310,9 +310,9 @@ impl Examples {
         columns
     }
 
-    /// Which cells of the batch's scores are no negatives: those of another column that answers the query too, unless
+    /// Which cells of the batch's scores are not negatives: those of another column that answers the query too, unless
     /// the recipe counts them.
-    pub fn ignored(&self, batch: &[u32], columns: &[u32], settings: &Settings) -> Vec<bool> {
+    pub(super) fn ignored(&self, batch: &[u32], columns: &[u32], settings: &Settings) -> Vec<bool> {
         let cell = |row: usize, column: usize| {
             let example = &self.list[batch[row] as usize];
             settings.other_positives != OtherPositives::Negative
@@ -323,7 +323,7 @@ impl Examples {
     }
 
     /// The pairs of a query and a code that is labeled for it, as numbers of an example and of a code; each of them once.
-    pub fn labeled(&self) -> Vec<(usize, u32)> {
+    pub(super) fn labeled(&self) -> Vec<(usize, u32)> {
         let mut seen = HashSet::new();
         let of_example = |(at, example): (usize, &Example)| {
             let negatives = self.negatives.get(&example.query_key).into_iter().flatten();
@@ -334,12 +334,12 @@ impl Examples {
     }
 
     /// Whether a code is known to answer the query of an example.
-    pub fn answers(&self, example: &Example, code: u32) -> bool {
+    pub(super) fn answers(&self, example: &Example, code: u32) -> bool {
         self.positives.contains(&(example.query_key, code))
     }
 }
 
 /// One seed of two numbers.
-pub fn mix(a: u64, b: u64) -> u64 {
+pub(super) fn mix(a: u64, b: u64) -> u64 {
     xxh3_64(&[a.to_le_bytes(), b.to_le_bytes()].concat())
 }

@@ -98,62 +98,66 @@ impl CustomOp3 for LayerNorm {
         gradient: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let width = scale.elem_count().max(1);
-        let (of_rows, sums) = with_values(rows, |rows| {
+        let (grad_rows, sums) = with_values(rows, |rows| {
             with_values(scale, |scale| {
                 with_values(gradient, |gradient| {
-                    let mut of_rows = vec![0.0; rows.len()];
-                    let parts = of_rows
+                    let mut grad_rows = vec![0.0; rows.len()];
+                    let parts = grad_rows
                         .par_chunks_mut(ROWS * width)
                         .zip(rows.par_chunks(ROWS * width))
                         .zip(gradient.par_chunks(ROWS * width));
                     let sums: Vec<Vec<f32>> = parts
-                        .map(|((of_rows, rows), gradient)| {
+                        .map(|((grad_rows, rows), gradient)| {
                             let mut sums = vec![0.0; 2 * width];
-                            let (of_scale, of_shift) = sums.split_at_mut(width);
-                            let parts = of_rows.chunks_exact_mut(width).zip(rows.chunks_exact(width));
-                            for ((of_row, row), gradient) in parts.zip(gradient.chunks_exact(width)) {
-                                self.carry(row, scale, gradient, of_row, of_scale, of_shift);
+                            let (grad_scale, grad_shift) = sums.split_at_mut(width);
+                            let parts = grad_rows.chunks_exact_mut(width).zip(rows.chunks_exact(width));
+                            for ((grad_row, row), gradient) in parts.zip(gradient.chunks_exact(width)) {
+                                self.backward(row, scale, gradient, grad_row, grad_scale, grad_shift);
                             }
                             sums
                         })
                         .collect();
-                    (of_rows, sum_of(sums, 2 * width))
+                    (grad_rows, sum_of(sums, 2 * width))
                 })
             })
         })???;
-        let [of_scale, of_shift] = [&sums[..width], &sums[width..]].map(<[f32]>::to_vec);
-        Ok((Some(tensor(of_rows, rows)?), Some(tensor(of_scale, scale)?), Some(tensor(of_shift, shift)?)))
+        let [grad_scale, grad_shift] = [&sums[..width], &sums[width..]].map(<[f32]>::to_vec);
+        Ok((
+            Some(tensor(grad_rows, rows)?),
+            Some(tensor(grad_scale, scale)?),
+            Some(tensor(grad_shift, shift)?),
+        ))
     }
 }
 
 impl LayerNorm {
     /// The gradient of a row; adds to those of scale and shift.
-    fn carry(
+    fn backward(
         &self,
         row: &[f32],
         scale: &[f32],
         gradient: &[f32],
-        of_row: &mut [f32],
-        of_scale: &mut [f32],
-        of_shift: &mut [f32],
+        grad_row: &mut [f32],
+        grad_scale: &mut [f32],
+        grad_shift: &mut [f32],
     ) {
         let (mean, factor) = self.moments(row);
         let (mut sum, mut product) = (0.0, 0.0);
         let columns = row.iter().zip(scale).zip(gradient);
-        for (((value, scale), gradient), (of_scale, of_shift)) in
-            columns.zip(of_scale.iter_mut().zip(of_shift))
+        for (((value, scale), gradient), (grad_scale, grad_shift)) in
+            columns.zip(grad_scale.iter_mut().zip(grad_shift))
         {
             let normed = (value - mean) * factor;
-            *of_scale += gradient * normed;
-            *of_shift += gradient;
+            *grad_scale += gradient * normed;
+            *grad_shift += gradient;
             sum += gradient * scale;
             product += gradient * scale * normed;
         }
         let n = row.len() as f32;
         let (sum, product) = (sum / n, product / n);
-        for (((of_row, value), scale), gradient) in of_row.iter_mut().zip(row).zip(scale).zip(gradient) {
+        for (((grad_row, value), scale), gradient) in grad_row.iter_mut().zip(row).zip(scale).zip(gradient) {
             let normed = (value - mean) * factor;
-            *of_row = (gradient * scale - sum - normed * product) * factor;
+            *grad_row = (gradient * scale - sum - normed * product) * factor;
         }
     }
 }
@@ -182,24 +186,26 @@ impl CustomOp1 for Gelu {
     }
 
     fn bwd(&self, values: &Tensor, result: &Tensor, gradient: &Tensor) -> Result<Option<Tensor>> {
-        let carried = with_values(values, |values| {
+        let input_gradient = with_values(values, |values| {
             with_values(result, |result| {
                 with_values(gradient, |gradient| {
-                    let mut carried = gradient.to_vec();
-                    let parts = carried
+                    let mut input_gradient = gradient.to_vec();
+                    let parts = input_gradient
                         .par_chunks_mut(VALUES)
                         .zip(values.par_chunks(VALUES))
                         .zip(result.par_chunks(VALUES));
-                    parts.for_each(|((carried, values), result)| {
-                        for ((carried, value), result) in carried.iter_mut().zip(values).zip(result) {
-                            *carried *= gelu_slope(*value, *result);
+                    parts.for_each(|((input_gradient, values), result)| {
+                        for ((input_gradient, value), result) in
+                            input_gradient.iter_mut().zip(values).zip(result)
+                        {
+                            *input_gradient *= gelu_slope(*value, *result);
                         }
                     });
-                    carried
+                    input_gradient
                 })
             })
         })???;
-        tensor(carried, values).map(Some)
+        tensor(input_gradient, values).map(Some)
     }
 }
 
@@ -211,18 +217,18 @@ fn gelu_slope(x: f32, value: f32) -> f32 {
 }
 
 /// Sets values to 0 at random, and scales the others up.
-pub(super) fn drop(values: &Tensor, rate: f32, seed: u64) -> Result<Tensor> {
-    values.contiguous()?.apply_op1(Drop { rate, seed })
+pub(super) fn dropout(values: &Tensor, rate: f32, seed: u64) -> Result<Tensor> {
+    values.contiguous()?.apply_op1(DropoutMask { rate, seed })
 }
 
 /// Which values are dropped.
 #[derive(Clone, Copy)]
-pub(super) struct Drop {
+pub(super) struct DropoutMask {
     pub(super) rate: f32,
     pub(super) seed: u64,
 }
 
-impl Drop {
+impl DropoutMask {
     /// What the value of a number is multiplied by.
     pub(super) fn factor(self, number: usize) -> f32 {
         // SplitMix64.
@@ -234,9 +240,9 @@ impl Drop {
     }
 }
 
-impl CustomOp1 for Drop {
+impl CustomOp1 for DropoutMask {
     fn name(&self) -> &'static str {
-        "drop"
+        "dropout"
     }
 
     fn cpu_fwd(&self, values: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
@@ -311,40 +317,40 @@ impl CustomOp3 for Linear {
         gradient: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let ((n_rows, n_inputs), n_outputs) = (rows.dims2()?, weight.dim(0)?);
-        let (of_rows, of_weight, of_bias) = with_values(gradient, |gradient| {
-            let mut of_bias = vec![0.0; n_outputs];
+        let (grad_rows, grad_weight, grad_bias) = with_values(gradient, |gradient| {
+            let mut grad_bias = vec![0.0; n_outputs];
             for row in gradient.chunks_exact(n_outputs) {
-                of_bias.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+                grad_bias.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
             }
-            let of_rows = with_values(weight, |weight| {
-                let mut of_rows = vec![0.0; n_rows * n_inputs];
-                let parts = of_rows
+            let grad_rows = with_values(weight, |weight| {
+                let mut grad_rows = vec![0.0; n_rows * n_inputs];
+                let parts = grad_rows
                     .par_chunks_mut(PRODUCT_ROWS * n_inputs)
                     .zip(gradient.par_chunks(PRODUCT_ROWS * n_outputs));
-                parts.for_each(|(of_rows, gradient)| {
+                parts.for_each(|(grad_rows, gradient)| {
                     let sizes = [gradient.len() / n_outputs, n_inputs, n_outputs];
                     let (gradient, weight) = (matrix(gradient, n_outputs), matrix(weight, n_inputs));
-                    multiply(Output::Replace, of_rows, n_inputs, gradient, weight, sizes);
+                    multiply(Output::Replace, grad_rows, n_inputs, gradient, weight, sizes);
                 });
-                of_rows
+                grad_rows
             });
-            let of_weight = with_values(rows, |rows| {
-                let mut of_weight = vec![0.0; n_outputs * n_inputs];
-                let parts = of_weight.par_chunks_mut(PRODUCT_ROWS * n_inputs).enumerate();
-                parts.for_each(|(part, of_weight)| {
+            let grad_weight = with_values(rows, |rows| {
+                let mut grad_weight = vec![0.0; n_outputs * n_inputs];
+                let parts = grad_weight.par_chunks_mut(PRODUCT_ROWS * n_inputs).enumerate();
+                parts.for_each(|(part, grad_weight)| {
                     if n_rows == 0 {
                         return;
                     }
-                    let sizes = [of_weight.len() / n_inputs, n_inputs, n_rows];
+                    let sizes = [grad_weight.len() / n_inputs, n_inputs, n_rows];
                     let gradient = transposed(matrix(&gradient[part * PRODUCT_ROWS..], n_outputs));
-                    multiply(Output::Replace, of_weight, n_inputs, gradient, matrix(rows, n_inputs), sizes);
+                    multiply(Output::Replace, grad_weight, n_inputs, gradient, matrix(rows, n_inputs), sizes);
                 });
-                of_weight
+                grad_weight
             });
-            (of_rows, of_weight, of_bias)
+            (grad_rows, grad_weight, grad_bias)
         })?;
-        let (of_rows, of_weight) = (tensor(of_rows?, rows)?, tensor(of_weight?, weight)?);
-        Ok((Some(of_rows), Some(of_weight), Some(tensor(of_bias, bias)?)))
+        let (grad_rows, grad_weight) = (tensor(grad_rows?, rows)?, tensor(grad_weight?, weight)?);
+        Ok((Some(grad_rows), Some(grad_weight), Some(tensor(grad_bias, bias)?)))
     }
 }
 

@@ -18,7 +18,7 @@ fn linear(name: &str, n_inputs: usize, n_outputs: usize, random: &mut fastrand::
 }
 
 /// The tensors of a new matcher of vectors with `dimension` columns.
-pub fn new_matcher(dimension: usize, seed: u64) -> Vec<NamedTensor> {
+pub(super) fn new_matcher(dimension: usize, seed: u64) -> Vec<NamedTensor> {
     let mut random = fastrand::Rng::with_seed(seed);
     let dense = linear("matcher.dense", 4 * dimension, dimension, &mut random);
     let output = linear("matcher.out_proj", dimension, 1, &mut random);
@@ -27,7 +27,7 @@ pub fn new_matcher(dimension: usize, seed: u64) -> Vec<NamedTensor> {
 
 /// The logits of all queries (n × d) against all documents (m × d): n × m. The matcher is a network on (q, d, q − d,
 /// q ⊙ d), whose first three parts are linear in one side and so are computed once for each.
-pub fn match_all(parameters: &Parameters, queries: &Tensor, documents: &Tensor) -> Result<Tensor> {
+pub(super) fn match_all(parameters: &Parameters, queries: &Tensor, documents: &Tensor) -> Result<Tensor> {
     let ((n, d), m) = (queries.dims2()?, documents.dim(0)?);
     let weight = parameters.get("matcher.dense.weight")?;
     let part = |index: usize| weight.narrow(1, index * d, d);
@@ -46,7 +46,7 @@ fn has_pooler(model_type: &str) -> bool {
 }
 
 /// The tensors of a new classifier, those of a pooler included where the model needs one and `known` has none.
-pub fn new_classifier(
+pub(super) fn new_classifier(
     model_type: &str,
     hidden: usize,
     n_classes: usize,
@@ -66,7 +66,7 @@ pub fn new_classifier(
 }
 
 /// The logits of sequences, from the states of their first tokens.
-pub fn classify(
+pub(super) fn classify(
     parameters: &Parameters,
     model_type: &str,
     first: &Tensor,

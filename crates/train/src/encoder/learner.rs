@@ -17,8 +17,8 @@ use super::objective::{
 };
 use super::settings::{CodeVectors, Kind, Objective, OtherPositives, Settings};
 
-/// The loss of vectors against what the teacher says.
-type Distillation<'a> = dyn Fn(&[Tensor], &Taught) -> Result<Tensor> + 'a;
+/// The loss of vectors against the targets of a teacher.
+type Distillation<'a> = dyn Fn(&[Tensor], &BatchTargets) -> Result<Tensor> + 'a;
 
 /// Values of a gradient that a thread takes at a time.
 const PART: usize = 1 << 16;
@@ -26,9 +26,9 @@ const PART: usize = 1 << 16;
 /// Texts that go through the encoder at once where no gradient is needed.
 const EVALUATION_CHUNK: usize = 32;
 
-/// What a teacher says of all examples.
+/// The targets of a teacher for all examples.
 #[derive(Debug)]
-pub enum Lessons {
+pub(super) enum TeacherTargets {
     /// Its vectors: one row for each example's query, and one for each code.
     Vectors {
         /// Of queries.
@@ -40,16 +40,16 @@ pub enum Lessons {
     Scores(HashMap<(u64, u32), f32>),
 }
 
-/// What a teacher says of a batch.
-enum Taught {
+/// The targets of a teacher for a batch.
+enum BatchTargets {
     /// Vectors of queries and of codes.
     Vectors([Tensor; 2]),
     /// A score for each query and code, and which of these are known.
     Scores(Tensor, Vec<bool>),
 }
 
-/// A network and what it is trained for.
-pub struct Learner<'a> {
+/// A network and its training objective.
+pub(super) struct Learner<'a> {
     /// The encoder.
     pub network: &'a Network,
     /// Weights of encoder and head.
@@ -67,7 +67,7 @@ fn is_above(score: f32, own: f32) -> bool {
 
 /// Loss of a batch, and the gradient of each parameter.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// In nats.
     pub loss: f32,
     /// In the order of the parameters.
@@ -80,21 +80,21 @@ struct Batch {
     ignored: Vec<bool>,
     /// The examples whose query was rewritten, as positions in the batch.
     rewritten: Vec<usize>,
-    teacher: Option<Taught>,
+    teacher: Option<BatchTargets>,
 }
 
 impl Learner<'_> {
     /// Loss and gradients of a batch of examples. `seed` decides what is dropped and which hard negatives are drawn.
-    pub fn learn(
+    pub(super) fn learn(
         &self,
         data: &Examples,
         batch: &[u32],
-        lessons: Option<&Lessons>,
+        targets: Option<&TeacherTargets>,
         seed: u64,
     ) -> Result<Outcome> {
         match self.settings.objective.kind() {
             Kind::Classifier => self.learn_classes(data, batch, seed),
-            _ => self.learn_vectors(data, batch, lessons, seed),
+            _ => self.learn_vectors(data, batch, targets, seed),
         }
     }
 
@@ -102,7 +102,7 @@ impl Learner<'_> {
         &self,
         data: &Examples,
         numbers: &[u32],
-        lessons: Option<&Lessons>,
+        targets: Option<&TeacherTargets>,
         seed: u64,
     ) -> Result<Outcome> {
         let columns = data.columns(numbers, self.settings, seed);
@@ -120,9 +120,9 @@ impl Learner<'_> {
         if !rewritten.is_empty() {
             sides.push(rewritten.iter().filter_map(|at| examples[*at].rewritten.as_deref()).collect());
         }
-        let teacher = match lessons {
+        let teacher = match targets {
             None => None,
-            Some(Lessons::Vectors { queries, codes }) => {
+            Some(TeacherTargets::Vectors { queries, codes }) => {
                 let rows = |table: &Tensor, rows: &[u32]| {
                     table.index_select(&Tensor::from_slice(rows, rows.len(), table.device())?, 0)
                 };
@@ -130,9 +130,9 @@ impl Learner<'_> {
                     true => rows(queries, numbers)?,
                     false => queries.clone(),
                 };
-                Some(Taught::Vectors([queries, rows(codes, &columns)?]))
+                Some(BatchTargets::Vectors([queries, rows(codes, &columns)?]))
             }
-            Some(Lessons::Scores(scores)) => {
+            Some(TeacherTargets::Scores(scores)) => {
                 let of = |example: &&Example, code: &u32| scores.get(&(example.query_key, *code)).copied();
                 let cells: Vec<Option<f32>> = (examples.iter())
                     .flat_map(|example| columns.iter().map(move |code| of(example, code)))
@@ -140,7 +140,7 @@ impl Learner<'_> {
                 let values: Vec<f32> = cells.iter().map(|cell| cell.unwrap_or_default()).collect();
                 let scores =
                     Tensor::from_vec(values, (examples.len(), columns.len()), &candle_core::Device::Cpu)?;
-                Some(Taught::Scores(scores, cells.iter().map(Option::is_some).collect()))
+                Some(BatchTargets::Scores(scores, cells.iter().map(Option::is_some).collect()))
             }
         };
         let batch = Batch {
@@ -164,7 +164,7 @@ impl Learner<'_> {
         self.learn_by_chunks(&sides, &batch, seed)
     }
 
-    /// As above with one chunk of texts in memory at a time: once for the vectors, and once more to carry the gradient of
+    /// As above with one chunk of texts in memory at a time: once for the vectors, and once more to backpropagate the gradient of
     /// the loss by each vector into the encoder (GradCache). Both times drop the same values.
     fn learn_by_chunks(&self, sides: &[Vec<&[u32]>], batch: &Batch, seed: u64) -> Result<Outcome> {
         let embed = |side: usize, chunk: usize, texts: &[&[u32]]| {
@@ -191,8 +191,8 @@ impl Learner<'_> {
             for (chunk, texts) in side.chunks(size).enumerate() {
                 // It is a function of the matcher's weights, whose gradient is counted already.
                 let gradient = gradient.narrow(0, chunk * size, texts.len())?.detach();
-                let carried = (embed(number, chunk, texts)? * gradient)?.sum_all()?;
-                self.add(&mut sum, &carried.backward()?)?;
+                let product = (embed(number, chunk, texts)? * gradient)?.sum_all()?;
+                self.add(&mut sum, &product.backward()?)?;
             }
         }
         Ok(Outcome { loss: loss.to_scalar()?, gradients: sum })
@@ -246,10 +246,10 @@ impl Learner<'_> {
         };
         match objective {
             Objective::InfoNce if self.settings.code_vectors == CodeVectors::Teacher => {
-                let Some(Taught::Vectors([_, codes])) = &batch.teacher else {
+                let Some(BatchTargets::Vectors([_, codes])) = &batch.teacher else {
                     return Err(candle_core::Error::Msg("no teacher with vectors was given".into()));
                 };
-                contrastive(&[self.in_space_of(codes, &vectors[0])?, codes.detach()])
+                contrastive(&[self.truncated_queries(codes, &vectors[0])?, codes.detach()])
             }
             Objective::InfoNce => matryoshka(vectors, dimensions, cosine, contrastive),
             Objective::TriLoss => matryoshka(vectors, dimensions, cosine, |v| {
@@ -262,16 +262,16 @@ impl Learner<'_> {
                 let student = v[0].matmul(&v[1].t()?)?;
                 let temperature = self.settings.teacher_temperature;
                 match teacher {
-                    Taught::Vectors([queries, codes]) => {
+                    BatchTargets::Vectors([queries, codes]) => {
                         distill_scores(&student, &queries.matmul(&codes.t()?)?, temperature)
                     }
-                    Taught::Scores(scores, known) => {
+                    BatchTargets::Scores(scores, known) => {
                         distill_known_scores(&student, &(scores / *scale)?, known, temperature)
                     }
                 }
             }),
             Objective::DistillVectors => mixed(&|v, teacher| {
-                let Taught::Vectors(teacher) = teacher else {
+                let BatchTargets::Vectors(teacher) = teacher else {
                     return Err(candle_core::Error::Msg("no teacher with vectors was given".into()));
                 };
                 let of = |side: usize| {
@@ -307,7 +307,7 @@ impl Learner<'_> {
     }
 
     /// Vectors of queries, cut to the columns of `codes`.
-    fn in_space_of(&self, codes: &Tensor, queries: &Tensor) -> Result<Tensor> {
+    fn truncated_queries(&self, codes: &Tensor, queries: &Tensor) -> Result<Tensor> {
         let columns = codes.dim(1)?;
         if queries.dim(1)? == columns {
             return Ok(queries.clone());
@@ -353,7 +353,11 @@ impl Learner<'_> {
 
     /// Reciprocal rank of each positive pair's code among all codes. Ties count against the model, other codes that
     /// answer the query do not.
-    pub fn reciprocal_ranks(&self, data: &Examples, lessons: Option<&Lessons>) -> Result<Vec<f64>> {
+    pub(super) fn reciprocal_ranks(
+        &self,
+        data: &Examples,
+        targets: Option<&TeacherTargets>,
+    ) -> Result<Vec<f64>> {
         if self.settings.objective.kind() == Kind::Classifier {
             return self.reciprocal_ranks_by_class(data);
         }
@@ -363,9 +367,11 @@ impl Learner<'_> {
         }
         let queries: Vec<&[u32]> = asked.iter().map(|example| example.query.as_slice()).collect();
         let mut queries = self.embed_all(&queries)?;
-        let codes = match lessons {
-            Some(Lessons::Vectors { codes, .. }) if self.settings.code_vectors == CodeVectors::Teacher => {
-                queries = self.in_space_of(codes, &queries)?;
+        let codes = match targets {
+            Some(TeacherTargets::Vectors { codes, .. })
+                if self.settings.code_vectors == CodeVectors::Teacher =>
+            {
+                queries = self.truncated_queries(codes, &queries)?;
                 codes.clone()
             }
             _ => self.embed_all(&data.codes.iter().map(Vec::as_slice).collect::<Vec<_>>())?,
@@ -420,7 +426,7 @@ impl Learner<'_> {
     }
 
     /// Whether the label of each pair is predicted.
-    pub fn hits(&self, data: &Examples) -> Result<Vec<f64>> {
+    pub(super) fn hits(&self, data: &Examples) -> Result<Vec<f64>> {
         let mut hits = Vec::new();
         for examples in data.list.chunks(EVALUATION_CHUNK) {
             let examples: Vec<&Example> = examples.iter().collect();

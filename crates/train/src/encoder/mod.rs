@@ -27,11 +27,11 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::TrainError;
 use checkpoint::{Checkpoint, RunLock, State, check_directory};
 use data::{Examples, Reader, mix};
-use learner::{Learner, Lessons};
+use learner::{Learner, TeacherTargets};
 use network::{Network, Parameters};
 use optimizer::{Moments, clip, schedule};
 use output::Numbers;
-use teacher::{check_teacher, lessons};
+use teacher::{check_teacher, teacher_targets};
 
 pub use data::{Row, split};
 pub use optimizer::{AdamW, Decay};
@@ -84,7 +84,7 @@ pub enum Progress {
         /// Loss of its batches, in nats.
         loss: f32,
     },
-    /// An epoch is done and measured: what the run has come to so far.
+    /// An epoch is done and measured: the progress of the run.
     Evaluated(Outcome),
 }
 
@@ -120,13 +120,13 @@ pub struct Run<'a> {
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
     pub teacher: Option<Teacher<'a>>,
-    /// What the card says.
+    /// The text of the card.
     pub provenance: &'a Provenance,
     /// Where the result goes, and the state of the run.
     pub directory: &'a Path,
 }
 
-/// Trains a model and writes it into the run's directory, where a run that was cut off goes on; the result is the same
+/// Trains a model and writes it into the run's directory, where an interrupted run resumes; the result is the same
 /// as without the cut, bit for bit, with an equal number of threads on one type of machine.
 ///
 /// # Errors
@@ -182,13 +182,13 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
     let n_steps = steps_an_epoch * settings.epochs as u64;
     let warm_up =
         if settings.warm_up < 1.0 { settings.warm_up * n_steps as f64 } else { settings.warm_up } as u64;
-    let measured_lessons = match settings.code_vectors {
-        CodeVectors::Teacher => lessons(teacher, &measured, settings, &mut report)?,
+    let measured_targets = match settings.code_vectors {
+        CodeVectors::Teacher => teacher_targets(teacher, &measured, settings, &mut report)?,
         CodeVectors::Own => None,
     };
-    let lessons = lessons(teacher, &examples, settings, &mut report)?;
-    if let Some(lessons) = &lessons {
-        check_teacher(lessons, settings, network.shape.hidden)?;
+    let targets = teacher_targets(teacher, &examples, settings, &mut report)?;
+    if let Some(targets) = &targets {
+        check_teacher(targets, settings, network.shape.hidden)?;
     }
 
     let mut values: Vec<Vec<f32>> = parameters.tensors()?.into_iter().map(|tensor| tensor.values).collect();
@@ -233,7 +233,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
                 &learner,
                 &examples,
                 batches,
-                lessons.as_ref(),
+                targets.as_ref(),
                 mix(mix(settings.seed, epoch as u64), at as u64),
             )?;
             state.step += 1;
@@ -276,7 +276,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         }
         parameters.set(state.measured())?;
         let value = match settings.select {
-            Select::Mrr => average(&learner.reciprocal_ranks(&measured, measured_lessons.as_ref())?),
+            Select::Mrr => average(&learner.reciprocal_ranks(&measured, measured_targets.as_ref())?),
             Select::Accuracy => average(&learner.hits(&measured)?),
             Select::Last => None,
         };
@@ -313,8 +313,8 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
     Ok(Outcome { losses: curve.points, evaluations, kept })
 }
 
-/// Moves an average towards the values after a step. In the first steps it keeps less of what it was, so that the weights that
-/// training began with do not stay in it.
+/// Moves an average towards the values after a step. In the first steps it keeps less of its previous value, so that the
+/// initial weights do not stay in it.
 fn move_average(average: &mut [Vec<f32>], values: &[Vec<f32>], decay: f64, step: u64) {
     let decay = decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
     for (average, values) in average.iter_mut().flatten().zip(values.iter().flatten()) {
@@ -357,12 +357,12 @@ fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor
             let Some(tensor) = tensors.get(name) else {
                 return Err(TrainError::file(
                     path,
-                    format!("holds no tensor {name}; remove the file to begin anew"),
+                    format!("has no tensor {name}; remove the file to start over"),
                 ));
             };
             if tensor.dims() != shape {
                 let problem = format!(
-                    "holds {name} with shape {:?}, expected {shape:?}; use the matcher of the same model",
+                    "contains {name} with shape {:?}, expected {shape:?}; use the matcher of the same model",
                     tensor.dims()
                 );
                 return Err(TrainError::file(path, problem));
@@ -371,7 +371,7 @@ fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor
             if !values.iter().all(|value| value.is_finite()) {
                 return Err(TrainError::file(
                     path,
-                    format!("holds NaN or infinity in {name}; train it again"),
+                    format!("contains NaN or infinity in {name}; train it again"),
                 ));
             }
             Ok(NamedTensor { values, ..expected.clone() })
@@ -384,12 +384,12 @@ fn accumulate(
     learner: &Learner<'_>,
     examples: &Examples,
     batches: &[Vec<u32>],
-    lessons: Option<&Lessons>,
+    targets: Option<&TeacherTargets>,
     seed: u64,
 ) -> Result<(f32, Vec<Vec<f32>>), TrainError> {
     let mut sum: Option<learner::Outcome> = None;
     for (at, batch) in batches.iter().enumerate() {
-        let outcome = learner.learn(examples, batch, lessons, mix(seed, at as u64))?;
+        let outcome = learner.learn(examples, batch, targets, mix(seed, at as u64))?;
         match &mut sum {
             None => sum = Some(outcome),
             Some(sum) => {

@@ -13,7 +13,7 @@ use super::fused;
 use super::objective::normalize;
 
 /// Named tensors that training changes, in a fixed order.
-pub struct Parameters {
+pub(super) struct Parameters {
     names: Vec<String>,
     variables: Vec<Var>,
     by_name: HashMap<String, usize>,
@@ -21,7 +21,7 @@ pub struct Parameters {
 
 impl Parameters {
     /// The tensors on the CPU.
-    pub fn new(tensors: &[NamedTensor]) -> Result<Parameters> {
+    pub(super) fn new(tensors: &[NamedTensor]) -> Result<Parameters> {
         let names: Vec<String> = tensors.iter().map(|tensor| tensor.name.clone()).collect();
         let variables = tensors
             .iter()
@@ -32,12 +32,12 @@ impl Parameters {
     }
 
     /// All of them.
-    pub fn variables(&self) -> &[Var] {
+    pub(super) fn variables(&self) -> &[Var] {
         &self.variables
     }
 
     /// Their names and values.
-    pub fn tensors(&self) -> Result<Vec<NamedTensor>> {
+    pub(super) fn tensors(&self) -> Result<Vec<NamedTensor>> {
         self.names
             .iter()
             .zip(&self.variables)
@@ -52,7 +52,7 @@ impl Parameters {
     }
 
     /// Replaces all values, in the order of [`Parameters::tensors`].
-    pub fn set(&self, values: &[Vec<f32>]) -> Result<()> {
+    pub(super) fn set(&self, values: &[Vec<f32>]) -> Result<()> {
         for (variable, values) in self.variables.iter().zip(values) {
             variable.inplace_op1(&Replace(values))?;
         }
@@ -60,7 +60,7 @@ impl Parameters {
     }
 
     /// Whether the decay of weights applies to each: not to biases and normalizations, as is usual.
-    pub fn decays(&self) -> Vec<bool> {
+    pub(super) fn decays(&self) -> Vec<bool> {
         let decays = |name: &String| {
             !name.ends_with(".bias") && !name.contains("LayerNorm") && !name.contains("layer_norm")
         };
@@ -68,7 +68,7 @@ impl Parameters {
     }
 
     /// The tensor of this name.
-    pub fn get(&self, name: &str) -> Result<&Tensor> {
+    pub(super) fn get(&self, name: &str) -> Result<&Tensor> {
         match self.by_name.get(name) {
             Some(at) => Ok(self.variables[*at].as_tensor()),
             None => Err(Error::CannotFindTensor { path: name.to_owned() }),
@@ -76,7 +76,7 @@ impl Parameters {
     }
 
     /// rows · weightᵀ + bias.
-    pub fn linear(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
+    pub(super) fn linear(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
         fused::linear(rows, self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?)
     }
 
@@ -126,23 +126,23 @@ impl InplaceOp1 for Replace<'_> {
 }
 
 /// Sets values to 0 at random and scales the others up; the same seed gives the same values.
-pub struct Dropout {
+pub(super) struct Dropout {
     rate: f32,
     random: fastrand::Rng,
 }
 
 impl Dropout {
     /// A rate of 0 changes nothing.
-    pub fn new(rate: f32, seed: u64) -> Dropout {
+    pub(super) fn new(rate: f32, seed: u64) -> Dropout {
         Dropout { rate, random: fastrand::Rng::with_seed(seed) }
     }
 
     /// Applies it.
-    pub fn apply(&mut self, values: &Tensor) -> Result<Tensor> {
+    pub(super) fn apply(&mut self, values: &Tensor) -> Result<Tensor> {
         if self.rate <= 0.0 {
             return Ok(values.clone());
         }
-        fused::drop(values, self.rate, self.random.u64(..))
+        fused::dropout(values, self.rate, self.random.u64(..))
     }
 
     /// The share of values that is dropped, and what decides which.
@@ -153,7 +153,7 @@ impl Dropout {
 
 /// An encoder whose weights are in [`Parameters`].
 #[derive(Debug, Clone)]
-pub struct Network {
+pub(super) struct Network {
     /// Shape of the encoder.
     pub shape: Shape,
     padding: Option<usize>,
@@ -166,7 +166,7 @@ pub struct Network {
 
 impl Network {
     /// The network of a model.
-    pub fn new(model: &Trainable, cosine: bool) -> Network {
+    pub(super) fn new(model: &Trainable, cosine: bool) -> Network {
         Network {
             shape: model.shape.clone(),
             padding: model.padding,
@@ -177,7 +177,12 @@ impl Network {
     }
 
     /// One row for each text, a list of token ids.
-    pub fn embed(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
+    pub(super) fn embed(
+        &self,
+        parameters: &Parameters,
+        texts: &[&[u32]],
+        dropout: &mut Dropout,
+    ) -> Result<Tensor> {
         let states = self.states(parameters, texts, dropout)?;
         let pooled = match self.pooling {
             TrainablePooling::Cls => first(&states, texts)?,
@@ -188,7 +193,12 @@ impl Network {
     }
 
     /// The vectors of all tokens, one row for each, text after text; a text without tokens has one of padding.
-    pub fn states(&self, parameters: &Parameters, texts: &[&[u32]], dropout: &mut Dropout) -> Result<Tensor> {
+    pub(super) fn states(
+        &self,
+        parameters: &Parameters,
+        texts: &[&[u32]],
+        dropout: &mut Dropout,
+    ) -> Result<Tensor> {
         let Shape { n_heads, head_width, .. } = self.shape;
         let wiring = &self.wiring;
         let device = &Device::Cpu;
@@ -309,7 +319,7 @@ fn biases(parameters: &Parameters, relative: &Relative, n: usize) -> Result<Tens
 }
 
 /// The vector of each text's first token.
-pub fn first(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
+pub(super) fn first(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
     let starts: Vec<u32> = spans(texts).iter().map(|span| span.start as u32).collect();
     states.index_select(&Tensor::from_vec(starts, texts.len(), states.device())?, 0)
 }

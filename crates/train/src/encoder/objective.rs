@@ -5,7 +5,7 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-/// What stands for the score of a pair that does not count: its exponential is 0 beside any other.
+/// The score of a pair that does not count: its exponential is 0 beside any other.
 const IGNORED: f32 = -1e30;
 
 /// In which directions a contrastive loss asks.
@@ -75,7 +75,7 @@ fn without(scores: &Tensor, ignored: &[bool]) -> Result<Tensor> {
 
 /// InfoNCE (van den Oord et al., 2018) over scores of n queries and at least n documents, already multiplied by their
 /// scale: the mean cross-entropy of finding the document on the diagonal. Cells that are `ignored` (in row-major
-/// order) are no negatives: those where the document answers the query too. The second direction is over the first n
+/// order) are not negatives: those where the document answers the query too. The second direction is over the first n
 /// documents, and the loss then is the mean of both.
 pub fn info_nce(scores: &Tensor, ignored: &[bool], directions: Directions) -> Result<Tensor> {
     let scores = without(scores, ignored)?;

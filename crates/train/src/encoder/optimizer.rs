@@ -21,7 +21,7 @@ pub enum Decay {
 
 /// The share of the full step size at a step, counted from 1: it rises in a line over `warm_up` steps, then falls
 /// until `n_steps`.
-pub fn schedule(decay: Decay, step: u64, warm_up: u64, n_steps: u64) -> f64 {
+pub(super) fn schedule(decay: Decay, step: u64, warm_up: u64, n_steps: u64) -> f64 {
     // Steps that are done when this one begins, as PyTorch counts.
     let done = step.saturating_sub(1);
     if done < warm_up {
@@ -105,7 +105,7 @@ impl AdamW {
 }
 
 /// Length of all gradients together.
-pub fn norm(gradients: &[Vec<f32>]) -> f64 {
+pub(super) fn norm(gradients: &[Vec<f32>]) -> f64 {
     let of_part = |part: &[f32]| part.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>();
     let of_tensor = |values: &Vec<f32>| values.par_chunks(PART).map(of_part).collect::<Vec<f64>>();
     // In one order, however many threads there are.
@@ -113,7 +113,7 @@ pub fn norm(gradients: &[Vec<f32>]) -> f64 {
 }
 
 /// Scales all gradients so that their length is at most `maximum`; 0 changes nothing. Returns the length before.
-pub fn clip(gradients: &mut [Vec<f32>], maximum: f64) -> f64 {
+pub(super) fn clip(gradients: &mut [Vec<f32>], maximum: f64) -> f64 {
     let norm = norm(gradients);
     if maximum > 0.0 && norm > maximum {
         let factor = (maximum / (norm + 1e-6)) as f32;

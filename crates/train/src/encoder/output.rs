@@ -16,7 +16,7 @@ use super::settings::{Kind, Settings};
 use super::{Evaluation, Select};
 use crate::TrainError;
 
-/// Files of a model's directory that a trained one takes over: how texts become tokens.
+/// Files of a model's directory that are copied to a trained one: how texts become tokens.
 const TAKEN_OVER: [&str; 9] = [
     "config.json",
     "tokenizer.json",
@@ -30,7 +30,7 @@ const TAKEN_OVER: [&str; 9] = [
 ];
 
 /// Writes the model. The weights come last, so that a directory with them is complete.
-pub fn write_model(
+pub(super) fn write_model(
     directory: &Path,
     model: &Trainable,
     cosine: bool,
@@ -173,7 +173,7 @@ fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-/// What the card of a model says beside its settings and results.
+/// What the card of a model lists besides its settings and results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Provenance {
     /// The command that trained it.
@@ -191,7 +191,7 @@ pub struct Provenance {
 }
 
 /// The card, in Markdown.
-pub fn card(
+pub(super) fn card(
     provenance: &Provenance,
     settings: &Settings,
     numbers: Numbers,
@@ -246,7 +246,7 @@ pub fn card(
 
 /// How many examples there were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbers {
+pub(super) struct Numbers {
     /// To learn from.
     pub learned: usize,
     /// To measure.

@@ -60,7 +60,7 @@ impl Objective {
 
     /// Whether it learns another model's vectors or scores.
     #[must_use]
-    pub fn distills(self) -> bool {
+    pub(crate) fn distills(self) -> bool {
         matches!(self, Objective::DistillScores | Objective::DistillVectors)
     }
 
@@ -91,7 +91,7 @@ pub enum CodeVectors {
     /// Those of the encoder that is trained.
     #[default]
     Own,
-    /// Those of the teacher, which stay as they are: the encoder learns to read queries into its space, and is compared by its
+    /// Those of the teacher, which stay unchanged: the encoder learns to read queries into its space, and is compared by its
     /// first columns if it has more.
     Teacher,
 }
@@ -139,7 +139,7 @@ pub struct Settings {
     /// What is minimized.
     pub objective: Objective,
     /// What follows the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for
-    /// what the model's directory says.
+    /// the default of the model's directory.
     pub options: String,
     /// Number of first layers that are kept of the model; 0 for all.
     pub layers: usize,
@@ -196,8 +196,8 @@ pub struct Settings {
     pub optimizer: AdamW,
     /// Maximum length of the gradient; 0 for none.
     pub clip: f64,
-    /// Share of a moving average of the weights that each step keeps (EMA), less in the first steps: the average is what is
-    /// measured and written. 0 for the weights themselves.
+    /// Share of a moving average of the weights that each step keeps (EMA), less in the first steps: the average
+    /// is measured and written. 0 for the weights themselves.
     pub average_decay: f64,
     /// Share of values that are set to 0 inside the encoder and the classifier.
     pub dropout: f32,
@@ -209,7 +209,7 @@ pub struct Settings {
     pub select: Select,
     /// Epochs without a better one after which training ends; 0 for never.
     pub patience: usize,
-    /// Steps between two checkpoints, beside those after each epoch; 0 for none.
+    /// Steps between two checkpoints, besides those after each epoch; 0 for none.
     pub checkpoint_steps: u64,
     /// Seed of all randomness.
     pub seed: u64,

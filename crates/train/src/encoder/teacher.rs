@@ -1,4 +1,4 @@
-//! The model to learn from, and what it says of all examples.
+//! The model to learn from, and its targets for all examples.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use quarry_embed::{Embedder, PairModel, Vectors};
 
 use super::Progress;
 use super::data::Examples;
-use super::learner::Lessons;
+use super::learner::TeacherTargets;
 use super::settings::{CodeVectors, Objective, Settings};
 use crate::TrainError;
 
@@ -33,13 +33,13 @@ impl<'a> Teacher<'a> {
     }
 }
 
-/// What the teacher says of all queries and codes.
-pub fn lessons(
+/// The targets that the teacher gives for all queries and codes, if the recipe needs it.
+pub(super) fn teacher_targets(
     teacher: Option<Teacher<'_>>,
     examples: &Examples,
     settings: &Settings,
     report: &mut impl FnMut(Progress),
-) -> Result<Option<Lessons>, TrainError> {
+) -> Result<Option<TeacherTargets>, TrainError> {
     if !settings.needs_teacher() {
         return Ok(None);
     }
@@ -68,19 +68,19 @@ pub fn lessons(
         }
         Ok(Tensor::from_vec(values, (texts.len(), teacher.dimension()), &Device::Cpu)?)
     };
-    Ok(Some(Lessons::Vectors {
+    Ok(Some(TeacherTargets::Vectors {
         queries: embed(&examples.query_texts[..n_queries], true)?,
         codes: embed(&examples.code_texts, false)?,
     }))
 }
 
-/// What a cross-encoder says of each query with the codes that are labeled for it.
+/// The scores that a cross-encoder gives each query with the codes that are labeled for it.
 fn scores(
     teacher: &dyn PairModel,
     examples: &Examples,
     settings: &Settings,
     report: &mut impl FnMut(Progress),
-) -> Result<Lessons, TrainError> {
+) -> Result<TeacherTargets, TrainError> {
     if settings.objective != Objective::DistillScores {
         return Err(TrainError::Settings(
             "the teacher is a cross-encoder, which has no vectors; set objective = \"distill-scores\", or name another \
@@ -107,12 +107,16 @@ fn scores(
         found.extend(keys.zip(teacher.log_odds(&pairs).map_err(TrainError::Teacher)?));
         report(Progress::Teacher { done: found.len(), all: labeled.len() });
     }
-    Ok(Lessons::Scores(found))
+    Ok(TeacherTargets::Scores(found))
 }
 
 /// Checks that a teacher's vectors fit the model that learns from them.
-pub fn check_teacher(lessons: &Lessons, settings: &Settings, hidden: usize) -> Result<(), TrainError> {
-    let Lessons::Vectors { codes, .. } = lessons else { return Ok(()) };
+pub(super) fn check_teacher(
+    targets: &TeacherTargets,
+    settings: &Settings,
+    hidden: usize,
+) -> Result<(), TrainError> {
+    let TeacherTargets::Vectors { codes, .. } = targets else { return Ok(()) };
     let columns = codes.dim(1)?;
     if settings.code_vectors == CodeVectors::Teacher && columns > hidden {
         return Err(TrainError::Settings(format!(

@@ -22,19 +22,19 @@ struct Head {
 
 /// Where a run keeps its state, and what run it is.
 #[derive(Debug)]
-pub struct Checkpoint {
+pub(super) struct Checkpoint {
     path: PathBuf,
     settings: Settings,
     pairs: u64,
 }
 
 impl Checkpoint {
-    pub fn new(directory: &Path, settings: &Settings, pairs: u64) -> Checkpoint {
+    pub(super) fn new(directory: &Path, settings: &Settings, pairs: u64) -> Checkpoint {
         Checkpoint { path: directory.join("checkpoint.bin"), settings: settings.clone(), pairs }
     }
 
     /// The kept state; none if nothing is kept.
-    pub fn read(&self) -> Result<Option<State>, TrainError> {
+    pub(super) fn read(&self) -> Result<Option<State>, TrainError> {
         if !self.path.exists() {
             return Ok(None);
         }
@@ -70,7 +70,7 @@ impl Checkpoint {
     }
 
     /// Replaces the kept state in one rename.
-    pub fn write(&self, state: &State) -> Result<(), TrainError> {
+    pub(super) fn write(&self, state: &State) -> Result<(), TrainError> {
         let head = Head {
             settings: self.settings.clone(),
             pairs: self.pairs,

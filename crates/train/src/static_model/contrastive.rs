@@ -12,7 +12,7 @@ const SMALLEST_SUM: f32 = 1e-30;
 
 /// Gradients and loss of one batch.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Mean loss in nats: half the cross-entropy over the rows plus half that over the columns.
     pub loss: f32,
     /// Gradient by the unnormalized question vectors, one row a question.
@@ -31,7 +31,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// When the matrix library fails.
-pub fn info_nce(
+pub(super) fn info_nce(
     mut queries: Vec<f32>,
     mut documents: Vec<f32>,
     dimension: usize,
@@ -98,8 +98,8 @@ pub fn info_nce(
     let cells = Tensor::from_vec(cells, (n, n_documents), &Device::Cpu)?;
     let mut query_gradient = cells.matmul(&d)?.flatten_all()?.to_vec1::<f32>()?;
     let mut document_gradient = cells.t()?.matmul(&q)?.flatten_all()?.to_vec1::<f32>()?;
-    through_normalization(&mut query_gradient, &queries, &query_norms, dimension);
-    through_normalization(&mut document_gradient, &documents, &document_norms, dimension);
+    backward_normalization(&mut query_gradient, &queries, &query_norms, dimension);
+    backward_normalization(&mut document_gradient, &documents, &document_norms, dimension);
     Ok(Outcome { loss, queries: query_gradient, documents: document_gradient })
 }
 
@@ -111,13 +111,13 @@ fn is_same(batch: &Batch, i: usize, j: usize) -> bool {
 
 /// The targets of a batch by a teacher: in row i, `1 - share` on the question's own answer, and `share` spread as
 /// the softmax of the teacher's cosines between this question and the others over `temperature`. A question that
-/// the teacher does not know (a row of zeros) has its own answer alone and is nobody else's; cells that are no
-/// negatives get nothing. Since the loss takes row i for the question and again for its answer, what is returned
-/// is the mean of this matrix and its transpose.
+/// the teacher does not know (a row of zeros) has its own answer alone and is no other question's; cells that are
+/// not negatives get nothing. Since the loss takes row i for the question and again for its answer, the result is
+/// the mean of this matrix and its transpose.
 ///
 /// # Errors
 /// When the matrix library fails.
-pub fn soften(
+pub(super) fn soften(
     teacher: Vec<f32>,
     dimension: usize,
     temperature: f32,
@@ -166,7 +166,7 @@ pub(super) fn normalize_rows(rows: &mut [f32], dimension: usize) -> Vec<f32> {
 }
 
 /// Turns gradients by normalized rows into gradients by the rows before: (g − u (u·g)) / ‖v‖ with u = v / ‖v‖.
-pub(super) fn through_normalization(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
+pub(super) fn backward_normalization(gradient: &mut [f32], unit: &[f32], norms: &[f32], dimension: usize) {
     gradient.par_chunks_exact_mut(dimension).zip(unit.par_chunks_exact(dimension)).zip(norms).for_each(
         |((gradient, unit), norm)| {
             let along = dot(gradient, unit);

@@ -32,7 +32,7 @@ impl Lists {
 
 /// All examples of a training run.
 #[derive(Debug)]
-pub struct Examples {
+pub(super) struct Examples {
     query: Lists,
     name: Lists,
     doc: Lists,
@@ -53,7 +53,7 @@ pub struct Examples {
 
 /// Weighted token lists, one a row.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Bag {
+pub(super) struct Bag {
     /// End of each row in the lists below.
     pub ends: Vec<usize>,
     /// Row of each entry.
@@ -77,13 +77,13 @@ impl Bag {
 
     /// The entries of a row, as a range into the lists.
     #[must_use]
-    pub fn row(&self, at: usize) -> std::ops::Range<usize> {
+    pub(super) fn row(&self, at: usize) -> std::ops::Range<usize> {
         (if at == 0 { 0 } else { self.ends[at - 1] })..self.ends[at]
     }
 
     /// Number of rows.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 }
@@ -91,7 +91,7 @@ impl Bag {
 /// Questions and their answers: row `i` of `queries` belongs to row `i` of `documents`; further rows of `documents` answer
 /// none of the questions that they were drawn for.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Batch {
+pub(super) struct Batch {
     /// The questions.
     pub queries: Bag,
     /// The answers.
@@ -107,7 +107,7 @@ pub struct Batch {
 impl Examples {
     /// Reads the pairs into token ids.
     #[must_use]
-    pub fn new(pairs: &[&Pair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Examples {
+    pub(super) fn new(pairs: &[&Pair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Examples {
         let read = |text: &str, max_words: usize| {
             let mut tokens = Vec::new();
             let mut last = usize::MAX;
@@ -163,7 +163,7 @@ impl Examples {
 
     /// The share of all tokens that each token has.
     #[must_use]
-    pub fn frequencies(&self, n_tokens: usize) -> Vec<f32> {
+    pub(super) fn frequencies(&self, n_tokens: usize) -> Vec<f32> {
         let mut counts = vec![0u64; n_tokens];
         for list in [&self.query, &self.doc, &self.code] {
             list.tokens.iter().for_each(|token| counts[(token & !NEW_WORD) as usize] += 1);
@@ -174,14 +174,14 @@ impl Examples {
 
     /// Number of examples.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.code.ends.len()
     }
 
     /// The examples of each batch of an epoch: shuffled, whole batches within a group first, what is left of
     /// the groups mixed; an incomplete last batch is left out.
     #[must_use]
-    pub fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
+    pub(super) fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
         let mut random = fastrand::Rng::with_seed(mix(settings.seed, epoch, 0));
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         random.shuffle(&mut order);
@@ -200,7 +200,7 @@ impl Examples {
 
     /// Draws the texts of a batch: which question is asked of each example, and what its document holds.
     #[must_use]
-    pub fn draw(&self, examples: &[u32], settings: &Settings, epoch: usize) -> Batch {
+    pub(super) fn draw(&self, examples: &[u32], settings: &Settings, epoch: usize) -> Batch {
         let mut batch = Batch::default();
         let n_positions = settings.positions;
         for &example in examples {

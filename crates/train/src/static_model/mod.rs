@@ -227,7 +227,7 @@ struct State {
 }
 
 /// Trains a model; with `begin`, that model further, which keeps its tokens, so that only those of the pairs move. With
-/// `directory`, the state is kept there after each epoch and a run that was cut off goes on
+/// `directory`, the state is kept there after each epoch and an interrupted run resumes
 /// from it; the result is the same as without the cut. Equal pairs, settings and number of threads give an
 /// equal model on one type of machine.
 ///
@@ -276,12 +276,12 @@ pub fn train(
 
     let checkpoint =
         directory.map(|directory| Checkpoint::new(directory, settings, run_identity(pairs, begin)));
-    let restored = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
-    let mut state = restored.unwrap_or_else(|| match begin {
+    let resumed = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
+    let mut state = resumed.unwrap_or_else(|| match begin {
         Some(begin) => State::of(begin),
         None => start(&vocabulary, settings, teacher, &examples),
     });
-    let lessons =
+    let teacher_vectors =
         teacher.filter(|_| settings.teacher > 0.0).map(|teacher| TeacherVectors::new(teacher, &learned));
     let first_epoch = (state.step / steps_an_epoch.max(1)) as usize;
     for epoch in first_epoch..settings.epochs {
@@ -289,7 +289,10 @@ pub fn train(
             state.step += 1;
             let rate = rate(settings, state.step, n_steps);
             let batch = examples.draw(&batch, settings, epoch);
-            let targets = lessons.as_ref().map(|lessons| lessons.targets(&batch, settings)).transpose()?;
+            let targets = teacher_vectors
+                .as_ref()
+                .map(|teacher_vectors| teacher_vectors.targets(&batch, settings))
+                .transpose()?;
             let loss = state.learn(&batch, targets.as_deref(), settings, rate)?;
             if !loss.is_finite() {
                 return Err(diverged(format!("the loss is {loss}"), state.step, rate));

@@ -5,7 +5,7 @@ use crate::Teacher;
 use crate::teacher::{mean, principal_directions};
 
 /// The state before the first step.
-pub fn start(
+pub(super) fn start(
     vocabulary: &Vocabulary,
     settings: &Settings,
     teacher: Option<&Teacher>,

@@ -15,7 +15,7 @@ const EPSILON: f32 = 1e-8;
 /// Adam's means of its gradient and of its gradient's square. Rows that no text of a batch names are not
 /// touched (lazy Adam).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub(super) struct Table {
     /// Columns of a vector.
     pub dimension: usize,
     /// `3 * dimension` values a row.
@@ -27,7 +27,7 @@ pub struct Table {
 impl Table {
     /// A table of small random vectors.
     #[must_use]
-    pub fn new(n_rows: usize, dimension: usize, n_positions: usize, seed: u64) -> Table {
+    pub(super) fn new(n_rows: usize, dimension: usize, n_positions: usize, seed: u64) -> Table {
         let mut random = fastrand::Rng::with_seed(seed);
         let spread = 1.0 / (dimension as f32).sqrt();
         let mut values = vec![0.0; n_rows * dimension * 3];
@@ -39,7 +39,7 @@ impl Table {
 
     /// A table of these rows and weights of positions, from which nothing was learned yet.
     #[must_use]
-    pub fn of(rows: &[f32], dimension: usize, positions: &[f32]) -> Table {
+    pub(super) fn of(rows: &[f32], dimension: usize, positions: &[f32]) -> Table {
         let mut values = vec![0.0; rows.len() * 3];
         for (to, from) in values.chunks_exact_mut(dimension * 3).zip(rows.chunks_exact(dimension)) {
             to[..dimension].copy_from_slice(from);
@@ -49,18 +49,18 @@ impl Table {
 
     /// Number of rows.
     #[must_use]
-    pub fn n_rows(&self) -> usize {
+    pub(super) fn n_rows(&self) -> usize {
         self.values.len() / (self.dimension * 3)
     }
 
     /// The vectors alone, row-major.
     #[must_use]
-    pub fn vectors(&self) -> Vec<f32> {
+    pub(super) fn vectors(&self) -> Vec<f32> {
         self.values.chunks_exact(self.dimension * 3).flat_map(|row| &row[..self.dimension]).copied().collect()
     }
 
     /// Whether all its weights are numbers.
-    pub fn is_finite(&self) -> bool {
+    pub(super) fn is_finite(&self) -> bool {
         let numbers = self.values.par_iter().chain(self.positions.as_flattened());
         numbers.all(|value| value.is_finite())
     }
@@ -75,7 +75,7 @@ impl Table {
 
     /// The sum of each row's token vectors, weighted by position: `bag.len()` rows of `dimension` values.
     #[must_use]
-    pub fn sums(&self, bag: &Bag) -> Vec<f32> {
+    pub(super) fn sums(&self, bag: &Bag) -> Vec<f32> {
         let mut sums = vec![0.0; bag.len() * self.dimension];
         sums.par_chunks_exact_mut(self.dimension).enumerate().with_min_len(32).for_each(|(row, sum)| {
             for at in bag.row(row) {
@@ -88,7 +88,7 @@ impl Table {
     }
 
     /// Moves the vectors against the gradient of the loss by the rows of [`Table::sums`]. `step` counts from 1.
-    pub fn learn(&mut self, bag: &Bag, gradient: &[f32], rate: f32, step: u64) {
+    pub(super) fn learn(&mut self, bag: &Bag, gradient: &[f32], rate: f32, step: u64) {
         let dimension = self.dimension;
         let gradient_of = |row: u32| &gradient[row as usize * dimension..][..dimension];
         let position_gradient = self.position_gradient(bag, gradient_of);

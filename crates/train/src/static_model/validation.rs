@@ -17,7 +17,7 @@ const MAX_QUERIES: usize = 2_000;
 
 /// Questions and functions of held-out repositories.
 #[derive(Debug)]
-pub struct Validation {
+pub(super) struct Validation {
     /// Questions are first sentences of documentation, documents hold none of it.
     code: Batch,
     /// Questions are names, documents hold all documentation and not the names.
@@ -28,7 +28,7 @@ pub struct Validation {
 impl Validation {
     /// Takes every n-th documented pair, so that there are at most 10,000.
     #[must_use]
-    pub fn new(pairs: &[&Pair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Validation {
+    pub(super) fn new(pairs: &[&Pair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Validation {
         let documented: Vec<&Pair> = pairs.iter().copied().filter(|pair| !pair.query.is_empty()).collect();
         let step = documented.len().div_ceil(MAX_PAIRS).max(1);
         let pairs: Vec<&Pair> = documented.into_iter().step_by(step).collect();
@@ -57,7 +57,7 @@ impl Validation {
     /// the name. Ties and other functions with the same question count against the model, repeated functions
     /// do not. `None` where nothing is held out.
     #[must_use]
-    pub fn measure(&self, queries: &Table, documents: &Table) -> Option<HeldOutMrr> {
+    pub(super) fn measure(&self, queries: &Table, documents: &Table) -> Option<HeldOutMrr> {
         let measure = |batch: &Batch| {
             let mut query_rows = query_sums(queries, documents, &batch.queries);
             normalize_rows(&mut query_rows, self.dimension);

@@ -60,7 +60,7 @@ fn a_directory_with_files_of_others_is_refused() {
     let (_kept, out) = out();
     fs::create_dir_all(&out).unwrap();
     fs::write(out.join("config.json"), "mine").unwrap();
-    check_error(&settings(), &out, &["holds config.json", "new or empty"]);
+    check_error(&settings(), &out, &["contains config.json", "new or empty"]);
     assert_eq!(fs::read(out.join("config.json")).unwrap(), b"mine");
     // As does that of the model, whose weights may have another name.
     let copy = out.parent().unwrap().join("copy");
@@ -70,7 +70,7 @@ fn a_directory_with_files_of_others_is_refused() {
             fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
         }
     }
-    check_error(&settings(), &copy, &["holds ", "new or empty"]);
+    check_error(&settings(), &copy, &["contains ", "new or empty"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::{Architecture, Classifier, Shape, activation, check_divisor, check_epsilon, check_sizes, parse};
+use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, check_sizes, parse};
 use crate::attention::{Attention, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms, Positions};
 use crate::layout::{Layout, Wiring};
@@ -14,15 +14,12 @@ use crate::pooling::{Dense, DenseFunction, Pooling, Step};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
-/// What `config.json` says of a model with BERT's layers.
+/// The `config.json` of a model with BERT's layers.
 #[derive(Deserialize)]
 pub(super) struct Config {
     pub model_type: String,
-    pub hidden_size: usize,
-    pub intermediate_size: usize,
-    pub num_attention_heads: usize,
-    pub num_hidden_layers: usize,
-    pub vocab_size: usize,
+    #[serde(flatten)]
+    sizes: Sizes,
     pub max_position_embeddings: usize,
     /// MPNet has no token types.
     #[serde(default)]
@@ -76,36 +73,18 @@ impl Config {
                 "asks for position_embedding_type {kind:?}, which is not supported; expected \"absolute\""
             ));
         }
-        let sizes = [
-            ("hidden_size", self.hidden_size),
-            ("intermediate_size", self.intermediate_size),
-            ("num_attention_heads", self.num_attention_heads),
-            ("num_hidden_layers", self.num_hidden_layers),
-            ("vocab_size", self.vocab_size),
-        ];
-        check_sizes(path, &sizes)?;
+        self.sizes.check(path, &[])?;
         check_epsilon(path, "layer_norm_eps", self.layer_norm_eps)?;
-        let heads = ("num_attention_heads", self.num_attention_heads);
-        let head_width = check_divisor(path, ("hidden_size", self.hidden_size), heads)?;
+        let head_width = self.sizes.head_width(path)?;
         let first_position = padding.map_or(0, |padding| padding.saturating_add(1));
         if self.max_position_embeddings <= first_position {
             return wrong(format!(
-                "says that max_position_embeddings is {}; expected more than {first_position}",
+                "max_position_embeddings is {}; expected more than {first_position}",
                 self.max_position_embeddings
             ));
         }
-        Ok(Shape {
-            hidden: self.hidden_size,
-            intermediate: self.intermediate_size,
-            n_heads: self.num_attention_heads,
-            n_key_heads: self.num_attention_heads,
-            head_width,
-            n_layers: self.num_hidden_layers,
-            n_tokens: self.vocab_size,
-            max_tokens: Some(self.max_position_embeddings - first_position),
-            epsilon: self.layer_norm_eps,
-            activation,
-        })
+        let max_tokens = self.max_position_embeddings - first_position;
+        Ok(self.sizes.shape(head_width, max_tokens, self.layer_norm_eps, activation))
     }
 }
 

@@ -7,24 +7,21 @@ use serde::Deserialize;
 
 use super::qwen3::{attention, feed_forward};
 use super::{
-    Architecture, Shape, activation, check_divisor, check_epsilon, check_sizes, near_layers, parse, rotary,
+    Architecture, Shape, Sizes, activation, check_divisor, check_epsilon, near_layers, parse, rotary,
 };
 use crate::attention::{Reach, Rotary};
 use crate::encoder::{Encoder, Layer, Norm, Norms};
-use crate::rounded::Table;
+use crate::quantized::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
 #[derive(Deserialize)]
 struct Config {
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_attention_heads: usize,
+    #[serde(flatten)]
+    sizes: Sizes,
     num_key_value_heads: usize,
     #[serde(default = "default_head")]
     head_dim: usize,
-    num_hidden_layers: usize,
-    vocab_size: usize,
     max_position_embeddings: usize,
     #[serde(default = "default_epsilon")]
     rms_norm_eps: f32,
@@ -75,25 +72,20 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     let config: Config = parse(path, bytes)?;
     let pattern = config.sliding_window_pattern.or(config.hidden_pattern).unwrap_or(6);
     let sizes = [
-        ("hidden_size", config.hidden_size),
-        ("intermediate_size", config.intermediate_size),
-        ("num_attention_heads", config.num_attention_heads),
         ("num_key_value_heads", config.num_key_value_heads),
         ("head_dim", config.head_dim),
-        ("num_hidden_layers", config.num_hidden_layers),
-        ("vocab_size", config.vocab_size),
         ("max_position_embeddings", config.max_position_embeddings),
         ("sliding_window", config.sliding_window),
         ("sliding_window_pattern", pattern),
     ];
-    check_sizes(path, &sizes)?;
+    config.sizes.check(path, &sizes)?;
     check_epsilon(path, "rms_norm_eps", config.rms_norm_eps)?;
-    let heads = ("num_attention_heads", config.num_attention_heads);
+    let heads = ("num_attention_heads", config.sizes.num_attention_heads);
     check_divisor(path, heads, ("num_key_value_heads", config.num_key_value_heads))?;
     rotary::check_width(path, config.head_dim)?;
     let wrong = |problem: String| Err(EmbedError::model(path, problem));
     if !(config.query_pre_attn_scalar.is_finite() && config.query_pre_attn_scalar > 0.0) {
-        return wrong("says that query_pre_attn_scalar is not a number above 0".into());
+        return wrong("query_pre_attn_scalar is not a number above 0".into());
     }
     let unsupported = [
         ("attn_logit_softcapping", config.attn_logit_softcapping.is_some()),
@@ -114,19 +106,13 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     };
     // Older configurations have the pattern alone.
     let is_near = |index: usize| !(index + 1).is_multiple_of(pattern);
-    let is_near = near_layers(path, config.layer_types.as_deref(), config.num_hidden_layers, is_near)?;
+    let is_near = near_layers(path, config.layer_types.as_deref(), config.sizes.num_hidden_layers, is_near)?;
+    let activation = activation(path, &config.hidden_activation)?;
+    let (max_tokens, epsilon) = (config.max_position_embeddings, config.rms_norm_eps);
     Ok(Box::new(Gemma3 {
         shape: Shape {
-            hidden: config.hidden_size,
-            intermediate: config.intermediate_size,
-            n_heads: config.num_attention_heads,
             n_key_heads: config.num_key_value_heads,
-            head_width: config.head_dim,
-            n_layers: config.num_hidden_layers,
-            n_tokens: config.vocab_size,
-            max_tokens: Some(config.max_position_embeddings),
-            epsilon: config.rms_norm_eps,
-            activation: activation(path, &config.hidden_activation)?,
+            ..config.sizes.shape(config.head_dim, max_tokens, epsilon, activation)
         },
         score_divisor: config.query_pre_attn_scalar,
         positions: is_near.into_iter().map(|is_near| if is_near { near } else { all }).collect(),

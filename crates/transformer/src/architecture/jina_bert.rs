@@ -10,7 +10,7 @@ use super::{Architecture, Shape, check_sizes, parse};
 use crate::attention::{Attention, Biases, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::add_to_rows;
-use crate::rounded::Table;
+use crate::quantized::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 

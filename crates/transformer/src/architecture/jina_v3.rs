@@ -5,22 +5,19 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, activation, check_divisor, check_epsilon, check_sizes, parse, rotary};
+use super::{Architecture, Shape, Sizes, activation, check_epsilon, check_sizes, parse, rotary};
 use crate::adapters::{Adapters, LayerAdapters, LowRank};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::add_to_rows;
-use crate::rounded::Table;
+use crate::quantized::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
 #[derive(Deserialize)]
 struct Config {
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_attention_heads: usize,
-    num_hidden_layers: usize,
-    vocab_size: usize,
+    #[serde(flatten)]
+    sizes: Sizes,
     max_position_embeddings: usize,
     type_vocab_size: usize,
     #[serde(default = "default_epsilon")]
@@ -67,39 +64,27 @@ struct JinaV3 {
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let config: Config = parse(path, bytes)?;
     let sizes = [
-        ("hidden_size", config.hidden_size),
-        ("intermediate_size", config.intermediate_size),
-        ("num_attention_heads", config.num_attention_heads),
-        ("num_hidden_layers", config.num_hidden_layers),
-        ("vocab_size", config.vocab_size),
         ("max_position_embeddings", config.max_position_embeddings),
         ("type_vocab_size", config.type_vocab_size),
     ];
-    check_sizes(path, &sizes)?;
+    config.sizes.check(path, &sizes)?;
     check_epsilon(path, "layer_norm_eps", config.layer_norm_eps)?;
     let activation = activation(path, &config.hidden_act)?;
     if !config.lora_adaptations.is_empty() {
         check_sizes(path, &[("lora_rank", config.lora_rank)])?;
         if !config.lora_alpha.is_finite() {
-            return Err(EmbedError::model(path, "says that lora_alpha is not a number".to_owned()));
+            return Err(EmbedError::model(path, "lora_alpha is not a number".to_owned()));
         }
     }
-    let heads = ("num_attention_heads", config.num_attention_heads);
-    let head_width = check_divisor(path, ("hidden_size", config.hidden_size), heads)?;
+    let head_width = config.sizes.head_width(path)?;
     rotary::check_width(path, head_width)?;
     Ok(Box::new(JinaV3 {
-        shape: Shape {
-            hidden: config.hidden_size,
-            intermediate: config.intermediate_size,
-            n_heads: config.num_attention_heads,
-            n_key_heads: config.num_attention_heads,
+        shape: (config.sizes).shape(
             head_width,
-            n_layers: config.num_hidden_layers,
-            n_tokens: config.vocab_size,
-            max_tokens: Some(config.max_position_embeddings),
-            epsilon: config.layer_norm_eps,
+            config.max_position_embeddings,
+            config.layer_norm_eps,
             activation,
-        },
+        ),
         n_token_types: config.type_vocab_size,
         rotary: config.rotary.rotary(path, "full_attention", config.rotary_emb_base, 10_000.0)?,
         tasks: config.lora_adaptations,

@@ -4,10 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{
-    Architecture, Classifier, Shape, activation, check_divisor, check_epsilon, check_sizes, near_layers,
-    parse, rotary,
-};
+use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, near_layers, parse, rotary};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::Activation;
@@ -17,11 +14,8 @@ use quarry_embed::EmbedError;
 
 #[derive(Deserialize)]
 struct Config {
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_attention_heads: usize,
-    num_hidden_layers: usize,
-    vocab_size: usize,
+    #[serde(flatten)]
+    sizes: Sizes,
     #[serde(default = "default_positions")]
     max_position_embeddings: usize,
     #[serde(default = "default_epsilon")]
@@ -81,15 +75,10 @@ struct ModernBert {
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let config: Config = parse(path, bytes)?;
     let sizes = [
-        ("hidden_size", config.hidden_size),
-        ("intermediate_size", config.intermediate_size),
-        ("num_attention_heads", config.num_attention_heads),
-        ("num_hidden_layers", config.num_hidden_layers),
-        ("vocab_size", config.vocab_size),
         ("max_position_embeddings", config.max_position_embeddings),
         ("global_attn_every_n_layers", config.global_attn_every_n_layers),
     ];
-    check_sizes(path, &sizes)?;
+    config.sizes.check(path, &sizes)?;
     check_epsilon(path, "norm_eps", config.norm_eps)?;
     let biases = [
         ("norm_bias", config.norm_bias),
@@ -102,17 +91,13 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
             format!("asks for {name}, which is not supported; expected a ModernBERT without biases");
         return Err(EmbedError::model(path, problem));
     }
-    let head_width = check_divisor(
-        path,
-        ("hidden_size", config.hidden_size),
-        ("num_attention_heads", config.num_attention_heads),
-    )?;
+    let head_width = config.sizes.head_width(path)?;
     rotary::check_width(path, head_width)?;
     let all = config.rotary.rotary(path, "full_attention", config.global_rope_theta, 160_000.0)?;
     let near = config.rotary.rotary(path, "sliding_attention", config.local_rope_theta, 10_000.0)?;
     // Older configurations have the pattern alone.
     let is_near = |index: usize| !index.is_multiple_of(config.global_attn_every_n_layers);
-    let is_near = near_layers(path, config.layer_types.as_deref(), config.num_hidden_layers, is_near)?;
+    let is_near = near_layers(path, config.layer_types.as_deref(), config.sizes.num_hidden_layers, is_near)?;
     let near = (near, Reach::within(config.local_attention / 2));
     let pooling = match config.classifier_pooling.as_deref() {
         None | Some("cls") => Pooling::Cls,
@@ -124,20 +109,11 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
             return Err(EmbedError::model(path, problem));
         }
     };
+    let classifier = (pooling, activation(path, &config.classifier_activation)?);
+    let activation = activation(path, &config.hidden_activation)?;
     Ok(Box::new(ModernBert {
-        classifier: (pooling, activation(path, &config.classifier_activation)?),
-        shape: Shape {
-            hidden: config.hidden_size,
-            intermediate: config.intermediate_size,
-            n_heads: config.num_attention_heads,
-            n_key_heads: config.num_attention_heads,
-            head_width,
-            n_layers: config.num_hidden_layers,
-            n_tokens: config.vocab_size,
-            max_tokens: Some(config.max_position_embeddings),
-            epsilon: config.norm_eps,
-            activation: activation(path, &config.hidden_activation)?,
-        },
+        classifier,
+        shape: config.sizes.shape(head_width, config.max_position_embeddings, config.norm_eps, activation),
         positions: is_near
             .into_iter()
             .map(|is_near| if is_near { near } else { (all, Reach::ALL) })

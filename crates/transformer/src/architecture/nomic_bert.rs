@@ -9,7 +9,7 @@ use super::{Architecture, Shape, check_divisor, check_epsilon, check_sizes, pars
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::{Activation, add_to_rows};
-use crate::rounded::Table;
+use crate::quantized::Table;
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, activation, check_divisor, check_epsilon, check_sizes, parse, rotary};
+use super::{Architecture, Shape, Sizes, activation, check_divisor, check_epsilon, parse, rotary};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::weights::Weights;
@@ -12,14 +12,11 @@ use quarry_embed::EmbedError;
 
 #[derive(Deserialize)]
 struct Config {
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_attention_heads: usize,
+    #[serde(flatten)]
+    sizes: Sizes,
     num_key_value_heads: Option<usize>,
     #[serde(default = "default_head")]
     head_dim: usize,
-    num_hidden_layers: usize,
-    vocab_size: usize,
     max_position_embeddings: usize,
     #[serde(default = "default_epsilon")]
     rms_norm_eps: f32,
@@ -53,20 +50,15 @@ struct Qwen3 {
 
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let config: Config = parse(path, bytes)?;
-    let n_key_heads = config.num_key_value_heads.unwrap_or(config.num_attention_heads);
+    let n_key_heads = config.num_key_value_heads.unwrap_or(config.sizes.num_attention_heads);
     let sizes = [
-        ("hidden_size", config.hidden_size),
-        ("intermediate_size", config.intermediate_size),
-        ("num_attention_heads", config.num_attention_heads),
         ("num_key_value_heads", n_key_heads),
         ("head_dim", config.head_dim),
-        ("num_hidden_layers", config.num_hidden_layers),
-        ("vocab_size", config.vocab_size),
         ("max_position_embeddings", config.max_position_embeddings),
     ];
-    check_sizes(path, &sizes)?;
+    config.sizes.check(path, &sizes)?;
     check_epsilon(path, "rms_norm_eps", config.rms_norm_eps)?;
-    let heads = ("num_attention_heads", config.num_attention_heads);
+    let heads = ("num_attention_heads", config.sizes.num_attention_heads);
     check_divisor(path, heads, ("num_key_value_heads", n_key_heads))?;
     rotary::check_width(path, config.head_dim)?;
     let unsupported =
@@ -76,19 +68,10 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
             format!("asks for {name}, which is not supported; expected a model like Qwen3-Embedding");
         return Err(EmbedError::model(path, problem));
     }
+    let activation = activation(path, &config.hidden_act)?;
+    let (max_tokens, epsilon) = (config.max_position_embeddings, config.rms_norm_eps);
     Ok(Box::new(Qwen3 {
-        shape: Shape {
-            hidden: config.hidden_size,
-            intermediate: config.intermediate_size,
-            n_heads: config.num_attention_heads,
-            n_key_heads,
-            head_width: config.head_dim,
-            n_layers: config.num_hidden_layers,
-            n_tokens: config.vocab_size,
-            max_tokens: Some(config.max_position_embeddings),
-            epsilon: config.rms_norm_eps,
-            activation: activation(path, &config.hidden_act)?,
-        },
+        shape: Shape { n_key_heads, ..config.sizes.shape(config.head_dim, max_tokens, epsilon, activation) },
         rotary: config.rotary.rotary(path, "full_attention", config.rope_theta, 10_000.0)?,
     }))
 }

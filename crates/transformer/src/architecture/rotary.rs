@@ -29,7 +29,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// The rotation of the layers of a kind, whose base is `old` where older configurations have it, else `default`.
-    pub fn rotary(
+    pub(super) fn rotary(
         &self,
         path: &Path,
         kind: &str,

@@ -6,21 +6,21 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_embed::{Vectors, normalize};
+use quarry_embed::{Embedder, Vectors, normalize};
 use quarry_transformer::TransformerModel;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The directory of the models.
-pub fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 /// A copy of a model directory that a test may change.
-pub struct Copy(TempDir);
+pub(crate) struct Copy(TempDir);
 
 impl Copy {
-    pub fn of(name: &str) -> Copy {
+    pub(crate) fn of(name: &str) -> Copy {
         let copy = TempDir::new().unwrap();
         let source = fixtures().join(name);
         for directory in ["", "1_Pooling", "2_Normalize", "2_Dense", "3_Dense"] {
@@ -37,45 +37,45 @@ impl Copy {
         Copy(copy)
     }
 
-    pub fn path(&self, file: &str) -> PathBuf {
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
         self.0.path().join(file)
     }
 
-    pub fn remove(self, file: &str) -> Copy {
+    pub(crate) fn remove(self, file: &str) -> Copy {
         fs::remove_file(self.path(file)).unwrap();
         self
     }
 
-    pub fn write(self, file: &str, content: impl AsRef<[u8]>) -> Copy {
+    pub(crate) fn write(self, file: &str, content: impl AsRef<[u8]>) -> Copy {
         fs::write(self.path(file), content).unwrap();
         self
     }
 
     /// Sets a key of a JSON file.
-    pub fn set(self, file: &str, key: &str, value: Value) -> Copy {
+    pub(crate) fn set(self, file: &str, key: &str, value: Value) -> Copy {
         let mut json: Value = serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap();
         json[key] = value;
         self.write(file, json.to_string())
     }
 
     /// Keeps the first half of a file.
-    pub fn cut(self, file: &str) -> Copy {
+    pub(crate) fn cut(self, file: &str) -> Copy {
         let bytes = fs::read(self.path(file)).unwrap();
         self.write(file, &bytes[..bytes.len() / 2])
     }
 
     /// The directory itself.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.0.path()
     }
 
     /// The model.
-    pub fn load(&self) -> TransformerModel {
+    pub(crate) fn load(&self) -> TransformerModel {
         TransformerModel::load(self.root()).unwrap()
     }
 
     /// The error of loading with options after the path, its causes included, with the directory's own path taken out.
-    pub fn error(&self, options: &str) -> String {
+    pub(crate) fn error(&self, options: &str) -> String {
         let mut path = self.root().as_os_str().to_owned();
         path.push(options);
         let error = TransformerModel::load(&PathBuf::from(path)).err().expect("an error");
@@ -90,30 +90,51 @@ impl Copy {
 }
 
 /// Checks that loading with options after the path fails, with a message that has these parts.
-pub fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
+pub(crate) fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
     let error = copy.error(options);
     for part in parts {
         assert!(error.contains(part), "expected {part:?} in {error:?}");
     }
 }
 
-pub fn texts(expected: &Value) -> Vec<&str> {
+/// What the library computed, by the name of the file.
+pub(crate) fn expected(file: &str) -> Value {
+    serde_json::from_slice(&fs::read(fixtures().join(file)).unwrap()).unwrap()
+}
+
+/// Compares every pooling of a model's tokens with what the library computed.
+pub(crate) fn check_poolings(copy: &Copy, name: &str, expected: &Value, poolings: &[&str]) {
+    let texts = texts(expected);
+    // The copies have no prompts.
+    let _ = fs::remove_file(copy.path("config_sentence_transformers.json"));
+    for pooling in poolings {
+        let model = load(copy.root(), &format!(":{pooling}:dot"));
+        let found = model.embed_documents(&texts).unwrap();
+        // A text may have no tokens only where the tokenizer adds none.
+        check_rows(&found, &rows(&expected[name][pooling]), &format!("{name} {pooling}"));
+        for (text, row) in texts.iter().zip(found.values.chunks(found.dimension)) {
+            check_rows(&model.embed_queries(&[text]).unwrap(), &[row.to_vec()], name);
+        }
+    }
+}
+
+pub(crate) fn texts(expected: &Value) -> Vec<&str> {
     expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
 
-pub fn rows(value: &Value) -> Vec<Vec<f32>> {
+pub(crate) fn rows(value: &Value) -> Vec<Vec<f32>> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
 /// A model with options after its path.
-pub fn load(path: &Path, options: &str) -> TransformerModel {
+pub(crate) fn load(path: &Path, options: &str) -> TransformerModel {
     let mut path = path.as_os_str().to_owned();
     path.push(options);
     TransformerModel::load(&PathBuf::from(path)).unwrap()
 }
 
 /// Every value within 1e-4 (of its size, where that is above 1), and the cosine of every row at least 0.99999.
-pub fn check_rows(found: &Vectors, expected: &[Vec<f32>], case: &str) {
+pub(crate) fn check_rows(found: &Vectors, expected: &[Vec<f32>], case: &str) {
     assert_eq!(found.values.len(), expected.iter().map(Vec::len).sum::<usize>(), "{case}");
     for (number, (found, expected)) in found.values.chunks(found.dimension).zip(expected).enumerate() {
         for (found, expected) in found.iter().zip(expected) {

@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use hmac::Mac;
 use maud::Markup;
 use quarry_annotate::AnnotateError;
-use quarry_annotate::people::{Kept, Said, Session, Stage};
+use quarry_annotate::people::{ItemAnswer, Session, Stage, Submission};
 use quarry_files::hexadecimal;
 use serde::Deserialize;
 
@@ -307,8 +307,12 @@ impl Sent {
         Stage::named(name).ok_or_else(|| Problem::bad_request("stage: expected untested or final"))
     }
 
-    fn said(&self) -> Said {
-        Said { label: self.label.clone(), comment: self.comment.clone(), program: Some(self.program.clone()) }
+    fn answer(&self) -> ItemAnswer {
+        ItemAnswer {
+            label: self.label.clone(),
+            comment: self.comment.clone(),
+            program: Some(self.program.clone()),
+        }
     }
 }
 
@@ -337,23 +341,23 @@ async fn answer(
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
-    let (said, item, stage, change, skip) = (sent.said(), sent.item, sent.stage()?, sent.change, sent.skip);
+    let (said, item, stage, change, skip) = (sent.answer(), sent.item, sent.stage()?, sent.change, sent.skip);
     let who = person.clone();
     let kept = apart(&app.labels, move |labels| {
         if skip {
-            labels.session.put_off(&who, item);
-            return Ok(Kept::Known);
+            labels.session.skip(&who, item);
+            return Ok(Submission::Known);
         }
         labels.session.answer(&who, item, stage, &said, change, Instant::now())
     });
     match kept.await? {
-        Kept::New | Kept::Known => Ok(see("/")),
-        Kept::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
-        Kept::NoReason => Err(Problem::bad_request(
+        Submission::New | Submission::Known => Ok(see("/")),
+        Submission::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
+        Submission::NoReason => Err(Problem::bad_request(
             "write a test program, or say in the comment why there can be none; go back to do so",
         )
         .into()),
-        Kept::Other(said) => Err(Problem::new(
+        Submission::Other(said) => Err(Problem::new(
             StatusCode::CONFLICT,
             format!(
                 "you said {:?} of this before, perhaps in another tab; that is kept. / goes on, /last changes it",
@@ -361,12 +365,12 @@ async fn answer(
             ),
         )
         .into()),
-        Kept::OutOfTurn => Err(Problem::new(
+        Submission::OutOfTurn => Err(Problem::new(
             StatusCode::CONFLICT,
             "the answer before testing comes first, and is not taken after a test; / goes on",
         )
         .into()),
-        Kept::Unknown => {
+        Submission::Unknown => {
             Err(Problem::bad_request("no such label or item; go back and choose one of the buttons").into())
         }
     }
@@ -431,9 +435,9 @@ async fn adjudicate(
 ) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
     let sent = sent.check(&app.labels, "")?;
-    let kept = apart(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.said())).await?;
+    let kept = apart(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.answer())).await?;
     match kept {
-        Kept::Unknown => {
+        Submission::Unknown => {
             Err(Problem::bad_request("no such label or item; go back and choose a button").into())
         }
         _ => Ok(see("/disagreements")),

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use quarry_annotate::RunResult;
 use quarry_annotate::people::{
-    Dispute, FormOverview, Guideline, Item, Said, Stage, Subject, TestDraft, TestState,
+    Dispute, FormOverview, Guideline, Item, ItemAnswer, Stage, Subject, TestDraft, TestState,
 };
 use quarry_text::counted;
 
@@ -59,7 +59,7 @@ pub(super) struct Shown<'a> {
     pub item: &'a Item,
     pub stage: Stage,
     /// What the person said of it before, if it is to be changed.
-    pub before: Option<Said>,
+    pub before: Option<ItemAnswer>,
 }
 
 impl Shown<'_> {
@@ -68,7 +68,7 @@ impl Shown<'_> {
     }
 
     /// Whether a program of the person is running.
-    pub fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.asks_for_program() && self.draft().is_some_and(|draft| matches!(draft.state, TestState::Running))
     }
 
@@ -76,7 +76,7 @@ impl Shown<'_> {
         self.labels.session.form().tests && self.stage == Stage::Final
     }
 
-    pub fn page(&self) -> Markup {
+    pub(super) fn page(&self) -> Markup {
         let guideline = &self.labels.session.form().guideline;
         let all = self.labels.session.form().items.len();
         page(
@@ -158,7 +158,7 @@ impl Shown<'_> {
         let source = (draft.map(|draft| draft.source.as_str()))
             .or(self.before.as_ref().and_then(|before| before.program.as_deref()))
             .unwrap_or(&pair.code);
-        let first = self.labels.session.said(self.person, self.item.number, Stage::Untested);
+        let first = self.labels.session.answer_of(self.person, self.item.number, Stage::Untested);
         html! {
             @if let Some(first) = first { p { "Before testing you said " b { (first.label) } "." } }
             label for="program" { "Test program: the function as it is given, and assertions about what the query asks for" }
@@ -328,7 +328,7 @@ pub(super) fn overview(overview: &FormOverview) -> Markup {
                 tbody {
                     @for of in &overview.people {
                         tr {
-                            th scope="row" { (of.person) } td { (of.answered) } td { (of.put_off) }
+                            th scope="row" { (of.person) } td { (of.answered) } td { (of.skipped) }
                             td { (minutes(of.median_minutes)) } td { (minutes(Some(of.total_minutes))) }
                         }
                     }
@@ -372,18 +372,18 @@ pub(super) fn disagreements(labeling: &Labels, disputes: &[Dispute<'_>]) -> Mark
                     }
                     @match shown {
                         None => h1 { "Nobody disagrees" },
-                        Some(Dispute { item, said, adjudicated }) => {
+                        Some(Dispute { item, replies, adjudicated }) => {
                             (subject(&item.subject))
                             h2 { "What was said" }
                             ul .sites {
-                                @for reply in said {
+                                @for reply in replies {
                                     li {
-                                        b { (reply.person) } ": " b { (reply.said.label) }
+                                        b { (reply.person) } ": " b { (reply.answer.label) }
                                         @if let Some(result) = &reply.result {
                                             span .quiet { ", test program: " (result.replace('_', " ")) }
                                         }
-                                        @if !reply.said.comment.is_empty() { " – " (reply.said.comment) }
-                                        @if let Some(program) = &reply.said.program {
+                                        @if !reply.answer.comment.is_empty() { " – " (reply.answer.comment) }
+                                        @if let Some(program) = &reply.answer.program {
                                             details { summary { "Test program" } pre .code { (program) } }
                                         }
                                     }

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a tree holds where a test does not say it.
-pub const FILES: [(&str, &str); 5] = [
+pub(crate) const FILES: [(&str, &str); 5] = [
     (
         "src/retry.py",
         "def retry_with_backoff(call, times):\n    \"\"\"Calls again, after longer and longer pauses.\"\"\"\n    \
@@ -38,7 +38,7 @@ pub const FILES: [(&str, &str); 5] = [
 ];
 
 /// A server with a tree, which ends with the test.
-pub struct Served {
+pub(crate) struct Served {
     pub address: SocketAddr,
     pub trees: Arc<Trees>,
     shared: SharedTree,
@@ -49,7 +49,7 @@ pub struct Served {
 
 /// How a server is started.
 #[derive(Default)]
-pub struct Start<'a> {
+pub(crate) struct Start<'a> {
     pub token: Option<&'a str>,
     /// Without an index yet.
     pub is_building: bool,
@@ -60,25 +60,25 @@ pub struct Start<'a> {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
 impl Reply {
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
     /// The value of a header.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-pub fn write(directory: &Path, files: &[(&str, &str)]) {
+pub(crate) fn write(directory: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {
         let path = directory.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -94,7 +94,7 @@ fn open(paths: &[PathBuf], options: &[OpenOptions]) -> Tree {
 }
 
 /// Indexes trees of files and serves them under the names of `trees`.
-pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
+pub(crate) fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     let directories: Vec<TempDir> = trees.iter().map(|_| tempfile::tempdir().unwrap()).collect();
     let paths: Vec<PathBuf> = directories.iter().map(|directory| directory.path().join("tree")).collect();
     for (path, (_, files)) in paths.iter().zip(trees) {
@@ -136,28 +136,28 @@ pub fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Served {
     Served { address, trees, shared, stop, thread, directories }
 }
 
-pub fn serve_with(files: &[(&str, &str)], start: Start) -> Served {
+pub(crate) fn serve_with(files: &[(&str, &str)], start: Start) -> Served {
     serve_all(&[("shop", files)], start)
 }
 
-pub fn serve() -> Served {
+pub(crate) fn serve() -> Served {
     serve_with(&FILES, Start::default())
 }
 
 impl Served {
     /// The directory of the first tree.
-    pub fn directory(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         self.directories[0].path().join("tree")
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
     /// Sends bytes and reads until the server closes the connection.
-    pub fn send(&self, bytes: &[u8]) -> Reply {
+    pub(crate) fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect();
         stream.write_all(bytes).unwrap();
         let mut reply = Vec::new();
@@ -170,7 +170,7 @@ impl Served {
     }
 
     /// A request with further lines of its head.
-    pub fn request(&self, method: &str, path: &str, head: &[&str], body: &str) -> Reply {
+    pub(crate) fn request(&self, method: &str, path: &str, head: &[&str], body: &str) -> Reply {
         let host = format!("Host: {}", self.address);
         let has_host = head.iter().any(|line| line.to_lowercase().starts_with("host:"));
         let lines: Vec<&str> =
@@ -184,12 +184,12 @@ impl Served {
         )
     }
 
-    pub fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         self.request("GET", path, &["Accept: text/html"], "")
     }
 
     /// Indexes all trees anew, as another process does; the server knows nothing of it.
-    pub fn replace(&self) -> Tree {
+    pub(crate) fn replace(&self) -> Tree {
         let paths: Vec<PathBuf> =
             self.directories.iter().map(|directory| directory.path().join("tree")).collect();
         let options = |directory: &TempDir| OpenOptions {
@@ -202,12 +202,12 @@ impl Served {
     }
 
     /// Ends the building of the index.
-    pub fn show(&self) {
+    pub(crate) fn show(&self) {
         self.trees.show(&self.shared.tree());
     }
 
     /// Stops it, and waits until it has ended.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();

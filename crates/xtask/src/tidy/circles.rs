@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// How many files may import each other in a circle.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Circles {
+pub(super) struct Circles {
     max_files: usize,
 }
 
@@ -30,7 +30,7 @@ struct File {
 /// Checks the files of each crate, tests aside. A file imports another one by a path that leads to something defined there;
 /// declaring a module, or exporting its names again, does not. A parent module combines its children: what it takes from
 /// them is not counted, so that they may use what it defines.
-pub fn check(tree: &Tree, rule: &Circles) -> Vec<Violation> {
+pub(super) fn check(tree: &Tree, rule: &Circles) -> Vec<Violation> {
     let mut crates: BTreeMap<&str, BTreeMap<Path, (&str, &str)>> = BTreeMap::new();
     for (path, text) in tree.texts() {
         if let (Some(name), Some(module)) = (crate_of(path), module_of(path)) {

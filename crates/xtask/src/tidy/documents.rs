@@ -20,7 +20,7 @@ const FOR_CONTRIBUTORS: [&str; 3] = [CODE_MAP, "docs/contributing/", "docs/decis
 /// every relative link, leads to a file or directory, and to a heading in it where the link names one; documents for
 /// contributors name source files by such paths; every page of the book is in its table of contents, and links to other
 /// pages only; and the code map names every crate.
-pub fn check(tree: &Tree) -> Vec<Violation> {
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let top: Vec<&str> = tree.directories("");
     let mut found = Vec::new();
     for (document, text) in tree.texts().filter(|(path, _)| is_document(path)) {

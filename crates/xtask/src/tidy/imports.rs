@@ -10,7 +10,7 @@ use crate::tree::Tree;
 /// Paths of the standard library that may be used only in some directories, or not in some.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Import {
+pub(super) struct Import {
     /// As `std::fs`.
     paths: Vec<String>,
     /// Beginnings of the only paths of files that may use them.
@@ -29,7 +29,7 @@ impl Import {
 }
 
 /// Checks what the crates' Rust files mention, comments aside.
-pub fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
+pub(super) fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
     let mut found = Vec::new();
     for path in imports.iter().flat_map(|import| &import.never_in) {
         if !tree.has(path) {
@@ -62,7 +62,7 @@ pub fn check(tree: &Tree, imports: &[Import]) -> Vec<Violation> {
 
 /// Checks that the files with unsafe code are those that the rules list. The compiler sees to the rest: every crate
 /// forbids or denies it, so that a file with it must say so in an attribute.
-pub fn check_unsafe(tree: &Tree, listed: &BTreeMap<String, String>) -> Vec<Violation> {
+pub(super) fn check_unsafe(tree: &Tree, listed: &BTreeMap<String, String>) -> Vec<Violation> {
     let mut found = Vec::new();
     let permits = |line: &str| line.contains("allow(unsafe_code") || line.contains("expect(unsafe_code");
     for (file, text) in rust_files(tree) {

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// What a crate must not depend on when none of its features is on, however indirectly.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Light {
+pub(super) struct Light {
     /// The crate, by directory name.
     name: String,
     /// Packages; `*` at the end stands for anything.
@@ -22,7 +22,7 @@ const LOCK: &str = "Cargo.lock";
 
 /// Checks what the crates of the rules depend on without features. The lock file names every package that a package may
 /// need with any feature, so that this finds more than a build has, never less.
-pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
+pub(super) fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let lock = tree.text(LOCK).and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
     let packages = dependencies_by_name(&lock);
     let mut found = Vec::new();

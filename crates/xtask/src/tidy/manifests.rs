@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// Packages that only some crates may depend on.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Outside {
+pub(super) struct Outside {
     packages: Vec<String>,
     crates: Vec<String>,
     reason: String,
@@ -23,7 +23,7 @@ const DEPENDENCY_TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build
 const SHARED_KEYS: [&str; 5] = ["version", "edition", "rust-version", "license", "publish"];
 
 /// Checks the manifests of the workspace and of its crates.
-pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
+pub(super) fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let mut found = Vec::new();
     let root = tree.text(ROOT).map(|text| read(ROOT, text, &mut found)).unwrap_or_default();
     let unsafe_crates: BTreeSet<&str> = rules.r#unsafe.keys().filter_map(|path| crate_of(path)).collect();

@@ -19,7 +19,7 @@ use crate::tree::Tree;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(test, serde(default))]
-pub struct Rules {
+pub(crate) struct Rules {
     /// For each crate, by directory name, the crates it may depend on.
     crates: BTreeMap<String, Vec<String>>,
     outside: Vec<manifests::Outside>,
@@ -34,7 +34,7 @@ pub struct Rules {
 
 /// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Violation {
+pub(crate) struct Violation {
     path: String,
     /// 1-based; none for a file as a whole.
     line: Option<usize>,
@@ -58,7 +58,7 @@ impl fmt::Display for Violation {
 }
 
 /// Every violation in `tree`, in order of paths and lines.
-pub fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
+pub(crate) fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let mut violations: Vec<Violation> = [
         manifests::check(tree, rules),
         light::check(tree, rules),

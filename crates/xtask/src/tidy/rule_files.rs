@@ -11,7 +11,7 @@ const FIXTURES: &str = "crates/source/tests/fixtures/";
 /// Checks that each rule file of a language has a source file of the same name among the fixtures, with the units
 /// that are expected of it. A file that others inherit is tested with them; one that lists languages by name only
 /// cuts nothing.
-pub fn check(tree: &Tree) -> Vec<Violation> {
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let rules: Vec<(&str, Table)> = tree
         .texts()
         .filter(|(path, _)| path.starts_with(RULES) && path.ends_with(".toml"))

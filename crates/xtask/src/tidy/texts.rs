@@ -10,7 +10,7 @@ use crate::tree::Tree;
 /// How large files may be.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Large {
+pub(super) struct Large {
     /// Lines of a code file.
     lines: usize,
     /// Bytes of any file.
@@ -22,7 +22,7 @@ pub struct Large {
 /// What no tracked text may hold.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Words {
+pub(super) struct Words {
     /// Beginnings of absolute paths.
     machine_paths: Vec<String>,
     /// Hosts of package registries.
@@ -37,7 +37,7 @@ const CODE: [&str; 5] = ["css", "html", "js", "py", "rs"];
 const COMMENT_MARKERS: [&str; 4] = ["//", "/*", "#", "<!--"];
 
 /// Checks that files are small or listed, and that the list holds large files only.
-pub fn check_sizes(tree: &Tree, large: &Large) -> Vec<Violation> {
+pub(super) fn check_sizes(tree: &Tree, large: &Large) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, bytes) in tree.files() {
         let is_code = path.rsplit_once('.').is_some_and(|(_, extension)| CODE.contains(&extension));
@@ -70,7 +70,7 @@ pub fn check_sizes(tree: &Tree, large: &Large) -> Vec<Violation> {
 }
 
 /// Checks that no text holds a path of somebody's machine, a registry's host or a mark of work put off.
-pub fn check_words(tree: &Tree, words: &Words) -> Vec<Violation> {
+pub(super) fn check_words(tree: &Tree, words: &Words) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| !words.except.iter().any(|file| file == path)) {
         for (line, number) in text.lines().zip(1..) {

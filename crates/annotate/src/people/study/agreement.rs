@@ -36,7 +36,7 @@ pub struct AgreementRow {
 
 /// An annotator compared with the majority of people under a criterion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Against {
+pub struct MajorityAgreement {
     /// Share of the pairs with a majority on which the annotator agrees with it.
     pub accuracy: Option<Share>,
     /// Krippendorff's α of all people of a condition, or of a judge together with the people whose majority is the
@@ -53,14 +53,14 @@ pub struct AnnotatorRow {
     /// A person, a judge, or all people of a condition together.
     pub annotator: String,
     /// Comparison under [`Criterion::Half`].
-    pub half: Against,
+    pub half: MajorityAgreement,
     /// Comparison under [`Criterion::Exact`].
-    pub exact: Against,
+    pub exact: MajorityAgreement,
 }
 
 impl AnnotatorRow {
     /// The comparison under a criterion.
-    pub(crate) fn under(&self, criterion: Criterion) -> &Against {
+    pub(crate) fn under(&self, criterion: Criterion) -> &MajorityAgreement {
         match criterion {
             Criterion::Half => &self.half,
             Criterion::Exact => &self.exact,
@@ -70,7 +70,7 @@ impl AnnotatorRow {
 
 /// An annotator compared with the labels of the file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AgainstFile {
+pub struct FileAgreement {
     /// The annotator.
     pub annotator: String,
     /// The criterion of the annotator's labels; the meaning of the file's labels is up to the reader.
@@ -138,7 +138,9 @@ impl LabelTable<'_> {
             };
             rows.push(row(annotator.title(), &own, &together));
         }
-        rows.retain(|row| [&row.half, &row.exact].iter().any(|against| **against != Against::default()));
+        rows.retain(|row| {
+            [&row.half, &row.exact].iter().any(|against| **against != MajorityAgreement::default())
+        });
         rows
     }
 
@@ -147,11 +149,11 @@ impl LabelTable<'_> {
         who: &[AnnotatorColumns],
         together: &[AnnotatorColumns],
         criterion: Criterion,
-    ) -> Against {
+    ) -> MajorityAgreement {
         let (mut by_pair, experts) = (Vec::new(), self.experts());
         for pair in &self.pairs {
             let Some(majority) = self.majority(pair, criterion) else { continue };
-            let mut sayers = experts.iter().filter(|voice| pair.said_by(voice, criterion).is_some());
+            let mut sayers = experts.iter().filter(|voice| pair.rating_by(voice, criterion).is_some());
             let (first, more) = (sayers.next(), sayers.next().is_some());
             // A person who alone is the majority is not compared with it.
             let is_alone = |voice: &AnnotatorColumns| {
@@ -159,7 +161,7 @@ impl LabelTable<'_> {
             };
             let (mut hits, mut of) = (0, 0);
             let others = who.iter().filter(|voice| !is_alone(voice));
-            for label in others.filter_map(|voice| pair.said_by(voice, criterion)) {
+            for label in others.filter_map(|voice| pair.rating_by(voice, criterion)) {
                 of += 1;
                 hits += usize::from(label == majority);
             }
@@ -168,19 +170,19 @@ impl LabelTable<'_> {
             }
         }
         let Some(accuracy) = Share::of_labels(&by_pair, &self.options.bootstrap) else {
-            return Against::default();
+            return MajorityAgreement::default();
         };
         let mut ratings = self.ratings(together, criterion);
         // Blocks consist of the pairs that people labeled.
         ratings.retain(|row| row.iter().flatten().count() > 1);
-        Against {
+        MajorityAgreement {
             accuracy: Some(accuracy),
             alpha: krippendorff_alpha(&ratings, Level::Nominal),
             alpha_by_blocks: self.by_blocks(&ratings),
         }
     }
 
-    pub(crate) fn against_file(&self) -> Vec<AgainstFile> {
+    pub(crate) fn against_file(&self) -> Vec<FileAgreement> {
         let mut rows = Vec::new();
         for (column, annotator) in self.annotators.iter().enumerate() {
             let is_seen = |pair: &&&LabeledPair| pair.file.is_some() && pair.labels.contains_key(&column);
@@ -188,20 +190,20 @@ impl LabelTable<'_> {
             for criterion in Criterion::ALL {
                 let both =
                     |pair: &&LabeledPair| Some((pair.file?, pair.labels.get(&column)?.under(criterion)?));
-                let (file, said): (Vec<bool>, Vec<bool>) = self.pairs.iter().filter_map(both).unzip();
-                let hits = file.iter().zip(&said).filter(|(file, said)| file == said).count();
+                let (file, given): (Vec<bool>, Vec<bool>) = self.pairs.iter().filter_map(both).unzip();
+                let hits = file.iter().zip(&given).filter(|(file, given)| file == given).count();
                 let Some(accuracy) = Share::new(hits, file.len(), self.options.bootstrap.confidence) else {
                     continue;
                 };
                 let number = |label: &bool| Some(f64::from(u8::from(*label)));
                 let table: Ratings =
-                    file.iter().zip(&said).map(|(file, said)| vec![number(file), number(said)]).collect();
-                rows.push(AgainstFile {
+                    file.iter().zip(&given).map(|(file, given)| vec![number(file), number(given)]).collect();
+                rows.push(FileAgreement {
                     annotator: annotator.title(),
                     criterion,
                     pairs,
                     accuracy,
-                    positive: class_scores(&file, &said, &true),
+                    positive: class_scores(&file, &given, &true),
                     alpha: krippendorff_alpha(&table, Level::Nominal),
                 });
             }

@@ -132,7 +132,7 @@ fn label(verdict: Verdict, criterion: Criterion) -> Label {
     Label {
         exact: own(Criterion::Exact).or(from(EXACT_GRADE)),
         half: own(Criterion::Half).or(from(HALF_GRADE)),
-        said: BTreeMap::from([(String::new(), verdict.outcome.name().to_owned())]),
+        names: BTreeMap::from([(String::new(), verdict.outcome.name().to_owned())]),
         comment: verdict.reason,
         ..Label::default()
     }
@@ -150,11 +150,11 @@ struct Items {
 }
 
 impl Scales {
-    fn add(&mut self, guideline: &str, said: &PersonReply, pair: Option<usize>, score: f64) {
+    fn add(&mut self, guideline: &str, reply: &PersonReply, pair: Option<usize>, score: f64) {
         let Items { positions, items } = self.0.entry(guideline.to_owned()).or_default();
-        let position = *positions.entry(said.content.clone()).or_insert(items.len());
+        let position = *positions.entry(reply.content.clone()).or_insert(items.len());
         if position == items.len() {
-            let system = match &said.subject {
+            let system = match &reply.subject {
                 Some(Subject::Answers(Answers { sides, .. })) => {
                     sides.first().map(|side| side.system.clone())
                 }
@@ -163,8 +163,8 @@ impl Scales {
             items.push((ScoredItem { system, ..ScoredItem::default() }, pair));
         }
         let rater = match pair {
-            Some(_) => Annotator::Person { name: said.person.clone(), tests: said.tests }.title(),
-            None => said.person.clone(),
+            Some(_) => Annotator::Person { name: reply.person.clone(), tests: reply.tests }.title(),
+            None => reply.person.clone(),
         };
         items[position].0.people.insert(rater, score);
     }
@@ -191,9 +191,9 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
     let (mut gathered, mut pairs) = (StudyData::default(), Pairs::default());
     let mut annotators: BTreeMap<Annotator, Vec<(usize, Label)>> = BTreeMap::new();
     let labeled = ledgers.iter().map(|ledger| ledger.labeled()).collect::<Result<Vec<_>, _>>()?;
-    let PeopleLabels { guidelines, said } = PeopleLabels::joined(labeled);
+    let PeopleLabels { guidelines, replies } = PeopleLabels::joined(labeled);
     gathered.changed_labels = guidelines.iter().filter_map(Guideline::changed_labels).collect();
-    let ids: BTreeSet<&str> = said.iter().filter_map(|said| said.pair.as_deref()).collect();
+    let ids: BTreeSet<&str> = replies.iter().filter_map(|reply| reply.pair.as_deref()).collect();
     // The judges first, so that pairs are in the order of their files.
     for judge in judges {
         let who = annotators.entry(Annotator::Judge { name: judge.name.to_owned() }).or_default();
@@ -210,14 +210,14 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
         )?;
     }
     let mut scales = Scales::default();
-    for said in said {
-        let guideline = &guidelines[said.guideline];
-        let Some(value) = guideline.value(&said.label) else { continue };
-        let pair = said.pair.as_ref().map(|id| pairs.position(id, &said.content, said.file));
+    for reply in replies {
+        let guideline = &guidelines[reply.guideline];
+        let Some(value) = guideline.value(&reply.label) else { continue };
+        let pair = reply.pair.as_ref().map(|id| pairs.position(id, &reply.content, reply.file));
         if let Some(score) = value.scale {
-            scales.add(&guideline.name, &said, pair, score);
+            scales.add(&guideline.name, &reply, pair, score);
         }
-        let PersonReply { tests, content, subject, person, program, minutes, comment, .. } = said;
+        let PersonReply { tests, content, subject, person, program, minutes, comment, .. } = reply;
         if let Some(position) = pair {
             pairs.by_people[position] = true;
             let own = guideline.criterion();
@@ -227,7 +227,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
                 exact: given(Criterion::Exact),
                 half: given(Criterion::Half),
                 beside: Criterion::ALL.into_iter().filter(|other| *other != own).filter_map(beside).collect(),
-                said: BTreeMap::from([(guideline.name.clone(), said.label)]),
+                names: BTreeMap::from([(guideline.name.clone(), reply.label)]),
                 comment,
             };
             let who = Annotator::Person { name: person.clone(), tests };
@@ -253,11 +253,11 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
         gathered.annotators.push(who);
         for (position, label) in labels {
             let known = pairs.pairs[position].labels.entry(annotator).or_default();
-            // If labels by several guidelines say something under a criterion, the latest counts.
+            // If several guidelines give a label under a criterion, the latest counts.
             known.exact = label.exact.or(known.exact);
             known.half = label.half.or(known.half);
             known.beside.extend(label.beside);
-            known.said.extend(label.said);
+            known.names.extend(label.names);
             known.comment = label.comment;
         }
     }

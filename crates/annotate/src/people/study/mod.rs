@@ -1,7 +1,7 @@
 //! Statistics of the labels of people and judges: the annotator tables of the papers, as a pure function.
 //!
 //! There are two criteria: *exact*, whether the code does all that a query asks for, and *50 %*, whether it does more
-//! than half of it. A guideline gives labels under one of them, and may state what a value says under the other; nothing
+//! than half of it. A guideline gives labels under one of them, and may state what a value means under the other; nothing
 //! else is inferred from one to the other.
 
 mod agreement;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::criterion::Criterion;
 
-pub use agreement::{Against, AgainstFile, AgreementRow, AnnotatorRow};
+pub use agreement::{AgreementRow, AnnotatorRow, FileAgreement, MajorityAgreement};
 pub use gather::{StudiedJudge, StudyData, gather};
 pub(crate) use people::median;
 pub use people::{PreferenceRow, ProgramRow, ReviewRow, ScoreAgreement, ScoreRow, SystemRow};
@@ -68,7 +68,7 @@ pub struct Label {
     /// What the label under one criterion implies for another, used where that one has no label.
     pub beside: BTreeMap<Criterion, bool>,
     /// The names of the labels given, by guideline.
-    pub said: BTreeMap<String, String>,
+    pub names: BTreeMap<String, String>,
     /// A free-text comment; may be empty.
     pub comment: String,
 }
@@ -82,7 +82,7 @@ impl Label {
         }
     }
 
-    /// The label under a criterion, given or derived; `None` if it says nothing under it.
+    /// The label under a criterion, given or derived; `None` if there is none under it.
     pub fn under(&self, criterion: Criterion) -> Option<bool> {
         self.given(criterion).or(self.beside.get(&criterion).copied())
     }
@@ -93,14 +93,14 @@ impl Label {
 pub struct LabeledPair {
     /// Its id.
     pub id: String,
-    /// Whether the label of its file says that the code answers the query.
+    /// Whether the code answers the query according to the label in its file.
     pub file: Option<bool>,
     /// Labels by the index of the annotator.
     pub labels: BTreeMap<usize, Label>,
 }
 
 impl LabeledPair {
-    fn said_by(&self, voice: &[usize], criterion: Criterion) -> Option<bool> {
+    fn rating_by(&self, voice: &[usize], criterion: Criterion) -> Option<bool> {
         voice.iter().find_map(|column| self.labels.get(column)?.under(criterion))
     }
 }
@@ -155,7 +155,7 @@ pub struct Study {
     /// Each annotator compared with the majority.
     pub annotators: Vec<AnnotatorRow>,
     /// Each annotator compared with the labels of the file.
-    pub against_file: Vec<AgainstFile>,
+    pub against_file: Vec<FileAgreement>,
     /// The definition of executable.
     pub executable_rule: &'static str,
     /// Test programs of people and the time taken.
@@ -292,7 +292,7 @@ impl LabelTable<'_> {
     /// The experts' majority label of a pair; `None` with too few labels or a tie.
     pub(crate) fn majority(&self, pair: &LabeledPair, criterion: Criterion) -> Option<bool> {
         let experts = self.experts();
-        let labels = experts.iter().filter_map(|voice| pair.said_by(voice, criterion));
+        let labels = experts.iter().filter_map(|voice| pair.rating_by(voice, criterion));
         let (yes, no): (Vec<bool>, Vec<bool>) = labels.partition(|label| *label);
         let enough = yes.len() + no.len() >= self.options.min_labels.max(1) && yes.len() != no.len();
         enough.then_some(yes.len() > no.len())
@@ -322,15 +322,15 @@ impl LabelTable<'_> {
         let experts = self.experts();
         let of = |pair: &LabeledPair, criterion: Criterion| {
             let majority = self.majority(pair, criterion);
-            let said = |column: &usize| pair.labels.get(column)?.under(criterion);
+            let label_at = |column: &usize| pair.labels.get(column)?.under(criterion);
             let is_judge = |column: &usize| matches!(self.annotators[*column], Annotator::Judge { .. });
             let differ = |labels: &[bool]| labels.contains(&true) && labels.contains(&false);
             let (judges, people): (Vec<usize>, Vec<usize>) = (0..self.annotators.len()).partition(is_judge);
-            let judges: Vec<bool> = judges.iter().filter_map(said).collect();
+            let judges: Vec<bool> = judges.iter().filter_map(label_at).collect();
             // Without a majority, it does not matter who counts for it.
             let people: Vec<bool> = match majority {
-                Some(_) => experts.iter().filter_map(|voice| pair.said_by(voice, criterion)).collect(),
-                None => people.iter().filter_map(said).collect(),
+                Some(_) => experts.iter().filter_map(|voice| pair.rating_by(voice, criterion)).collect(),
+                None => people.iter().filter_map(label_at).collect(),
             };
             let disputed = match majority {
                 Some(majority) => differ(&people) || judges.contains(&!majority),

@@ -3,7 +3,9 @@
 use quarry_metrics::significance::Interval;
 use quarry_metrics::table::Table;
 
-use super::{Against, AgainstFile, AnnotatorRow, Disagreement, ScoreRow, Share, Study, condition};
+use super::{
+    AnnotatorRow, Disagreement, FileAgreement, MajorityAgreement, ScoreRow, Share, Study, condition,
+};
 use crate::criterion::Criterion;
 
 /// Maximum number of disagreements listed; the study contains all of them.
@@ -69,7 +71,7 @@ impl Study {
         let has_blocks = |row: &AnnotatorRow| {
             Criterion::ALL.iter().any(|criterion| row.under(*criterion).alpha_by_blocks.is_some())
         };
-        type Cell = fn(&Against) -> String;
+        type Cell = fn(&MajorityAgreement) -> String;
         let mut cells: Vec<(&str, Cell)> = vec![
             ("labels", |against| {
                 against.accuracy.map_or_else(|| "-".to_owned(), |share| share.of.to_string())
@@ -227,7 +229,7 @@ fn agreement(rows: &[super::AgreementRow]) -> Table {
     table
 }
 
-fn against_file(rows: &[AgainstFile]) -> Table {
+fn against_file(rows: &[FileAgreement]) -> Table {
     let mut table = Table::new([
         "annotator",
         "criterion",

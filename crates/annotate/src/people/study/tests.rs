@@ -88,7 +88,7 @@ fn the_annotator_table() {
     ] {
         let accuracy = row(&study, name).exact.accuracy.unwrap();
         assert_eq!((accuracy.hits, accuracy.of), (hits, of), "{name}");
-        assert_eq!(row(&study, name).half, Against::default());
+        assert_eq!(row(&study, name).half, MajorityAgreement::default());
     }
     // The model together with the three people who wrote tests.
     near(row(&study, "model").exact.alpha, 0.380_952_380_952_380_95);
@@ -212,7 +212,7 @@ fn a_label_counts_only_under_what_it_speaks_of() {
     }
     let study = Study::new(&gathered, &options());
     let model = row(&study, "model");
-    assert_eq!(model.exact, Against::default());
+    assert_eq!(model.exact, MajorityAgreement::default());
     let accuracy = model.half.accuracy.unwrap();
     assert_eq!((accuracy.hits, accuracy.of), (6, 10));
     let criteria: Vec<(bool, Criterion, usize)> =

@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use quarry_source::UnitKind;
 use quarry_text::{folded, parts};
 use quarry_walk::FileFlags;
+use rayon::prelude::*;
 
 use super::frame::Frame;
 use super::literal::Message;
 use super::name::{Name, Origin, names};
 use super::position::{Position, file_name};
 use super::Issue;
-use crate::ranking::rules::{is_definition, last_part, path_parts};
+use crate::ranking::rules::{last_part, path_parts};
+use crate::ranking::selection::{best, better_first};
 use crate::{Error, Index};
 
 /// The most definitions of a name that are evidence: a name of more says nothing.
@@ -21,7 +23,13 @@ const MAX_DEFINITIONS: usize = 200;
 pub(crate) const N_PRINTING: usize = 12;
 
 /// Number of named units whose callees count.
-const N_CALLERS: usize = 6;
+const N_CALLERS: usize = 12;
+
+/// The least that a unit must be named for that.
+const MIN_WEIGHT: f32 = 0.3;
+
+/// The most definitions of a name that is called.
+const MAX_CALLED: usize = 8;
 
 /// The most callees of one of these.
 const MAX_CALLEES: usize = 60;
@@ -46,6 +54,7 @@ pub(crate) struct Found {
     pub innermost_frame: f32,
     pub message: f32,
     pub neighbor: f32,
+    pub second_neighbor: f32,
 }
 
 impl Found {
@@ -59,6 +68,19 @@ impl Found {
             + 0.3 * (self.title_owner + self.prose_owner + self.code_owner)
             + 2.0 * (self.position + self.frame + self.message)
             + 0.3 * self.neighbor
+            + 0.2 * self.second_neighbor
+    }
+
+    /// The share of the kinds of places that name it.
+    pub fn origins(&self) -> f32 {
+        let places = [
+            self.title_name.max(self.title_word),
+            self.prose_name.max(self.marked_name),
+            self.code_called.max(self.code_name),
+            self.trace_name.max(self.frame),
+            self.message_name,
+        ];
+        places.iter().filter(|place| **place > 0.0).count() as f32 / places.len() as f32
     }
 
     /// How much it is named, for choosing those whose callees count.
@@ -133,7 +155,8 @@ impl Index {
     }
 
     fn file_names(&self) -> FileNames<'_> {
-        let (mut by_name, mut by_stem): (HashMap<&str, Vec<u32>>, HashMap<&str, Vec<u32>>) = Default::default();
+        let mut by_name: HashMap<&str, Vec<u32>> = HashMap::new();
+        let mut by_stem: HashMap<&str, Vec<u32>> = HashMap::new();
         for (row, file) in (0..).zip(self.table.files.iter()) {
             let path = self.table.text(file.path);
             by_name.entry(file_name(path)).or_default().push(row);
@@ -361,37 +384,59 @@ impl Index {
         Ok(units)
     }
 
-    /// Notes the callees of the functions that are named most.
+    /// Notes the callees of the functions that are named most, and the callees of these.
     fn find_named_callees(&self, evidence: &mut Evidence) -> Result<(), Error> {
-        let mut named: Vec<(usize, f32)> = evidence
-            .units
-            .iter()
-            .filter(|(unit, _)| {
-                let record = &self.table.units[**unit];
-                is_definition(record.kind()) && record.kind() != UnitKind::Type && !self.flags(record).contains(FileFlags::TEST)
-            })
-            .map(|(unit, found)| (*unit, found.named()))
-            .filter(|(_, named)| *named > 0.3)
-            .collect();
-        named.sort_unstable_by(crate::ranking::selection::better_first);
-        for (unit, weight) in named.into_iter().take(N_CALLERS) {
-            let Some(source) = self.unit_text(unit) else { continue };
+        let near = self.callees_of(evidence, Found::named)?;
+        for (unit, share) in near {
+            raise(&mut evidence.unit(unit).neighbor, share);
+        }
+        let far = self.callees_of(evidence, |found| found.neighbor)?;
+        for (unit, share) in far {
+            raise(&mut evidence.unit(unit).second_neighbor, share);
+        }
+        Ok(())
+    }
+
+    /// The callees of the functions with the largest weights, each with its share of the weight.
+    fn callees_of(
+        &self,
+        evidence: &Evidence,
+        weight: impl Fn(&Found) -> f32,
+    ) -> Result<Vec<(usize, f32)>, Error> {
+        let is_function = |unit: usize| {
+            let record = &self.table.units[unit];
+            matches!(record.kind(), UnitKind::Function | UnitKind::Method)
+                && !self.flags(record).contains(FileFlags::TEST)
+        };
+        let weighted = evidence.units.iter().map(|(unit, found)| (*unit, weight(found)));
+        let mut callers: Vec<(usize, f32)> =
+            weighted.filter(|(unit, weight)| *weight > MIN_WEIGHT && is_function(*unit)).collect();
+        callers.sort_unstable_by(better_first);
+        callers.truncate(N_CALLERS);
+        let of_caller = |&(caller, weight): &(usize, f32)| -> Result<Vec<(usize, f32)>, Error> {
+            let source = self.unit_text(caller).unwrap_or_default();
             let mut seen: Vec<&str> = Vec::new();
+            let mut callees = Vec::new();
             for name in names(&source, Origin::Code).filter(|name| name.is_called) {
-                let Some(own) = name.scopes().next().filter(|own| own.len() > 2 && !seen.contains(own)) else { continue };
+                let Some(own) = name.scopes().next().filter(|own| own.len() > 2 && !seen.contains(own)) else {
+                    continue;
+                };
                 seen.push(own);
                 if seen.len() > MAX_CALLEES {
                     break;
                 }
-                let outer: Vec<&str> = name.scopes().skip(1).filter(|scope| !["self", "this", "cls"].contains(scope)).take(1).collect();
+                let is_type = |scope: &&str| !["self", "this", "cls", "super"].contains(scope);
+                let outer: Vec<&str> = name.scopes().skip(1).filter(is_type).take(1).collect();
                 let (units, _) = self.named_units(own, &outer)?;
-                if units.len() <= 8 {
+                if units.len() <= MAX_CALLED {
                     let share = weight / (units.len() as f32).sqrt();
-                    units.into_iter().filter(|callee| *callee != unit).for_each(|callee| raise(&mut evidence.unit(callee).neighbor, share));
+                    callees.extend(units.into_iter().filter(|unit| *unit != caller).map(|unit| (unit, share)));
                 }
             }
-        }
-        Ok(())
+            Ok(callees)
+        };
+        let found = callers.par_iter().map(of_caller).collect::<Result<Vec<_>, Error>>()?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     /// The source of a unit as it is now; `None` if it cannot be read.
@@ -401,8 +446,7 @@ impl Index {
 
     /// The share of a message that each of the units prints which have most of its words, by unit; only those above a half.
     pub(crate) fn printing(&self, message: &Message, matched: &[f32], n: usize) -> Vec<(usize, f32)> {
-        use rayon::prelude::*;
-        let units = crate::ranking::selection::best(matched.len(), n, |unit| matched[unit]);
+        let units = best(matched.len(), n, |unit| matched[unit]);
         let printed = |&(unit, _): &(usize, f32)| {
             let share = message.printed_by(&self.unit_text(unit)?);
             (share > 0.5).then_some((unit, share))

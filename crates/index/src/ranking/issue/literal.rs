@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::line::raised;
+
 /// Letters and digits that a piece of a literal has at least, or it could be anywhere.
 const MIN_PIECE: usize = 4;
 
@@ -23,9 +25,15 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message as it is pasted, with or without quotes around it; `None` if it has too few words to be told from others.
+    /// A message as it is pasted, with or without quotes around it or an exception's class before it; `None` if it has too few words to be told from others.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let text = match raised(text) {
+            Some(whole) if whole.len() == text.len() => whole.split_once(": ").map_or(whole, |(_, message)| message),
+            Some(message) => message,
+            None => text,
+        };
         let text = text.trim().trim_matches(['"', '\'', '`', '“', '”']);
         let text = normalized(truncated(text, MAX_BYTES));
         let mut counts = vec![false; text.len()];
@@ -44,10 +52,16 @@ impl Message {
         (n_words >= 2 && total >= 2 * MIN_PIECE).then_some(Self { text, counts, total })
     }
 
-    /// Its text.
+    /// Number of its words, without values.
     #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn n_words(&self) -> usize {
+        self.text.split(' ').filter(|word| !is_value(word)).count()
+    }
+
+    /// Whether it has values or placeholders.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.text.split(' ').any(is_value)
     }
 
     /// Its words without values and placeholders.
@@ -90,7 +104,7 @@ impl Message {
     fn covered_by(&self, literal: &str) -> Option<Vec<Range<usize>>> {
         let mut pieces = Vec::new();
         let mut start = 0;
-        for placeholder in placeholders(literal).into_iter().chain([literal.len()..literal.len()]) {
+        for placeholder in placeholders(literal).into_iter().chain(std::iter::once(literal.len()..literal.len())) {
             pieces.push(literal[start..placeholder.start].trim());
             start = placeholder.end;
         }
@@ -256,6 +270,8 @@ mod tests {
             ("no cart 12 of 40 customers", "'no cart %(id)s of %(n)d customers' % x"),
             ("no cart of customers", "\"no cart \"\n    \"of customers\""),
             ("\"no cart of customers\"", "x = 'no cart of customers'"),
+            ("shop.CartError: no cart of customers", "x = 'no cart of customers'"),
+            ("error: no cart of customers", "x = 'error: no cart of customers'"),
         ] {
             assert!(printed(message, source) > 0.99, "{message} {source} {}", printed(message, source));
         }

@@ -1,10 +1,8 @@
-//! The features of a unit as the function that an issue is about, and their weights.
+//! The features of a unit as the function that an issue is about, and the trees that score them.
 
 use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
-
-use crate::ranking::intent::by_name;
 
 /// Names of the features of a unit, in the order of [`IssueFeatures`].
 pub const ISSUE_FEATURES: [&str; N] = [
@@ -39,9 +37,23 @@ pub const ISSUE_FEATURES: [&str; N] = [
     "title_owner",
     "prose_owner",
     "code_owner",
-    "title_name_match",
-    "title_stem_match",
-    "title_owner_match",
+    "title_name_share",
+    "title_name_strength",
+    "name_share",
+    "name_strength",
+    "title_owner_share",
+    "owner_share",
+    "owner_strength",
+    "title_stem_share",
+    "title_stem_strength",
+    "stem_share",
+    "stem_strength",
+    "directory_strength",
+    "origins",
+    "all_in_file",
+    "title_in_file",
+    "dense_in_file",
+    "tokens_in_file",
     "path",
     "module",
     "position",
@@ -50,6 +62,7 @@ pub const ISSUE_FEATURES: [&str; N] = [
     "frame_file",
     "message",
     "neighbor",
+    "second_neighbor",
     "file_names",
     "function",
     "method",
@@ -63,21 +76,73 @@ pub const ISSUE_FEATURES: [&str; N] = [
     "best_in_file",
 ];
 
-const N: usize = 53;
+const N: usize = 68;
 
 /// The features of a unit; each is about 0 to 1, except logarithms and ranks.
 pub type IssueFeatures = [f32; N];
 
-/// The weights of the features.
+/// A sum of regression trees: gradient boosting, with the trees of two or three splits that a few hundred issues allow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssueModel {
-    /// Weights of [`ISSUE_FEATURES`], by name.
-    #[serde(with = "issue_by_name")]
-    pub unit: IssueFeatures,
+    /// The trees, whose values are added.
+    pub trees: Vec<Tree>,
 }
 
-by_name!(issue_by_name, ISSUE_FEATURES);
+/// A tree: a value, or a split by a feature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Tree {
+    /// The value of a leaf.
+    Leaf(f32),
+    /// A split.
+    Split(Box<Split>),
+}
+
+/// A split of a tree by a feature.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Split {
+    /// The feature.
+    pub feature: Feature,
+    /// The largest value of it that leads to `below`.
+    pub threshold: f32,
+    /// The mean of the values under it, for explanations.
+    pub mean: f32,
+    /// What applies up to the threshold.
+    pub below: Tree,
+    /// What applies above.
+    pub above: Tree,
+}
+
+/// A feature by its position in [`ISSUE_FEATURES`]; in files, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Feature(usize);
+
+impl TryFrom<String> for Feature {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let position = ISSUE_FEATURES.iter().position(|known| *known == name);
+        position.map(Self).ok_or_else(|| format!("{name} is not a feature of issues"))
+    }
+}
+
+impl From<Feature> for String {
+    fn from(feature: Feature) -> Self {
+        ISSUE_FEATURES[feature.0].to_owned()
+    }
+}
+
+impl Tree {
+    fn mean(&self) -> f32 {
+        match self {
+            Self::Leaf(value) => *value,
+            Self::Split(split) => split.mean,
+        }
+    }
+}
 
 impl IssueModel {
     /// The model that search uses.
@@ -91,10 +156,25 @@ impl IssueModel {
         &BUILTIN
     }
 
-    /// The score of a unit: a log-probability up to a constant for the issue.
+    /// What each feature of a unit brings, in the order of [`ISSUE_FEATURES`]: at each split on the way to a leaf, how much
+    /// the mean of the values changes. Their sum is the score, a log-probability up to a constant for the issue.
+    #[must_use]
+    pub fn contributions(&self, features: &IssueFeatures) -> IssueFeatures {
+        let mut contributions = [0.0; N];
+        for mut tree in &self.trees {
+            while let Tree::Split(split) = tree {
+                let Feature(number) = split.feature;
+                tree = if features[number] <= split.threshold { &split.below } else { &split.above };
+                contributions[number] += tree.mean() - split.mean;
+            }
+        }
+        contributions
+    }
+
+    /// The score of a unit: the sum of its [`contributions`](Self::contributions).
     #[must_use]
     pub fn score(&self, features: &IssueFeatures) -> f32 {
-        self.unit.iter().zip(features).map(|(weight, feature)| weight * feature).sum()
+        self.contributions(features).iter().sum()
     }
 }
 
@@ -103,10 +183,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_builtin_weights_can_be_read_and_written_back() {
+    fn the_builtin_trees_can_be_read_and_written_back() {
         let model = IssueModel::builtin();
         let text = serde_json::to_string(model).unwrap();
         assert_eq!(*model, serde_json::from_str(&text).unwrap());
-        assert!(serde_json::from_str::<IssueModel>(&text.replacen("\"frame\"", "\"farm\"", 1)).is_err());
+        let unknown = r#"{"trees":[{"feature":"farm","threshold":0,"mean":0,"below":0,"above":1}]}"#;
+        assert!(serde_json::from_str::<IssueModel>(unknown).is_err());
+    }
+
+    #[test]
+    fn a_score_is_the_sum_of_what_each_feature_brings() {
+        let text = r#"{"trees":[
+            {"feature":"frame","threshold":0.5,"mean":1.0,"below":-1.0,"above":
+                {"feature":"test","threshold":0.5,"mean":2.0,"below":3.0,"above":0.5}},
+            {"feature":"frame","threshold":0.1,"mean":0.0,"below":0.0,"above":0.25}]}"#;
+        let model: IssueModel = serde_json::from_str(text).unwrap();
+        let number = |name: &str| ISSUE_FEATURES.iter().position(|known| *known == name).unwrap();
+        let mut features = [0.0; N];
+        assert_eq!(model.score(&features), -2.0);
+        (features[number("frame")], features[number("test")]) = (1.0, 1.0);
+        let contributions = model.contributions(&features);
+        assert_eq!((contributions[number("frame")], contributions[number("test")]), (1.25, -1.5));
+        assert_eq!(model.score(&features), -0.25);
     }
 }

@@ -17,7 +17,7 @@ use crate::ranking::fusion::max_or_one;
 use crate::ranking::intent::{UnitFeatures, softmax};
 use crate::ranking::ranked_units::{Candidate, RankedIssue, RankedUnits, Signals};
 use crate::ranking::respelling::QueryReading;
-use crate::ranking::rules::{self, Query};
+use crate::ranking::rules;
 use crate::ranking::selection::{best, better_first, hide};
 use crate::{Error, Hit, Index, ScoreParts, SearchRequest};
 
@@ -28,7 +28,7 @@ const N_CANDIDATES: usize = 400;
 const MAX_TERMS: usize = 60;
 
 /// The most terms of an issue that are looked up at all, in the order of its parts.
-const MAX_LOOKUPS: usize = 400;
+const MAX_LOOKUPS: usize = 300;
 
 /// The most messages that are compared with sources, the last ones.
 const MAX_MESSAGES: usize = 4;
@@ -118,7 +118,7 @@ impl Index {
         let allowed = self.allowed(request.filter);
         let allowed = allowed.as_deref();
         let messages: Vec<Message> =
-            issue.messages.iter().rev().filter_map(|text| Message::of(without_class(text))).take(MAX_MESSAGES).collect();
+            issue.messages.iter().rev().filter_map(|text| Message::of(text)).take(MAX_MESSAGES).collect();
         let terms = Terms::of(issue, &messages);
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
@@ -148,7 +148,10 @@ impl Index {
         let dense_of_files = [0, 1, 2].map(|number| self.best_of_files(&dense[number]));
         let scores = IssueScores { sets, dense, dense_of_files, evidence };
         let units = self.preselected(&scores, allowed, request.limit);
-        let features = self.features_of_issue(issue, &scores, &units);
+        let weighted: Vec<Vec<(&str, f32)>> = terms.sets[..N_SETS].iter().map(|set| {
+            set.iter().map(|&term| (terms.terms[term].as_str(), matches.weights[term].of_text)).collect()
+        }).collect();
+        let features = self.features_of_issue(issue, &scores, &weighted, &units);
         let IssueScores { mut sets, dense: [_, _, dense], dense_of_files: [_, _, dense_of_files], .. } = scores;
         let lexical = sets.swap_remove(Set::All as usize);
         let all: Vec<String> = terms.sets[Set::All as usize].iter().map(|&term| terms.terms[term].clone()).collect();
@@ -238,7 +241,13 @@ impl Index {
         found.into_iter().map(|(unit, _)| unit).collect()
     }
 
-    fn features_of_issue(&self, issue: &Issue, scores: &IssueScores, units: &[usize]) -> Vec<IssueFeatures> {
+    fn features_of_issue(
+        &self,
+        issue: &Issue,
+        scores: &IssueScores,
+        terms: &[Vec<(&str, f32)>],
+        units: &[usize],
+    ) -> Vec<IssueFeatures> {
         let IssueScores { sets, dense, dense_of_files, evidence } = scores;
         let best_of = |set: Set| (max_or_one(&sets[set as usize].texts), max_or_one(&sets[set as usize].groups));
         let best = [Set::Title, Set::Prose, Set::Code, Set::All, Set::Symbols].map(best_of);
@@ -248,11 +257,20 @@ impl Index {
         let title_tokens = vocabulary.query_tokens(issue.title).similarities(&tokens);
         let prose: Vec<&str> = issue.prose.iter().flat_map(|line| line.split_whitespace()).take(TOKEN_WORDS).collect();
         let prose_tokens = vocabulary.query_tokens(&prose.join(" ")).similarities(&tokens);
-        let title_terms = query_terms(issue.title);
-        let equal = vec![1.0; title_terms.len()];
-        let title = Query { text: issue.title, terms: &title_terms, weights: &equal };
-        let mut stems: HashMap<u32, f32> = HashMap::new();
+        let of_title = KnownTerms::of(terms, Set::Title);
+        let of_all = KnownTerms::of(terms, Set::All);
+        // By file: the stem's share and strength in the title and in all, and the directory's.
+        let mut stems: HashMap<u32, [f32; 5]> = HashMap::new();
         let mut in_file: HashMap<u32, usize> = HashMap::new();
+        let mut best_in_file: HashMap<u32, [f32; 4]> = HashMap::new();
+        let values = |number: usize, unit: usize| {
+            let (title, all) = (&sets[Set::Title as usize].texts, &sets[Set::All as usize].texts);
+            [all[unit], title[unit], dense[2][unit].max(0.0), title_tokens[number].max(0.0)]
+        };
+        for (number, &unit) in units.iter().enumerate() {
+            let best = best_in_file.entry(self.file_of_unit[unit]).or_default();
+            best.iter_mut().zip(values(number, unit)).for_each(|(best, value)| *best = best.max(value));
+        }
         let flag = |value: bool| f32::from(u8::from(value));
         let mut all: Vec<IssueFeatures> = Vec::with_capacity(units.len());
         for (number, &unit) in units.iter().enumerate() {
@@ -263,7 +281,17 @@ impl Index {
             let of_file: FoundFile = evidence.files.get(&file).copied().unwrap_or_default();
             let name = self.table.text(record.name);
             let path = self.table.text(self.table.files[at].path);
-            let stem = *stems.entry(file).or_insert_with(|| rules::path_match(&title, path).whole());
+            let stem = *stems.entry(file).or_insert_with(|| {
+                let parts = rules::path_parts(path);
+                let directory = parts.directory.rsplit('/').next().unwrap_or_default();
+                let (title, all) = (of_title.matching(parts.stem), of_all.matching(parts.stem));
+                [title.0, title.1, all.0, all.1, of_all.matching(directory).1]
+            });
+            let best_of_file = best_in_file[&file];
+            let shares = values(number, unit);
+            let in_its_file = |at: usize| if best_of_file[at] > 0.0 { shares[at] / best_of_file[at] } else { 0.0 };
+            let own = if rules::is_definition(record.kind()) { rules::last_part(name) } else { "" };
+            let (own_title, own_all) = (of_title.matching(own), of_all.matching(own));
             let rank_in_file = in_file.entry(file).or_default();
             let rank = *rank_in_file;
             *rank_in_file += 1;
@@ -305,9 +333,23 @@ impl Index {
                 found.title_owner,
                 found.prose_owner,
                 found.code_owner,
-                rules::own_name_match(&title, record.kind(), name),
-                stem,
-                rules::name_match(&title, owner),
+                own_title.0,
+                own_title.1,
+                own_all.0,
+                own_all.1,
+                of_title.matching(owner).0,
+                of_all.matching(owner).0,
+                of_all.matching(owner).1,
+                stem[0],
+                stem[1],
+                stem[2],
+                stem[3],
+                stem[4],
+                found.origins(),
+                in_its_file(0),
+                in_its_file(1),
+                in_its_file(2),
+                in_its_file(3),
                 of_file.path,
                 of_file.module,
                 found.position,
@@ -316,6 +358,7 @@ impl Index {
                 of_file.frame,
                 found.message,
                 found.neighbor,
+                found.second_neighbor,
                 of_file.names,
                 flag(record.kind() == UnitKind::Function),
                 flag(record.kind() == UnitKind::Method),
@@ -331,6 +374,40 @@ impl Index {
         }
         all
     }
+}
+
+/// Terms of an issue with their inverse document frequencies.
+struct KnownTerms<'a> {
+    weights: HashMap<&'a str, f32>,
+    /// The greatest of these.
+    most: f32,
+}
+
+impl<'a> KnownTerms<'a> {
+    fn of(terms: &[Vec<(&'a str, f32)>], set: Set) -> Self {
+        let of_set = &terms[set as usize];
+        let most = of_set.iter().map(|(_, weight)| *weight).fold(f32::MIN_POSITIVE, f32::max);
+        Self { weights: of_set.iter().copied().collect(), most }
+    }
+
+    /// The share of the words of a name that are among the terms, by weight, and how rare these are together, both 0 to 1.
+    fn matching(&self, name: &str) -> (f32, f32) {
+        let (mut found, mut all) = (0.0, 0.0);
+        lexical_terms(last_words(name), |term, _| match self.weights.get(term) {
+            Some(weight) => {
+                found += weight;
+                all += weight;
+            }
+            // How rare it is is not known.
+            None => all += 0.7 * self.most,
+        });
+        if found > 0.0 { (found / all, found / (found + self.most)) } else { (0.0, 0.0) }
+    }
+}
+
+/// The part of a name whose words count.
+fn last_words(name: &str) -> &str {
+    &name[name.ceil_char_boundary(name.len().saturating_sub(80))..]
 }
 
 impl Terms {
@@ -404,12 +481,4 @@ fn truncated<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 fn pieces(prose: &[&str]) -> Vec<String> {
     let words: Vec<&str> = prose.iter().flat_map(|line| line.split_whitespace()).take(PIECE_WORDS * MAX_PIECES).collect();
     words.chunks(PIECE_WORDS).map(|words| words.join(" ")).collect()
-}
-
-/// A message without the class of the exception before it.
-fn without_class(message: &str) -> &str {
-    match message.split_once(": ") {
-        Some((class, rest)) if !class.contains(' ') && !rest.trim().is_empty() => rest,
-        _ => message,
-    }
 }

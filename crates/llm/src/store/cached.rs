@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 64 << 20;
 pub(super) const TEMPORARY: &str = ".tmp";
 
 /// The answers in a cache directory.
-pub struct KeptAnswers;
+pub struct CachedAnswers;
 
 /// A file in a cache directory.
 struct Found {
@@ -44,7 +44,7 @@ struct Model {
     model: Option<String>,
 }
 
-impl KeptAnswers {
+impl CachedAnswers {
     /// Lists them: an entry for each model and address, and one for abandoned temporary files. Reads every answer for
     /// that. Other files in the directory are ignored.
     ///
@@ -217,16 +217,16 @@ mod tests {
             cache.put(request, &json!([1, 2, 3])).unwrap();
             age(&cache.file(&request.key()), 40);
         }
-        let listed = KeptAnswers::list(directory.path()).unwrap();
+        let listed = CachedAnswers::list(directory.path()).unwrap();
         let what: Vec<&str> = listed.iter().map(|entry| entry.what.as_str()).collect();
         let at = "at http://localhost/v1/embeddings";
         assert_eq!(what, [format!("a {at} (2)"), format!("b {at} (1)")]);
         // A recently used answer is not old.
         assert!(cache.get(&requests[0]).unwrap().is_some());
-        assert!(KeptAnswers::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
+        assert!(CachedAnswers::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
         let unused = Selection::UnusedSince(SystemTime::now() - DAY * 30);
         for dry_run in [true, false] {
-            let pruned = KeptAnswers::prune(directory.path(), unused, dry_run).unwrap();
+            let pruned = CachedAnswers::prune(directory.path(), unused, dry_run).unwrap();
             assert!(matches!(pruned.as_slice(), [one] if one.what == "2 answers"), "{pruned:?}");
         }
         assert!(cache.get(&requests[0]).unwrap().is_some() && cache.get(&requests[1]).unwrap().is_none());
@@ -254,11 +254,11 @@ mod tests {
             fs::create_dir(&answer).unwrap();
             fs::write(answer.join(format!("{digits}.json")), format!("{}\n{{}}", "0".repeat(64))).unwrap();
             std::os::unix::fs::symlink(&answer, at("11")).unwrap();
-            KeptAnswers::prune(directory.path(), Selection::All, false).unwrap();
+            CachedAnswers::prune(directory.path(), Selection::All, false).unwrap();
             assert_eq!(n_files(&answer), 1, "what a link leads to is as it was");
             fs::remove_file(at("11")).unwrap();
         }
-        KeptAnswers::prune(directory.path(), Selection::All, false).unwrap();
+        CachedAnswers::prune(directory.path(), Selection::All, false).unwrap();
         assert_eq!(n_files(directory.path()), 3);
         assert!(!at(".tmpOld").exists() && at(".tmpNew").exists());
     }
@@ -290,7 +290,7 @@ mod tests {
                 }
             });
             while !storing.is_finished() {
-                KeptAnswers::prune(directory.path(), Selection::All, false).unwrap();
+                CachedAnswers::prune(directory.path(), Selection::All, false).unwrap();
             }
         });
     }

@@ -45,62 +45,63 @@ impl Range {
 
 /// A matrix of whole numbers from −127 to 127 with a factor for each row, before it is packed; row-major.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rounded {
+pub(crate) struct Int8Matrix {
     /// The whole numbers.
     pub values: Vec<i8>,
     /// One for each row.
     pub factors: Vec<f32>,
 }
 
-/// Values that share a factor in [`FourBits`].
-pub const GROUP: usize = 32;
+/// Values that share a factor in [`Int4Matrix`].
+pub(crate) const GROUP: usize = 32;
 
 /// Shares of the largest value of a group that are tried for the lowest whole number: a group with one value far from the
-/// others may be closer to what it was if that one is cut.
+/// others may have a smaller error if that one is cut.
 const CUTS: [f32; 6] = [1.0, 0.95, 0.9, 0.85, 0.8, 0.75];
 
 /// A matrix of whole numbers from −8 to 7 with a factor for each [`GROUP`] of a row; row-major.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FourBits<'a> {
+pub(crate) struct Int4Matrix<'a> {
     /// Two whole numbers each, plus 8: the first one in the lower bits.
     pub bytes: Cow<'a, [u8]>,
     /// One for each group; the largest value of a group is −8 times its factor, or less far from 0.
     pub factors: Vec<f16>,
 }
 
-impl FourBits<'_> {
-    /// Rounds a matrix, whose columns must be a multiple of [`GROUP`].
-    pub fn of(values: &[f32]) -> FourBits<'static> {
-        let groups: Vec<([u8; GROUP / 2], f16)> = values.par_chunks_exact(GROUP).map(rounded_group).collect();
-        FourBits {
+impl Int4Matrix<'_> {
+    /// Quantizes a matrix, whose columns must be a multiple of [`GROUP`].
+    pub(crate) fn quantize(values: &[f32]) -> Int4Matrix<'static> {
+        let groups: Vec<([u8; GROUP / 2], f16)> =
+            values.par_chunks_exact(GROUP).map(quantized_group).collect();
+        Int4Matrix {
             bytes: groups.iter().flat_map(|(bytes, _)| *bytes).collect(),
             factors: groups.iter().map(|(_, factor)| *factor).collect(),
         }
     }
 
     /// The matrix in 32-bit floats.
-    pub fn restored(&self) -> Vec<f32> {
+    pub(crate) fn dequantized(&self) -> Vec<f32> {
         let mut values = vec![0.0; self.bytes.len() * 2];
         let groups = self.bytes.par_chunks_exact(GROUP / 2).zip(&self.factors);
-        let restored = values.par_chunks_exact_mut(GROUP).zip(groups);
-        restored.for_each(|(values, (bytes, factor))| restore_group(bytes, *factor, values));
+        let dequantized = values.par_chunks_exact_mut(GROUP).zip(groups);
+        dequantized.for_each(|(values, (bytes, factor))| dequantize_group(bytes, *factor, values));
         values
     }
 
-    /// [`Rounded::of`] the restored matrix with so many columns, without restoring it.
-    pub fn rounded(&self, n_columns: usize) -> Rounded {
+    /// [`Int8Matrix::quantize`] the dequantized matrix with so many columns, without dequantizing it.
+    pub(crate) fn to_int8(&self, n_columns: usize) -> Int8Matrix {
         let n_columns = n_columns.max(GROUP);
         let mut values = vec![0; self.bytes.len() * 2];
         let factors = values
             .par_chunks_mut(n_columns)
             .zip(self.bytes.par_chunks(n_columns / 2).zip(self.factors.par_chunks(n_columns / GROUP)))
-            .map(|(values, (bytes, factors))| Arch::new().dispatch(RoundGroups { bytes, factors, values }))
+            .map(|(values, (bytes, factors))| Arch::new().dispatch(QuantizeGroups { bytes, factors, values }))
             .collect();
-        Rounded { values, factors }
+        Int8Matrix { values, factors }
     }
 }
 
-fn restore_group(bytes: &[u8], factor: f16, values: &mut [f32]) {
+fn dequantize_group(bytes: &[u8], factor: f16, values: &mut [f32]) {
     let factor = factor.to_f32();
     for (pair, byte) in values.chunks_exact_mut(2).zip(bytes) {
         pair[0] = (f32::from(byte & 15) - 8.0) * factor;
@@ -109,47 +110,47 @@ fn restore_group(bytes: &[u8], factor: f16, values: &mut [f32]) {
 }
 
 /// A matrix of which few rows are read, so that all of it stays as its file has it.
-pub enum Table {
+pub(crate) enum Table {
     /// 32-bit floats.
     Float(Vec<f32>),
     /// 8 bits.
-    Rounded(Rounded),
+    Int8(Int8Matrix),
     /// 4 bits.
-    FourBits(FourBits<'static>),
+    Int4(Int4Matrix<'static>),
 }
 
 impl Table {
     /// Sets `values` to a row; all rows have as many columns as it has values.
-    pub fn read(&self, row: usize, values: &mut [f32]) {
+    pub(crate) fn read(&self, row: usize, values: &mut [f32]) {
         let width = values.len();
         let columns = row * width..(row + 1) * width;
         match self {
             Table::Float(all) => values.copy_from_slice(&all[columns]),
-            Table::Rounded(Rounded { values: all, factors }) => {
+            Table::Int8(Int8Matrix { values: all, factors }) => {
                 let factor = factors[row];
                 values.iter_mut().zip(&all[columns]).for_each(|(x, whole)| *x = f32::from(*whole) * factor);
             }
-            Table::FourBits(FourBits { bytes, factors }) => {
+            Table::Int4(Int4Matrix { bytes, factors }) => {
                 let groups = columns.start / GROUP..columns.end / GROUP;
                 let bytes = bytes[columns.start / 2..columns.end / 2].chunks_exact(GROUP / 2);
                 for ((values, bytes), factor) in
                     values.chunks_exact_mut(GROUP).zip(bytes).zip(&factors[groups])
                 {
-                    restore_group(bytes, *factor, values);
+                    dequantize_group(bytes, *factor, values);
                 }
             }
         }
     }
 }
 
-/// Rounds a row of [`FourBits`] to 8 bits, and gives its factor.
-struct RoundGroups<'a> {
+/// Quantizes a row of [`Int4Matrix`] to 8 bits, and gives its factor.
+struct QuantizeGroups<'a> {
     bytes: &'a [u8],
     factors: &'a [f16],
     values: &'a mut [i8],
 }
 
-impl WithSimd for RoundGroups<'_> {
+impl WithSimd for QuantizeGroups<'_> {
     type Output = f32;
 
     #[inline(always)]
@@ -180,7 +181,7 @@ impl WithSimd for RoundGroups<'_> {
 }
 
 /// The bytes of a group with the factor that leaves the least squared error.
-fn rounded_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
+fn quantized_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
     let largest = group.iter().fold(0_f32, |largest, x| if x.abs() > largest.abs() { *x } else { largest });
     let of = |factor: f16| {
         let factor = if factor == f16::ZERO { 1.0 } else { factor.to_f32() };
@@ -196,49 +197,52 @@ fn rounded_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
     (bytes, best)
 }
 
-/// The map x ↦ x · matrixᵀ of a [`Rounded`] matrix, in the order in which the processor reads it.
-pub struct Packed {
+/// The map x ↦ x · matrixᵀ of a [`Int8Matrix`] matrix, in the order in which the processor reads it.
+pub(crate) struct Packed {
     matrix: PackedBMatrix<i8>,
     /// One for each column of the output.
     pub factors: Vec<f32>,
     n_inputs: usize,
 }
 
-impl Rounded {
-    /// Rounds each row of a matrix with so many columns by the factor that maps its largest value to ±127.
-    pub fn of(values: &[f32], n_columns: usize) -> Rounded {
-        let mut rounded = vec![0; values.len()];
-        let factors = rounded
+impl Int8Matrix {
+    /// Quantizes each row of a matrix with so many columns by the factor that maps its largest value to ±127.
+    pub(crate) fn quantize(values: &[f32], n_columns: usize) -> Int8Matrix {
+        let mut quantized = vec![0; values.len()];
+        let factors = quantized
             .par_chunks_mut(n_columns.max(1))
             .zip(values.par_chunks(n_columns.max(1)))
-            .map(|(rounded, row)| {
+            .map(|(quantized, row)| {
                 let largest = row.iter().fold(0_f32, |largest, x| largest.max(x.abs()));
                 let factor = if largest > 0.0 { largest / 127.0 } else { 1.0 };
-                rounded.iter_mut().zip(row).for_each(|(rounded, x)| *rounded = nearest(x / factor));
+                quantized.iter_mut().zip(row).for_each(|(quantized, x)| *quantized = nearest(x / factor));
                 factor
             })
             .collect();
-        Rounded { values: rounded, factors }
+        Int8Matrix { values: quantized, factors }
     }
 
     /// Columns of the matrix.
-    pub fn n_inputs(&self) -> usize {
+    pub(crate) fn n_inputs(&self) -> usize {
         self.values.len() / self.factors.len().max(1)
     }
 
     /// The matrix in 32-bit floats.
-    pub fn restored(&self) -> Vec<f32> {
-        let mut restored = vec![0.0; self.values.len()];
+    pub(crate) fn dequantized(&self) -> Vec<f32> {
+        let mut dequantized = vec![0.0; self.values.len()];
         let width = self.n_inputs().max(1);
         let rows = self.values.par_chunks_exact(width).zip(&self.factors);
-        restored.par_chunks_exact_mut(width).zip(rows).for_each(|(restored, (row, factor))| {
-            restored.iter_mut().zip(row).for_each(|(restored, value)| *restored = f32::from(*value) * factor);
+        dequantized.par_chunks_exact_mut(width).zip(rows).for_each(|(dequantized, (row, factor))| {
+            dequantized
+                .iter_mut()
+                .zip(row)
+                .for_each(|(dequantized, value)| *dequantized = f32::from(*value) * factor);
         });
-        restored
+        dequantized
     }
 
     /// The matrix, packed.
-    pub fn pack(self) -> Packed {
+    pub(crate) fn pack(self) -> Packed {
         let (n_inputs, n_outputs) = (self.n_inputs(), self.factors.len());
         let transposed =
             NdTensorView::from_slice_with_strides([n_inputs, n_outputs], &self.values, [1, n_inputs]);
@@ -253,13 +257,13 @@ impl Rounded {
 
 impl Packed {
     /// Columns that it takes.
-    pub fn n_inputs(&self) -> usize {
+    pub(crate) fn n_inputs(&self) -> usize {
         self.n_inputs
     }
 
-    /// Maps every row of `input` to a row of `output`. Each row of the input is rounded to whole numbers times a factor
+    /// Maps every row of `input` to a row of `output`. Each row of the input is quantized: whole numbers times a factor
     /// of its own.
-    pub fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
+    pub(crate) fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
         let n_outputs = self.factors.len();
         let range = Range::of_processor();
         let mut bytes = vec![0; BLOCK.min(input.len() / self.n_inputs) * self.n_inputs];
@@ -270,7 +274,7 @@ impl Packed {
             let n_rows = input.len() / self.n_inputs;
             let bytes = &mut bytes[..input.len()];
             factors.clear();
-            Arch::new().dispatch(RoundRows {
+            Arch::new().dispatch(QuantizeRows {
                 input,
                 width: self.n_inputs,
                 range: &range,
@@ -287,13 +291,13 @@ impl Packed {
             EXECUTOR
                 .with(|executor| executor.gemm(sums, left, right, options))
                 .unwrap_or_else(|error| unreachable!("the shapes are those of the matrix: {error}"));
-            Arch::new().dispatch(Restore { mode, sums, rows: &factors, columns: &self.factors, output });
+            Arch::new().dispatch(Dequantize { mode, sums, rows: &factors, columns: &self.factors, output });
         }
     }
 }
 
-/// Rounds each row to bytes, and appends its factor.
-struct RoundRows<'a> {
+/// Quantizes each row to bytes, and appends its factor.
+struct QuantizeRows<'a> {
     input: &'a [f32],
     width: usize,
     range: &'a Range,
@@ -301,7 +305,7 @@ struct RoundRows<'a> {
     factors: &'a mut Vec<f32>,
 }
 
-impl WithSimd for RoundRows<'_> {
+impl WithSimd for QuantizeRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -329,7 +333,7 @@ impl WithSimd for RoundRows<'_> {
 }
 
 /// Multiplies sums of whole numbers by the factors of their row and column.
-struct Restore<'a> {
+struct Dequantize<'a> {
     mode: Output,
     sums: &'a [i32],
     rows: &'a [f32],
@@ -337,7 +341,7 @@ struct Restore<'a> {
     output: &'a mut [f32],
 }
 
-impl WithSimd for Restore<'_> {
+impl WithSimd for Dequantize<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -363,16 +367,16 @@ mod tests {
         (0..n).map(|_| random.f32() - 0.5).collect()
     }
 
-    fn rounded(n_outputs: usize, n_inputs: usize) -> Rounded {
+    fn random_matrix(n_outputs: usize, n_inputs: usize) -> Int8Matrix {
         let mut random = fastrand::Rng::with_seed(3);
-        Rounded {
+        Int8Matrix {
             values: (0..n_outputs * n_inputs).map(|_| random.i8(-127..=127)).collect(),
             factors: (0..n_outputs).map(|at| 0.001 * (at % 7 + 1) as f32).collect(),
         }
     }
 
     /// The product in 64-bit floats.
-    fn exact(matrix: &Rounded, input: &[f32]) -> Vec<f64> {
+    fn exact(matrix: &Int8Matrix, input: &[f32]) -> Vec<f64> {
         let n_inputs = matrix.n_inputs();
         let value = |row: &[f32], at: usize| -> f64 {
             let weights = &matrix.values[at * n_inputs..][..n_inputs];
@@ -386,14 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_within_half_a_step_of_each_row() {
+    fn quantization_is_within_half_a_step_of_each_row() {
         let values = [1.0, -0.5, 0.26, 100.0, -100.0, 3.3, 0.0, 0.0, 0.0];
-        let rounded = Rounded::of(&values, 3);
-        for (at, (value, restored)) in values.iter().zip(rounded.restored()).enumerate() {
-            let factor = rounded.factors[at / 3];
-            assert!((restored - value).abs() <= factor / 2.0 + 1e-6, "{value} {restored}");
+        let quantized = Int8Matrix::quantize(&values, 3);
+        for (at, (value, dequantized)) in values.iter().zip(quantized.dequantized()).enumerate() {
+            let factor = quantized.factors[at / 3];
+            assert!((dequantized - value).abs() <= factor / 2.0 + 1e-6, "{value} {dequantized}");
         }
-        assert_eq!([0, 3, 4, 6].map(|at| rounded.values[at]), [127, 127, -127, 0]);
+        assert_eq!([0, 3, 4, 6].map(|at| quantized.values[at]), [127, 127, -127, 0]);
     }
 
     #[test]
@@ -402,16 +406,16 @@ mod tests {
         values[..GROUP].fill(0.0);
         // Beside one that is far from the others: cutting it would cost more than it brings.
         values[GROUP] = 40.0;
-        let rounded = FourBits::of(&values);
-        assert_eq!((rounded.bytes.len(), rounded.factors.len()), (2 * GROUP, 4));
-        let restored = rounded.restored();
-        assert!(restored[..GROUP].iter().all(|value| *value == 0.0));
-        assert!((restored[GROUP] - 40.0).abs() < 0.1, "{}", restored[GROUP]);
+        let quantized = Int4Matrix::quantize(&values);
+        assert_eq!((quantized.bytes.len(), quantized.factors.len()), (2 * GROUP, 4));
+        let dequantized = quantized.dequantized();
+        assert!(dequantized[..GROUP].iter().all(|value| *value == 0.0));
+        assert!((dequantized[GROUP] - 40.0).abs() < 0.1, "{}", dequantized[GROUP]);
         let error = |group: usize| -> f32 {
-            let pairs = values.iter().zip(&restored).skip(group * GROUP).take(GROUP);
+            let pairs = values.iter().zip(&dequantized).skip(group * GROUP).take(GROUP);
             pairs.map(|(a, b)| (a - b).powi(2)).sum::<f32>() / GROUP as f32
         };
-        assert_eq!(rounded.rounded(2 * GROUP), Rounded::of(&restored, 2 * GROUP));
+        assert_eq!(quantized.to_int8(2 * GROUP), Int8Matrix::quantize(&dequantized, 2 * GROUP));
         // Values from -0.5 to 0.5 in 16 steps.
         assert!(
             (2..4).all(|group| error(group) < (1.0_f32 / 15.0).powi(2) / 6.0),
@@ -423,11 +427,11 @@ mod tests {
     #[test]
     fn a_table_has_the_rows_of_its_matrix() {
         let values = random(6 * GROUP, 5);
-        let (rounded, four_bits) = (Rounded::of(&values, 2 * GROUP), FourBits::of(&values));
-        let restored = [values.clone(), rounded.restored(), four_bits.restored()];
-        let tables = [Table::Float(values), Table::Rounded(rounded), Table::FourBits(four_bits)];
-        for (table, restored) in tables.iter().zip(restored) {
-            for (row, expected) in restored.chunks_exact(2 * GROUP).enumerate() {
+        let (int8, int4) = (Int8Matrix::quantize(&values, 2 * GROUP), Int4Matrix::quantize(&values));
+        let dequantized = [values.clone(), int8.dequantized(), int4.dequantized()];
+        let tables = [Table::Float(values), Table::Int8(int8), Table::Int4(int4)];
+        for (table, dequantized) in tables.iter().zip(dequantized) {
+            for (row, expected) in dequantized.chunks_exact(2 * GROUP).enumerate() {
                 let mut found = [f32::NAN; 2 * GROUP];
                 table.read(row, &mut found);
                 assert_eq!(found, expected);
@@ -436,9 +440,9 @@ mod tests {
     }
 
     #[test]
-    fn products_are_as_close_as_rounding_the_input_allows() {
+    fn products_are_as_close_as_quantizing_the_input_allows() {
         for (n_rows, n_inputs, n_outputs) in [(1, 1, 1), (3, 7, 5), (BLOCK + 3, 48, 33), (2, 384, 1536)] {
-            let matrix = rounded(n_outputs, n_inputs);
+            let matrix = random_matrix(n_outputs, n_inputs);
             let input = random(n_rows * n_inputs, 9);
             let expected = exact(&matrix, &input);
             let packed = matrix.clone().pack();
@@ -461,7 +465,7 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_multiplied_exactly() {
-        let matrix = Rounded { values: vec![127; 64], factors: vec![1.0] };
+        let matrix = Int8Matrix { values: vec![127; 64], factors: vec![1.0] };
         let largest = Range::of_processor().maximum;
         let packed = matrix.pack();
         let mut output = [0.0];
@@ -473,7 +477,7 @@ mod tests {
 
     #[test]
     fn rows_without_size_give_zero() {
-        let packed = rounded(4, 8).pack();
+        let packed = random_matrix(4, 8).pack();
         let mut output = vec![f32::NAN; 12];
         let input: Vec<f32> = [0.0; 8].into_iter().chain([1e-44; 8]).chain([f32::MIN_POSITIVE; 8]).collect();
         packed.multiply(Output::Replace, &input, &mut output);

@@ -1,35 +1,11 @@
 //! Categories of comments in a build, from scripts to exports, with a server on loopback that follows a script.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-use std::error::Error;
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use quarry_annotate::{Author, Judging};
-use quarry_embed::{EmbedError, Embedder};
-use quarry_eval::method::ModelName;
-use quarry_factory::{Built, FactoryError, Plan, Tools, build};
+use quarry_factory::Built;
 use quarry_test_support::model_server::{Reply, Seen, Server};
-use serde_json::json;
 
-fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
-    let stop = AtomicBool::new(false);
-    let prepare = |plan: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
-        Ok(Judging::prepare(plan, None)?)
-    };
-    // No model is needed to find candidates by words.
-    let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
-    let tools = Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop };
-    build(plan, out, &tools, &mut |_| {})
-}
-
-fn answered(text: &str) -> Reply {
-    let choice = json!({"message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
-    Reply::ok(json!({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}))
-}
+use super::{answered, counts, made, open_plan, rest};
 
 const SCRIPT: &str = "library(lme4)\n# Are both groups equal? Test it\nt.test(a, b)\n# Fit a mixed model\nm <- lmer(y ~ x)\n\
 # Plot the means\nplot(means)\n# Where the files are\nsetwd(there)\n# Say it in many words\nfoo(1)\n# Add a line to it\n+ geom_line()\n";
@@ -69,25 +45,10 @@ as_released = true
 [[queries]]
 name = "comments"
 kind = "docstrings"
-[candidates]
-encoders = []
-union = ["bm25"]
-k = 2
-[[labels]]
-kind = "pairing"
-[[labels]]
-kind = "negative"
-[splits.parts]
-test = 1
-[[exports]]
-format = "statcodesearch"
-[[exports]]
-format = "gecs"
 "#
         );
-        let path = directory.path().join("plan.toml");
-        fs::write(&path, text).unwrap();
-        Plan::open(&path)
+        let rest = rest(2, &["pairing", "negative"], "test", &["statcodesearch", "gecs"]);
+        open_plan(directory.path(), &(text + &rest))
     };
     let author = format!(
         "[author.model]\nprovider = \"openai-compatible\"\nbase_url = \"{}\"\nmodel = \"scripted\"\nattempts = 1\n",
@@ -95,8 +56,7 @@ format = "gecs"
     );
     let out = directory.path().join("out");
     let built = made(&plan("", &author).unwrap(), &out).unwrap();
-    let counts =
-        |built: &Built| built.steps.iter().find(|step| step.name == "categories").unwrap().counts.clone();
+    let counts = |built: &Built| counts(built, "categories");
     let found = counts(&built);
     for (what, count) in [
         ("Statistical Test", 1),

@@ -14,9 +14,9 @@ use super::{ENDING, MAGIC};
 const MARK: &[u8] = MAGIC.split_at(MAGIC.len() - 1).0;
 
 /// The cached vectors of a directory.
-pub struct KeptVectors;
+pub struct CachedVectors;
 
-impl KeptVectors {
+impl CachedVectors {
     /// Lists them, ascending by path: an entry for each model and side. Other files in the directory are left out.
     ///
     /// # Errors
@@ -25,8 +25,8 @@ impl KeptVectors {
         Ok(files(directory)?.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// Removes files of vectors, except those that a process is reading or writing; with `dry_run` it only says which
-    /// it would remove. A process that has one open creates a new one.
+    /// Removes files of vectors, except those that a process is reading or writing; with `dry_run` it only lists those
+    /// that it would remove. A process that has one open creates a new one.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -121,19 +121,19 @@ mod tests {
         fs::create_dir(at(&format!("d-{hash}-queries.vectors"))).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&store.path, at(&format!("l-{hash}-queries.vectors"))).unwrap();
-        let listed = KeptVectors::list(directory.path()).unwrap();
+        let listed = CachedVectors::list(directory.path()).unwrap();
         assert!(
             matches!(listed.as_slice(), [one] if one.what == "some_model (queries)" && one.bytes == 64),
             "{listed:?}"
         );
         for dry_run in [true, false] {
-            let pruned = KeptVectors::prune(directory.path(), Selection::All, dry_run).unwrap();
+            let pruned = CachedVectors::prune(directory.path(), Selection::All, dry_run).unwrap();
             let is_removed = |pruned: &Pruned| matches!(pruned.outcome, PruneOutcome::Removed(64));
             assert!(pruned.len() == 1 && is_removed(&pruned[0]), "{pruned:?}");
             assert_eq!(store.path.exists(), dry_run);
         }
         assert!(at(&format!("m-{hash}-queries.vectors")).exists() && at("notes.vectors").exists());
-        assert!(KeptVectors::list(&at("none")).unwrap().is_empty());
+        assert!(CachedVectors::list(&at("none")).unwrap().is_empty());
     }
 
     #[test]
@@ -145,9 +145,9 @@ mod tests {
         }
         drop(store(directory.path(), "new"));
         let unused = Selection::UnusedSince(SystemTime::now() - month);
-        let pruned = KeptVectors::prune(directory.path(), unused, false).unwrap();
+        let pruned = CachedVectors::prune(directory.path(), unused, false).unwrap();
         assert!(matches!(pruned.as_slice(), [one] if one.what == "old (queries)"), "{pruned:?}");
-        assert!(KeptVectors::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
+        assert!(CachedVectors::prune(directory.path(), Selection::Useless, false).unwrap().is_empty());
     }
 
     #[test]
@@ -156,12 +156,12 @@ mod tests {
         let (mut one, mut other) = (store(directory.path(), "m"), store(directory.path(), "m"));
         one.put(&[(1, vec![0.5, 0.25])]);
         one.locked(|_| {
-            let pruned = KeptVectors::prune(directory.path(), Selection::All, false).unwrap();
+            let pruned = CachedVectors::prune(directory.path(), Selection::All, false).unwrap();
             assert!(matches!(pruned.as_slice(), [Pruned { outcome: PruneOutcome::InUse, .. }]), "{pruned:?}");
             Ok(())
         })
         .unwrap();
-        KeptVectors::prune(directory.path(), Selection::All, false).unwrap();
+        CachedVectors::prune(directory.path(), Selection::All, false).unwrap();
         assert!(one.get(&[1]).is_empty());
         // Both write to the current file.
         one.put(&[(2, vec![0.5, 0.25])]);

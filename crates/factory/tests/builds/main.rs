@@ -1,13 +1,15 @@
-//! Queries and labels by models in a build, from sources to exports, with a server on loopback that follows a script.
+//! Builds from sources to exports; models are a server on loopback that follows a script.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod answers;
+mod categories;
+mod histories;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,38 +53,51 @@ documentation = "apis"
 name = "asked"
 kind = "written"
 styles = ["keyword", "question"]
-[candidates]
-encoders = []
-union = ["bm25"]
-k = 2
-[[labels]]
-kind = "pairing"
-[[labels]]
-kind = "negative"
-[splits.parts]
-train = 1
-[[exports]]
-format = "query4code"
-[[exports]]
-format = "query4code-summaries"
-[[exports]]
-format = "query4code-triples"
 "#
     );
-    let path = directory.join("plan.toml");
-    fs::write(&path, text).unwrap();
-    Plan::open(&path).unwrap()
+    let formats = ["query4code", "query4code-summaries", "query4code-triples"];
+    open_plan(directory, &(text + &rest(2, &["pairing", "negative"], "train", &formats))).unwrap()
 }
 
-fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
-    let stop = AtomicBool::new(false);
+/// The entries of a plan after its queries: `k` candidates by BM25, sources of labels, the only part, and formats.
+fn rest(k: usize, labels: &[&str], part: &str, formats: &[&str]) -> String {
+    let entries = |table: &str, key: &str, values: &[&str]| -> String {
+        values.iter().map(|value| format!("[[{table}]]\n{key} = \"{value}\"\n")).collect()
+    };
+    let (labels, exports) = (entries("labels", "kind", labels), entries("exports", "format", formats));
+    format!(
+        "[candidates]\nencoders = []\nunion = [\"bm25\"]\nk = {k}\n{labels}[splits.parts]\n{part} = 1\n{exports}"
+    )
+}
+
+fn open_plan(directory: &Path, text: &str) -> Result<Plan, FactoryError> {
+    let path = directory.join("plan.toml");
+    fs::write(&path, text).unwrap();
+    Plan::open(&path)
+}
+
+fn with_tools<T>(use_them: impl FnOnce(&Tools<'_>) -> T) -> T {
     let prepare = |plan: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
         Ok(Judging::prepare(plan, None)?)
     };
     // No model is needed to find candidates by words.
     let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
-    let tools = Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop };
-    build(plan, out, &tools, &mut |_| {})
+    let stop = AtomicBool::new(false);
+    use_them(&Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop })
+}
+
+fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
+    with_tools(|tools| build(plan, out, tools, &mut |_| {}))
+}
+
+fn counts(built: &Built, name: &str) -> BTreeMap<String, u64> {
+    built.steps.iter().find(|step| step.name == name).unwrap().counts.clone()
+}
+
+/// The directory of a step.
+fn directory_of(built: &Built, out: &Path, name: &str) -> PathBuf {
+    let step = built.steps.iter().find(|step| step.name == name).unwrap();
+    out.join("steps").join(step.key().as_str())
 }
 
 fn answered(text: &str) -> Reply {
@@ -179,7 +194,7 @@ fn callees_are_summarized_first_and_queries_are_validated() {
     let called: u64 = report.quality.iter().filter(|row| row.calls > 0).map(|row| row.queries).sum();
     assert!(called == 6 && (4..=6).contains(&shown), "{:?}", report.quality);
     assert_eq!(step("calls").counts["calls removed from cycles"], 1);
-    let excluded = out.join("steps").join(step("queries asked").key().as_str()).join("excluded.jsonl");
+    let excluded = directory_of(&built, &out, "queries asked").join("excluded.jsonl");
     let excluded = lines(&fs::read_to_string(excluded).unwrap());
     assert_eq!(excluded.len(), 4);
     assert!(
@@ -249,18 +264,10 @@ path = "."
 [[queries]]
 name = "docstrings"
 kind = "docstrings"
-[candidates]
-encoders = []
-union = ["bm25"]
-k = 1
-[[labels]]
-kind = "pairing"
-[splits.parts]
-test = 1
-[[exports]]
-format = "beir"
-"#;
-    fs::write(&path, text).unwrap();
+"#
+    .to_owned()
+        + &rest(1, &["pairing"], "test", &["beir"]);
+    fs::write(&path, &text).unwrap();
     let keys = |plan: &Path| -> Vec<String> {
         let plan = Plan::open(plan).unwrap();
         let built = made(&plan, &plan.default_out()).unwrap();
@@ -295,19 +302,10 @@ kind = "file"
 path = "queries.txt"
 filters = ["intent"]
 intent = "intent.json"
-[candidates]
-encoders = []
-union = ["bm25"]
-k = 1
-[[labels]]
-kind = "negative"
-[splits.parts]
-test = 1
-[[exports]]
-format = "beir"
-"#;
-    fs::write(path("plan.toml"), text).unwrap();
-    let plan = Plan::open(&path("plan.toml")).unwrap();
+"#
+    .to_owned()
+        + &rest(1, &["negative"], "test", &["beir"]);
+    let plan = open_plan(directory.path(), &text).unwrap();
     let queries = |built: &Built| {
         let step = built.steps.iter().find(|step| step.name == "queries typed").unwrap();
         (step.key(), step.counts.clone())
@@ -378,14 +376,13 @@ fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
     let plan = Plan::open(&plan.path).unwrap();
     let out = directory.path().join("out");
     let built = made(&plan, &out).unwrap();
-    let counts = |name: &str| &built.steps.iter().find(|step| step.name == name).unwrap().counts;
-    let calibration = counts("calibration");
+    let calibration = counts(&built, "calibration");
     assert_eq!(
         (calibration["functions"], calibration["unpopular below"], calibration["questions"]),
         (3, 2, 6)
     );
     // `some.fold` is called often enough to be known, although three calls are fewer than the default.
-    assert_eq!(counts("annotations")["explanations of packages"], 1);
+    assert_eq!(counts(&built, "annotations")["explanations of packages"], 1);
     let recalled: Vec<String> = server
         .seen()
         .iter()
@@ -494,30 +491,14 @@ kind = "docstrings"
 name = "typed"
 kind = "file"
 path = "queries.txt"
-[candidates]
-encoders = []
-union = ["bm25"]
-k = 2
-[[labels]]
-kind = "pairing"
-[[labels]]
-kind = "judge"
-path = "judge.toml"
-generate = true
-[splits.parts]
-test = 1
-[[exports]]
-format = "beir"
-[[exports]]
-format = "cosqa-plus"
-[[exports]]
-format = "training-pairs"
-"#;
-    fs::write(path("plan.toml"), text).unwrap();
-    let plan = Plan::open(&path("plan.toml")).unwrap();
+"#
+    .to_owned()
+        + &rest(2, &["pairing", "judge"], "test", &["beir", "cosqa-plus", "training-pairs"])
+            .replace("\"judge\"", "\"judge\"\npath = \"judge.toml\"\ngenerate = true");
+    let plan = open_plan(directory.path(), &text).unwrap();
     let out = path("out");
     let built = made(&plan, &out).unwrap();
-    let labels = &built.steps.iter().find(|step| step.name == "labels").unwrap().counts;
+    let labels = counts(&built, "labels");
     assert_eq!(labels["positive by generation by the model of judge 2"], 1, "{labels:?}");
     assert_eq!((labels["positive by pairing"], labels["queries with a positive"]), (1, 2));
     // The other query has a positive that the judge was not asked about: no code is written for it.

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use quarry_factory::{Built, Plan};
+use quarry_factory::Built;
 use quarry_test_support::model_server::{Seen, Server};
 use serde_json::{Value, json};
 
-use super::{answered, asked_function, lines, made, plan, script, texts};
+use super::{
+    answered, asked_function, counts, directory_of, lines, made, open_plan, plan, rest, script, texts,
+};
 
 /// The lines of a file in the directory of a step.
 fn lines_of(out: &Path, built: &Built, step: &str, file: &str) -> Vec<Value> {
-    let step = built.steps.iter().find(|found| found.name == step).unwrap();
-    let path = out.join("steps").join(step.key().as_str()).join(file);
-    lines(&fs::read_to_string(path).unwrap())
+    lines(&fs::read_to_string(directory_of(built, out, step).join(file)).unwrap())
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn an_answer_that_says_nothing_is_excluded_and_not_paid_for_again() {
     let excluded = lines_of(&out, &built, "queries asked", "excluded.jsonl");
     let is_unreadable = |line: &&Value| line["filter"] == "unreadable answers";
     assert_eq!(excluded.iter().filter(is_unreadable).count(), 3, "{excluded:?}");
-    let counts = |name: &str| built.steps.iter().find(|step| step.name == name).unwrap().counts.clone();
+    let counts = |name: &str| counts(&built, name);
     assert_eq!(counts("annotations")["summaries"], 5);
     // Of five functions in two styles, three queries cannot be read: one of `clean` and both of `odd`.
     assert_eq!((counts("queries asked")["written"], counts("queries asked")["kept"]), (10, 7));
@@ -129,33 +129,20 @@ path = "src"
 [[queries]]
 name = "docstrings"
 kind = "docstrings"
-[candidates]
-encoders = []
-union = ["bm25"]
-k = 2
-[[labels]]
-kind = "judge"
-path = "judge.toml"
-[[labels]]
-kind = "pairing"
-[splits.parts]
-test = 1
-[[exports]]
-format = "query-code"
-"#;
-    fs::write(path("plan.toml"), text).unwrap();
+"#
+    .to_owned()
+        + &rest(2, &["judge", "pairing"], "test", &["query-code"])
+            .replace("\"judge\"", "\"judge\"\npath = \"judge.toml\"");
     let out = path("out");
-    let built = made(&Plan::open(&path("plan.toml")).unwrap(), &out).unwrap();
-    let labels = built.steps.iter().find(|step| step.name == "labels").unwrap();
-    let counts = &labels.counts;
+    let built = made(&open_plan(directory.path(), &text).unwrap(), &out).unwrap();
+    let counts = counts(&built, "labels");
     // The pair that the query was made of has a label by another source.
     assert_eq!(
         (counts["positive by pairing"], counts["undecided"], counts["unlabelled"]),
         (1, 1, 1),
         "{counts:?}"
     );
-    let listed = out.join("steps").join(labels.key().as_str()).join("unlabelled.jsonl");
-    let listed = lines(&fs::read_to_string(listed).unwrap());
+    let listed = lines_of(&out, &built, "labels", "unlabelled.jsonl");
     let reason = listed[0]["evidence"].as_str().unwrap();
     assert!(
         reason.starts_with("judge cosqa-plus: ") && listed[0]["code"].as_str().unwrap().contains("spaces"),
@@ -163,7 +150,6 @@ format = "query-code"
     );
 
     let text = text.replace("[[labels]]\nkind = \"pairing\"\n", "");
-    fs::write(path("plan.toml"), text).unwrap();
-    let error = made(&Plan::open(&path("plan.toml")).unwrap(), &out).unwrap_err().to_string();
+    let error = made(&open_plan(directory.path(), &text).unwrap(), &out).unwrap_err().to_string();
     assert!(error.contains("found none for 2 pairs (judge cosqa-plus: "), "{error}");
 }

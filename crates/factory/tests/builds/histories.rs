@@ -1,42 +1,18 @@
 //! Builds from histories and issues, from a repository to exports.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use quarry_annotate::{Author, Judging};
-use quarry_embed::{EmbedError, Embedder};
-use quarry_eval::method::ModelName;
-use quarry_factory::{Built, FactoryError, Plan, Rehearsal, Tools, build, rehearse};
+use quarry_factory::{Amount, Built, DryRun, FactoryError, Plan, dry_run};
 use quarry_test_support::git::GitRepository;
 use serde_json::Value;
 
-const REST: &str = "[candidates]\nencoders = []\nunion = [\"bm25\"]\nk = 2\n[[labels]]\nkind = \"pairing\"\n[[labels]]\n\
-kind = \"negative\"\n[splits.parts]\ntrain = 1\n[[exports]]\nformat = \"beir\"\n[[exports]]\nformat = \"query-code\"\n";
+use super::{counts, directory_of, made, rest, with_tools};
 
 fn open_plan(directory: &Path, sources_and_queries: &str) -> Result<Plan, FactoryError> {
-    let path = directory.join("plan.toml");
-    fs::write(&path, format!("{sources_and_queries}\n{REST}")).unwrap();
-    Plan::open(&path)
-}
-
-fn with_tools<T>(use_them: impl FnOnce(&Tools<'_>) -> T) -> T {
-    let prepare = |plan: quarry_annotate::Plan| -> Result<Judging, Box<dyn Error + Send + Sync>> {
-        Ok(Judging::prepare(plan, None)?)
-    };
-    // No model is needed to find candidates by words.
-    let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { panic!("expected no model") };
-    let stop = AtomicBool::new(false);
-    use_them(&Tools { load: &load, open_author: &Author::open, prepare_judging: &prepare, stop: &stop })
-}
-
-fn made(plan: &Plan, out: &Path) -> Result<Built, FactoryError> {
-    with_tools(|tools| build(plan, out, tools, &mut |_| {}))
+    let rest = rest(2, &["pairing", "negative"], "train", &["beir", "query-code"]);
+    super::open_plan(directory, &format!("{sources_and_queries}\n{rest}"))
 }
 
 fn refused(directory: &Path, sources_and_queries: &str) -> String {
@@ -46,26 +22,16 @@ fn refused(directory: &Path, sources_and_queries: &str) -> String {
 }
 
 fn lines(path: &Path) -> Vec<Value> {
-    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// The directory of a step.
-fn step(built: &Built, out: &Path, name: &str) -> std::path::PathBuf {
-    let step = built.steps.iter().find(|step| step.name == name).unwrap();
-    out.join("steps").join(step.key().as_str())
-}
-
-fn counts(built: &Built, name: &str) -> BTreeMap<String, u64> {
-    built.steps.iter().find(|step| step.name == name).unwrap().counts.clone()
+    super::lines(&fs::read_to_string(path).unwrap())
 }
 
 /// The queries of a step with the names of the functions that they were made of.
 fn asked(built: &Built, out: &Path, name: &str) -> Vec<(String, Vec<String>)> {
-    let names: BTreeMap<String, String> = lines(&step(built, out, "pool").join("pool.jsonl"))
+    let names: BTreeMap<String, String> = lines(&directory_of(built, out, "pool").join("pool.jsonl"))
         .iter()
         .map(|code| (code["id"].as_str().unwrap().to_owned(), code["name"].as_str().unwrap().to_owned()))
         .collect();
-    let queries = lines(&step(built, out, name).join("queries.jsonl"));
+    let queries = lines(&directory_of(built, out, name).join("queries.jsonl"));
     let of_query = |query: &Value| {
         let codes = query["codes"].as_array().cloned().unwrap_or_default();
         let codes = codes.iter().map(|code| names[code.as_str().unwrap()].clone()).collect();
@@ -166,7 +132,7 @@ fn messages_of_commits_ask_for_the_functions_that_they_changed() {
     ] {
         assert_eq!(found.get(name), Some(&count), "{name}: {found:?}");
     }
-    let excluded = lines(&step(&built, &one, "queries history").join("excluded.jsonl"));
+    let excluded = lines(&directory_of(&built, &one, "queries history").join("excluded.jsonl"));
     let removed: u64 =
         found.iter().filter(|(name, _)| name.starts_with("removed by")).map(|(_, count)| count).sum();
     assert_eq!(excluded.len() as u64, removed);
@@ -342,13 +308,12 @@ fn queries_in_other_languages_without_any_answer_are_exported_where_there_is_a_p
     fs::write(directory.path().join("typed.txt"), "sum of a list\n列表中所有元素的总和\n").unwrap();
     let formats =
         ["coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder", "cosqa-plus", "training-pairs"];
-    let exports: String = formats.iter().map(|name| format!("[[exports]]\nformat = \"{name}\"\n")).collect();
-    let path = directory.path().join("plan.toml");
     let typed =
         "[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"typed.txt\"\nfilters = [\"english\"]\n";
-    fs::write(&path, format!("{SOURCE}{COMMITS}{typed}{REST}{exports}")).unwrap();
+    let rest = rest(2, &["pairing", "negative"], "train", &[&["beir", "query-code"][..], &formats].concat());
+    let plan = super::open_plan(directory.path(), &format!("{SOURCE}{COMMITS}{typed}{rest}")).unwrap();
     let out = directory.path().join("out");
-    let built = made(&Plan::open(&path).unwrap(), &out).unwrap();
+    let built = made(&plan, &out).unwrap();
     let of_step = counts(&built, "other-languages");
     assert_eq!((of_step["queries"], of_step["pairs"]), (1, 0));
     let apart = out.join("exports/other-languages");
@@ -375,9 +340,9 @@ fn a_plan_that_was_never_built_is_estimated() {
         format!("{SOURCE}{COMMITS}[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"typed.txt\"\n");
     let plan = open_plan(directory.path(), &text).unwrap();
     let out = directory.path().join("out");
-    let Rehearsal { steps, forecast } = with_tools(|tools| rehearse(&plan, &out, tools)).unwrap();
+    let DryRun { steps, forecast } = with_tools(|tools| dry_run(&plan, &out, tools)).unwrap();
     assert!(steps.iter().all(|(_, done)| !done) && !out.exists());
-    let rows: BTreeMap<String, quarry_factory::Amount> = forecast.unwrap().rows.into_iter().collect();
+    let rows: BTreeMap<String, Amount> = forecast.unwrap().rows.into_iter().collect();
     let exact = |name: &str| rows[name].is_exact.then_some(rows[name].value);
     assert_eq!(
         (exact("files of sums"), exact("functions of sums"), exact("queries typed")),
@@ -388,8 +353,8 @@ fn a_plan_that_was_never_built_is_estimated() {
     assert!(rows["codes in the pool"].value == 9.0 && rows["seconds"].value < 60.0);
     // Once it is built nothing is estimated.
     made(&plan, &out).unwrap();
-    let rehearsal = with_tools(|tools| rehearse(&plan, &out, tools)).unwrap();
-    assert!(rehearsal.forecast.is_none() && rehearsal.steps.iter().all(|(_, done)| *done));
+    let again = with_tools(|tools| dry_run(&plan, &out, tools)).unwrap();
+    assert!(again.forecast.is_none() && again.steps.iter().all(|(_, done)| *done));
 }
 
 #[test]

@@ -6,9 +6,9 @@ use quarry_annotate::{AnnotateError, Programs, Run, TestProgram};
 use quarry_sandbox::{Ended, Limits};
 
 /// Every program succeeds, except those whose text says that they fail.
-pub struct Pretended;
+pub(crate) struct FakePrograms;
 
-impl Programs for Pretended {
+impl Programs for FakePrograms {
     fn run(&self, program: TestProgram, _: &str, _: &Limits) -> Result<Run, AnnotateError> {
         // All requested packages are available except `nowhere`.
         let missing =
@@ -40,10 +40,10 @@ impl Programs for Pretended {
 }
 
 /// The same, but the program's files are lost.
-pub struct Emptied;
+pub(crate) struct Emptied;
 
 impl Programs for Emptied {
     fn run(&self, program: TestProgram, code: &str, limits: &Limits) -> Result<Run, AnnotateError> {
-        Pretended.run(TestProgram { source: String::new(), ..program }, code, limits)
+        FakePrograms.run(TestProgram { source: String::new(), ..program }, code, limits)
     }
 }

@@ -1,0 +1,138 @@
+"""Fits the trees that rank units for an issue (crates/index/issues.json), and cross-validates them by repository.
+
+    quarry eval localize dev.jsonl --repos MIRRORS --features features.jsonl
+    pip install lightgbm numpy
+    python bench/fit_issues.py features.jsonl --out crates/index/issues.json
+
+LambdaMART (LightGBM) with trees of three splits that rise with evidence; gold functions in tests do not count, because an
+issue asks what to change. The values are scaled so that the softmax over them fits the gold functions best.
+"""
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+import lightgbm
+import numpy
+
+MODEL = Path(__file__).parent.parent / "crates/index/src/ranking/issue/model.rs"
+FALLING = {"test", "demoted", "rank_in_file"}
+FREE = {
+    "function", "method", "type", "private", "log_lines", "log_lines_squared", "best_in_file", "title_word", "trace_name",
+    "code_file_lexical", "all_matched", "title_matched",
+}
+ROUNDS = 200
+# Candidates of an issue that are learned from, besides the gold ones: the best by the preselection.
+KEPT = 200
+
+
+def feature_names():
+    return re.findall(r'^    "(\w+)",', MODEL.read_text().split("];")[0], re.MULTILINE)
+
+
+def is_test(function):
+    return any(part.startswith("test") for part in function.split(":")[0].split("/"))
+
+
+def load(path, n_features):
+    issues = []
+    for line in open(path):
+        issue = json.loads(line)
+        issue["x"] = numpy.array(issue.pop("features"), dtype=numpy.float32).reshape(-1, n_features)
+        gold = set(issue["gold"])
+        issue["y"] = numpy.array([bool(f) and f in gold and not is_test(f) for f in issue["functions"]])
+        issues.append(issue)
+    return issues
+
+
+def fit(issues, names):
+    kept = [(numpy.arange(len(i["y"])) < KEPT) | i["y"] for i in issues if i["y"].any()]
+    used = [i for i in issues if i["y"].any()]
+    data = lightgbm.Dataset(
+        numpy.vstack([i["x"][k] for i, k in zip(used, kept)]),
+        numpy.concatenate([i["y"][k] for i, k in zip(used, kept)]).astype(float),
+        group=[int(k.sum()) for k in kept],
+        params={"max_bin": 63, "verbosity": -1},
+    )
+    parameters = {
+        "objective": "lambdarank", "lambdarank_truncation_level": 30, "learning_rate": 0.06, "num_leaves": 4,
+        "min_data_in_leaf": 150, "lambda_l2": 30, "feature_fraction": 0.4, "bagging_fraction": 0.7, "bagging_freq": 1,
+        "max_bin": 63, "verbosity": -1, "num_threads": 1, "seed": 1, "deterministic": True,
+        "monotone_constraints": [-1 if n in FALLING else 0 if n in FREE else 1 for n in names],
+    }
+    return lightgbm.train(parameters, data, ROUNDS)
+
+
+def scale(model, issues):
+    """The factor of the scores whose softmax gives the gold functions the greatest likelihood."""
+    scores = [(model.predict(i["x"]), i["y"]) for i in issues if i["y"].any()]
+
+    def likelihood(factor):
+        total = 0.0
+        for score, gold in scores:
+            share = numpy.exp(factor * (score - score.max()))
+            total += numpy.log(share[gold].sum() / share.sum())
+        return total
+
+    return max(numpy.geomspace(0.2, 10, 40), key=likelihood)
+
+
+def tree(node, names, factor):
+    if "leaf_value" in node:
+        return round(node["leaf_value"] * factor, 5)
+    return {
+        "feature": names[node["split_feature"]],
+        "threshold": round(node["threshold"], 5),
+        "mean": round(node["internal_value"] * factor, 5),
+        "below": tree(node["left_child"], names, factor),
+        "above": tree(node["right_child"], names, factor),
+    }
+
+
+def accuracy(issue, scores, k):
+    found = []
+    for position in numpy.argsort(-scores, kind="stable"):
+        function = issue["functions"][position]
+        if function and function not in found:
+            found.append(function)
+        if len(found) == k:
+            break
+    return all(gold in found for gold in issue["gold"])
+
+
+def cross_validate(issues, names):
+    found = {}
+    for repository in sorted({i["repository"] for i in issues}):
+        model = fit([i for i in issues if i["repository"] != repository], names)
+        for issue in issues:
+            if issue["repository"] == repository:
+                scores = model.predict(issue["x"])
+                found.setdefault(issue["source"], []).append([accuracy(issue, scores, k) for k in (1, 5, 10, 20)])
+    for source, rows in sorted(found.items()):
+        means = " ".join(f"{mean:.3f}" for mean in numpy.mean(rows, axis=0))
+        print(f"{source}: {len(rows)} issues, Acc@1/5/10/20 {means}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("features")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--no-validation", action="store_true", help="only fit")
+    arguments = parser.parse_args()
+    names = feature_names()
+    issues = load(arguments.features, len(names))
+    if not arguments.no_validation:
+        cross_validate(issues, names)
+    model = fit(issues, names)
+    factor = scale(model, issues)
+    trees = [tree(info["tree_structure"], names, factor) for info in model.dump_model()["tree_info"]]
+    # Trees without a split say nothing.
+    trees = [one for one in trees if isinstance(one, dict)]
+    with open(arguments.out, "w") as out:
+        out.write('{"trees": [\n' + ",\n".join(json.dumps(one) for one in trees) + "\n]}\n")
+    print(f"{len(trees)} trees, scores times {factor:.2f}")
+
+
+if __name__ == "__main__":
+    main()

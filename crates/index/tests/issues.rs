@@ -1,0 +1,124 @@
+//! Pasted issues, traces and messages lead to the function behind them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Instant;
+
+use quarry_embed::StaticModel;
+use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest};
+
+const FILES: [(&str, &str); 6] = [
+    (
+        "src/shop/cart.py",
+        "\"\"\"Carts.\"\"\"\n\nfrom .errors import TaxError\n\n\nclass Cart:\n    def add(self, item):\n        self.items.append(item)\n\n    \
+         def total(self):\n        return sum(item.price for item in self.items) + tax_of(self)\n\n\ndef tax_of(cart):\n    if cart.country is None:\n        \
+         raise TaxError('no tax for %s in %d countries' % (cart, 3))\n    return round_up(cart)\n",
+    ),
+    ("src/shop/errors.py", "class TaxError(Exception):\n    \"\"\"There is no tax of a cart, in no country.\"\"\"\n"),
+    (
+        "src/shop/report.py",
+        "def total(orders):\n    \"\"\"Total of all orders of a year, with tax.\"\"\"\n    return sum(orders)\n\n\ndef prepend_scheme_if_needed(url):\n    \
+         return url if '://' in url else 'http://' + url\n",
+    ),
+    ("src/shop/printing.py", "def print_receipt(cart):\n    print('Thank you for your visit')\n    print(cart.total())\n"),
+    ("tests/test_cart.py", "def test_tax():\n    with raises(TaxError, match='no tax for cart in 3 countries'):\n        Cart().total()\n"),
+    ("docs/tax.md", "# Taxes\n\nThe message `no tax for x in 3 countries` means that a cart has no country.\n"),
+];
+
+struct Tree {
+    index: Index,
+    _directory: tempfile::TempDir,
+}
+
+fn tree() -> Tree {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().join("tree");
+    for (path, content) in FILES {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let options = OpenOptions { directory: Some(directory.path().join("index")), ..OpenOptions::default() };
+    let model = Arc::new(StaticModel::builtin());
+    let index = Index::open_or_build(&root, &options, Some(model), &|_| {}).unwrap().index;
+    Tree { index, _directory: directory }
+}
+
+impl Tree {
+    fn names(&self, query: &str) -> Vec<String> {
+        let filter = Filter::default();
+        let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
+        let ranked = self.index.rank(&request).unwrap();
+        let hits = self.index.response(&ranked, 10).hits;
+        let explanations = self.index.explain(&ranked, &hits).unwrap();
+        for (hit, explanation) in hits.iter().zip(&explanations) {
+            assert_eq!(hit.score, explanation.value, "{query}");
+            assert!(hit.score.is_finite(), "{query}");
+        }
+        hits.into_iter().map(|hit| hit.name).collect()
+    }
+
+    #[track_caller]
+    fn check_first(&self, query: &str, expected: &str) {
+        let names = self.names(query);
+        assert_eq!(names.first().map(String::as_str), Some(expected), "{query}: {names:?}");
+    }
+}
+
+#[test]
+fn a_trace_leads_to_the_innermost_function_of_the_tree() {
+    let tree = tree();
+    // With another prefix, and lines that have moved.
+    tree.check_first(
+        "It crashes\n\nTraceback (most recent call last):\n  File \"/usr/lib/python3/site-packages/shop/printing.py\", line 90, in print_receipt\n    \
+         print(cart.total())\n  File \"/usr/lib/python3/site-packages/shop/cart.py\", line 70, in total\n    return x\n  \
+         File \"/usr/lib/python3/site-packages/shop/cart.py\", line 99, in tax_of\n    raise TaxError()\nshop.errors.TaxError: no tax for Cart in 3 countries\n",
+        "tax_of",
+    );
+}
+
+#[test]
+fn a_message_leads_to_what_prints_it_before_tests_documents_and_its_class() {
+    let tree = tree();
+    for message in [
+        "no tax for %s in %d countries",
+        "no tax for 'x' in 12 countries",
+        "\"no tax for <Cart at 0x12> in 7 countries\"",
+        "shop.errors.TaxError: no tax for 'x' in 12 countries",
+        "It fails\n\nTaxError: no tax for 'x' in 12 countries\n",
+    ] {
+        tree.check_first(message, "tax_of");
+    }
+    tree.check_first("Thank you for your visit", "print_receipt");
+}
+
+#[test]
+fn names_in_an_issue_lead_to_definitions_in_their_scope() {
+    let tree = tree();
+    tree.check_first("Wrong sum\n\nWhen I call `Cart.total` the sum is off.\n", "Cart.total");
+    tree.check_first("Wrong sum\n\nI call this:\n\n```python\nfrom shop import report\nreport.total(orders)\n```\n", "total");
+}
+
+#[test]
+fn a_misspelled_symbol_is_found_with_several_edits() {
+    tree().check_first("preprend_sheme_if_neded", "prepend_scheme_if_needed");
+}
+
+#[test]
+fn hostile_texts_are_answered_in_time() {
+    let tree = tree();
+    for unit in ["a", "(", ".", "1", "a.b(", "x\n", "total ", "File \"cart.py\", line 1, in total\n", "cart.py:1 ", "é", "`"] {
+        let text = unit.repeat((64 << 10) / unit.len());
+        for query in [format!("total\n{text}"), text] {
+            let start = Instant::now();
+            let filter = Filter::default();
+            let request =
+                SearchRequest { query: &query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
+            // Text without a word is refused.
+            let _ = tree.index.search(&request);
+            assert!(start.elapsed().as_secs_f32() < 2.0, "{unit:?} took {:?}", start.elapsed());
+        }
+    }
+}

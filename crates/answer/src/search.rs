@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use quarry_index::{Error, Explanation, Filter, Hit, RankedUnits, RankingWeights, SearchRequest};
-use quarry_text::query_terms;
 use serde::Serialize;
 
 use crate::{Answer, Extras, Facets, ResultView, Shown, Tree, milliseconds, roots};
@@ -92,7 +91,7 @@ pub fn search(tree: &Tree, query: &str, request: &UnitsRequest) -> Result<Found,
     let hits = response.hits;
     let mut explanations =
         if request.explain { tree.index.explain(&ranked, &hits)? } else { Vec::new() }.into_iter();
-    let terms = query_terms(query);
+    let terms = ranked.terms_to_show(query);
     let results = hits.iter().cloned().zip(1..).map(|ranked| {
         let extras = Extras { explanation: explanations.next(), ..Extras::default() };
         ResultView::new(tree, ranked, &terms, extras, request.shown)

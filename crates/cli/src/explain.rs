@@ -13,8 +13,11 @@ pub fn tree(explanation: &Explanation) -> String {
 }
 
 fn branches(text: &mut String, before: &str, explanation: &Explanation) {
-    let mut inner =
-        explanation.parts.iter().filter(|part| !part.parts.is_empty() && part.value != 0.0).peekable();
+    let mut inner = explanation
+        .parts
+        .iter()
+        .filter(|part| !part.parts.is_empty() && (part.value != 0.0 || is_list(part)))
+        .peekable();
     while let Some(part) = inner.next() {
         let (branch, below) = if inner.peek().is_some() { ("├─ ", "│  ") } else { ("└─ ", "   ") };
         let _ = writeln!(text, "{before}{branch}{}", formula(part));
@@ -22,10 +25,22 @@ fn branches(text: &mut String, before: &str, explanation: &Explanation) {
     }
 }
 
+/// Whether a number stands for several that it is not computed from.
+fn is_list(explanation: &Explanation) -> bool {
+    explanation.combination.is_none() && explanation.parts.len() > 1
+}
+
 /// `words 0.812 = 1.310 unit and file / 1.613 of the best one`; without what adds nothing to a sum.
 fn formula(Explanation { name, value, combination, parts }: &Explanation) -> String {
     let (sign, nothing) = match combination {
-        None => return format!("{name} {value:.3}"),
+        None if parts.is_empty() || !parts.iter().all(|part| part.parts.is_empty()) => {
+            return format!("{name} {value:.3}");
+        }
+        None => {
+            let parts: Vec<String> =
+                parts.iter().map(|part| format!("{} {}", part.value, part.name)).collect();
+            return format!("{name} {value:.3} ({})", parts.join(", "));
+        }
         Some(Combination::Sum) => (" + ", Some(0.0)),
         Some(Combination::Product) => (" × ", None),
         Some(Combination::Quotient) => (" / ", None),
@@ -69,6 +84,11 @@ mod tests {
     └─ file 0.375 = 0.250 a + 0.125 b
 ";
         assert_eq!(tree(&score), expected);
+        let list =
+            Explanation { parts: vec![leaf("frames", 2.0), leaf("names", 3.0)], ..leaf("recognized", 0.0) };
+        let issue = node("issue", Combination::Sum, vec![leaf("message", 1.0), list]);
+        let expected = "    issue 1.000 = 1.000 message\n    └─ recognized 0.000 (2 frames, 3 names)\n";
+        assert_eq!(tree(&issue), expected);
         assert_eq!(tree(&leaf("cosine", 0.5)), "    cosine 0.500\n");
     }
 }

@@ -139,7 +139,8 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     }
     .into_iter();
     log::append(|| Record::of_hits("search", &tree, query, hits.iter(), None));
-    let (terms, shown) = (query_terms(query), layout.shown());
+    let terms = ranked.as_ref().map_or_else(|| query_terms(query), |ranked| ranked.terms_to_show(query));
+    let shown = layout.shown();
     let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
         let matches = matches.remove(&hit.unit).unwrap_or_default();
         let extras = Extras { matches, explanation: explanations.next() };

@@ -16,15 +16,27 @@ const FILES: [(&str, &str); 6] = [
          def total(self):\n        return sum(item.price for item in self.items) + tax_of(self)\n\n\ndef tax_of(cart):\n    if cart.country is None:\n        \
          raise TaxError('no tax for %s in %d countries' % (cart, 3))\n    return round_up(cart)\n",
     ),
-    ("src/shop/errors.py", "class TaxError(Exception):\n    \"\"\"There is no tax of a cart, in no country.\"\"\"\n"),
+    (
+        "src/shop/errors.py",
+        "class TaxError(Exception):\n    \"\"\"There is no tax of a cart, in no country.\"\"\"\n",
+    ),
     (
         "src/shop/report.py",
         "def total(orders):\n    \"\"\"Total of all orders of a year, with tax.\"\"\"\n    return sum(orders)\n\n\ndef prepend_scheme_if_needed(url):\n    \
          return url if '://' in url else 'http://' + url\n",
     ),
-    ("src/shop/printing.py", "def print_receipt(cart):\n    print('Thank you for your visit')\n    print(cart.total())\n"),
-    ("tests/test_cart.py", "def test_tax():\n    with raises(TaxError, match='no tax for cart in 3 countries'):\n        Cart().total()\n"),
-    ("docs/tax.md", "# Taxes\n\nThe message `no tax for x in 3 countries` means that a cart has no country.\n"),
+    (
+        "src/shop/printing.py",
+        "def print_receipt(cart):\n    print('Thank you for your visit')\n    print(cart.total())\n",
+    ),
+    (
+        "tests/test_cart.py",
+        "def test_tax():\n    with raises(TaxError, match='no tax for cart in 3 countries'):\n        Cart().total()\n",
+    ),
+    (
+        "docs/tax.md",
+        "# Taxes\n\nThe message `no tax for x in 3 countries` means that a cart has no country.\n",
+    ),
 ];
 
 struct Tree {
@@ -98,7 +110,10 @@ fn a_message_leads_to_what_prints_it_before_tests_documents_and_its_class() {
 fn names_in_an_issue_lead_to_definitions_in_their_scope() {
     let tree = tree();
     tree.check_first("Wrong sum\n\nWhen I call `Cart.total` the sum is off.\n", "Cart.total");
-    tree.check_first("Wrong sum\n\nI call this:\n\n```python\nfrom shop import report\nreport.total(orders)\n```\n", "total");
+    tree.check_first(
+        "Wrong sum\n\nI call this:\n\n```python\nfrom shop import report\nreport.total(orders)\n```\n",
+        "total",
+    );
 }
 
 #[test]
@@ -109,13 +124,29 @@ fn a_misspelled_symbol_is_found_with_several_edits() {
 #[test]
 fn hostile_texts_are_answered_in_time() {
     let tree = tree();
-    for unit in ["a", "(", ".", "1", "a.b(", "x\n", "total ", "File \"cart.py\", line 1, in total\n", "cart.py:1 ", "é", "`"] {
+    for unit in [
+        "a",
+        "(",
+        ".",
+        "1",
+        "a.b(",
+        "x\n",
+        "total ",
+        "File \"cart.py\", line 1, in total\n",
+        "cart.py:1 ",
+        "é",
+        "`",
+    ] {
         let text = unit.repeat((64 << 10) / unit.len());
         for query in [format!("total\n{text}"), text] {
             let start = Instant::now();
             let filter = Filter::default();
-            let request =
-                SearchRequest { query: &query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
+            let request = SearchRequest {
+                query: &query,
+                limit: 10,
+                ranking: RankingWeights::default(),
+                filter: &filter,
+            };
             // Text without a word is refused.
             let _ = tree.index.search(&request);
             assert!(start.elapsed().as_secs_f32() < 2.0, "{unit:?} took {:?}", start.elapsed());

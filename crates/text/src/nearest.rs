@@ -48,8 +48,8 @@ pub fn misspelled<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str
 pub fn edits_within(a: &str, b: &str, most: usize) -> Option<usize> {
     let letters = |word: &str| word.bytes().fold(0_u32, |letters, byte| letters | 1 << (byte % 32));
     // An edit adds at most one letter on either side.
-    let is_far = a.len().abs_diff(b.len()) > 4 * most
-        || (letters(a) ^ letters(b)).count_ones() as usize > 2 * most;
+    let is_far =
+        a.len().abs_diff(b.len()) > 4 * most || (letters(a) ^ letters(b)).count_ones() as usize > 2 * most;
     let edits = if is_far { most + 1 } else { strsim::osa_distance(a, b) };
     (edits <= most).then_some(edits)
 }

@@ -290,11 +290,15 @@ pub fn localize(
     }
     for (name, clone, numbers) in clones {
         let place = work.join(name.replace('/', "+"));
-        Repository { issues, clone: &clone, place: &place, finders: &finders, load, features: places.features }.ask(
-            &numbers,
-            &mut outcome,
-            on_issue,
-        )?;
+        Repository {
+            issues,
+            clone: &clone,
+            place: &place,
+            finders: &finders,
+            load,
+            features: places.features,
+        }
+        .ask(&numbers, &mut outcome, on_issue)?;
     }
     outcome.asked.sort_by_key(|asked| asked.issue);
     if outcome.asked.is_empty() {
@@ -438,7 +442,8 @@ fn candidates(
     ranking: &RankingWeights,
 ) -> Result<Option<Candidates>, EvalError> {
     let filter = Filter::default();
-    let request = SearchRequest { query: &issue.text, limit: UNITS, ranking: ranking.clone(), filter: &filter };
+    let request =
+        SearchRequest { query: &issue.text, limit: UNITS, ranking: ranking.clone(), filter: &filter };
     let Some(found) = index.issue_features(&request)? else { return Ok(None) };
     let function = |unit: usize| entities.ranked(&[unit], 1)[Level::Functions as usize].first().cloned();
     Ok(Some(Candidates {

@@ -61,7 +61,8 @@ impl<'a> Issue<'a> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next()?;
         let mut is_long = || lines.next().is_some() || first.split_whitespace().nth(MIN_WORDS - 1).is_some();
-        let has_place = || frame(first, "").is_some() || Position::all(first).any(|position| position.line.is_some());
+        let has_place =
+            || frame(first, "").is_some() || Position::all(first).any(|position| position.line.is_some());
         (is_long() || has_place()).then(|| Splitter::default().split(text))
     }
 
@@ -229,7 +230,10 @@ impl<'a> Splitter<'a> {
                 // IPython shows lines around the one that failed, which has an arrow.
                 if let Some(line) = source.failed {
                     self.trace.source.push((source.text, number));
-                    self.trace.frames[number].position.iter_mut().for_each(|position| position.line = position.line.or(Some(line)));
+                    self.trace.frames[number]
+                        .position
+                        .iter_mut()
+                        .for_each(|position| position.line = position.line.or(Some(line)));
                 }
                 return true;
             }
@@ -264,7 +268,9 @@ impl<'a> Splitter<'a> {
             Some(Order::OutermostFirst) => n_frames - 1 - number,
             _ => number,
         };
-        self.issue.frames.extend(frames.into_iter().enumerate().map(|(number, frame)| (frame, depth(number))));
+        self.issue
+            .frames
+            .extend(frames.into_iter().enumerate().map(|(number, frame)| (frame, depth(number))));
         self.issue.traced.extend(source.into_iter().map(|(line, number)| (line, depth(number))));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use quarry_text::query_terms;
+
 use crate::index::hit::ScoreParts;
 use crate::lexical::Scores;
 use crate::ranking::confidence::{Evidence, is_confident};
@@ -10,6 +12,9 @@ use crate::ranking::issue::model::IssueFeatures;
 use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules::Query;
 use crate::ranking::weights::RankingWeights;
+
+/// The most terms of an issue that matches are shown for.
+const MAX_SHOWN: usize = 100;
 
 /// Units ranked by a search, with their signals.
 pub struct RankedUnits {
@@ -36,6 +41,15 @@ impl RankedUnits {
     #[must_use]
     pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
         is_confident(self.confidence(), self.evidence.kind, threshold)
+    }
+
+    /// The terms of the query for showing matches; of an issue those that were looked up, because there may be thousands.
+    #[must_use]
+    pub fn terms_to_show(&self, query: &str) -> Vec<String> {
+        match &self.of_issue {
+            Some(_) => self.signals.terms.iter().take(MAX_SHOWN).cloned().collect(),
+            None => query_terms(query),
+        }
     }
 
     /// The numbers of the units, best first.

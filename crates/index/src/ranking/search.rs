@@ -130,8 +130,15 @@ impl Index {
     }
 
     /// Puts first the units that print the query, if it is the text of a message.
-    fn put_printing_first(&self, candidates: &mut Vec<Candidate>, signals: &Signals, request: &SearchRequest) {
-        let Some(message) = Message::of(request.query).filter(|message| message.n_words() >= 3) else { return };
+    fn put_printing_first(
+        &self,
+        candidates: &mut Vec<Candidate>,
+        signals: &Signals,
+        request: &SearchRequest,
+    ) {
+        let Some(message) = Message::of(request.query).filter(|message| message.n_words() >= 3) else {
+            return;
+        };
         // Without values, the unit has every word.
         let least = if message.has_values() { 0.3 } else { 0.99 };
         let lexical = &signals.lexical;
@@ -147,7 +154,11 @@ impl Index {
             }
             let demotion = rules::demotion(self.flags(&self.table.units[unit]), false, &request.ranking);
             if !candidates.iter().any(|candidate| candidate.unit == unit) {
-                let parts = ScoreParts { lexical: lexical.texts[unit], dense: signals.dense[unit], ..ScoreParts::default() };
+                let parts = ScoreParts {
+                    lexical: lexical.texts[unit],
+                    dense: signals.dense[unit],
+                    ..ScoreParts::default()
+                };
                 candidates.push(Candidate { unit, score: 0.0, parts, features: UnitFeatures::default() });
             }
             if let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.unit == unit) {

@@ -7,11 +7,11 @@ use quarry_text::{folded, parts};
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
+use super::Issue;
 use super::frame::Frame;
 use super::literal::Message;
 use super::name::{Name, Origin, names};
 use super::position::{Position, file_name};
-use super::Issue;
 use crate::ranking::rules::{last_part, path_parts};
 use crate::ranking::selection::{best, better_first};
 use crate::{Error, Index};
@@ -60,8 +60,23 @@ pub(crate) struct Found {
 impl Found {
     /// How much all of it is, for choosing candidates.
     pub fn sum(&self) -> f32 {
-        let Self { title_name, title_word, marked_name, prose_name, code_called, code_name, trace_name, message_name, .. } = *self;
-        let names = title_name + 0.5 * title_word + marked_name + 0.7 * prose_name + 0.7 * code_called + 0.5 * code_name;
+        let Self {
+            title_name,
+            title_word,
+            marked_name,
+            prose_name,
+            code_called,
+            code_name,
+            trace_name,
+            message_name,
+            ..
+        } = *self;
+        let names = title_name
+            + 0.5 * title_word
+            + marked_name
+            + 0.7 * prose_name
+            + 0.7 * code_called
+            + 0.5 * code_name;
         names
             + 0.4 * trace_name
             + 0.3 * message_name
@@ -85,7 +100,11 @@ impl Found {
 
     /// How much it is named, for choosing those whose callees count.
     fn named(&self) -> f32 {
-        self.title_name.max(self.marked_name).max(0.8 * self.prose_name).max(0.8 * self.code_called).max(self.frame)
+        self.title_name
+            .max(self.marked_name)
+            .max(0.8 * self.prose_name)
+            .max(0.8 * self.code_called)
+            .max(self.frame)
     }
 }
 
@@ -165,7 +184,13 @@ impl Index {
         FileNames { by_name, by_stem }
     }
 
-    fn find_name(&self, evidence: &mut Evidence, files: &FileNames, name: &Name, count: usize) -> Result<(), Error> {
+    fn find_name(
+        &self,
+        evidence: &mut Evidence,
+        files: &FileNames,
+        name: &Name,
+        count: usize,
+    ) -> Result<(), Error> {
         let scopes: Vec<&str> = name.scopes().take(6).collect();
         let Some((&own, outer)) = scopes.split_first() else { return Ok(()) };
         // A plain word is a name only if it is spelled like one; dunder names are everywhere.
@@ -190,7 +215,9 @@ impl Index {
             if parts(scope).count() > 1 || scope.starts_with(char::is_uppercase) {
                 let (types, _) = self.named_units(scope, &outer[number + 1..])?;
                 if types.len() <= 4 {
-                    for unit in types.into_iter().filter(|unit| self.table.units[*unit].kind() == UnitKind::Type) {
+                    for unit in
+                        types.into_iter().filter(|unit| self.table.units[*unit].kind() == UnitKind::Type)
+                    {
                         self.found_owner(evidence, name.origin, unit, 0.7);
                     }
                 }
@@ -255,7 +282,8 @@ impl Index {
         let owner = self.table.text(record.name);
         for member in self.units_of_files[record.file as usize].clone() {
             let name = self.table.text(self.table.units[member].name);
-            let is_member = name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            let is_member =
+                name.strip_prefix(owner).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
             if is_member {
                 let found = evidence.unit(member);
                 let value = match origin {
@@ -271,7 +299,11 @@ impl Index {
     /// Notes the files that a dotted name is, innermost part first.
     fn find_module(&self, evidence: &mut Evidence, files: &FileNames, scopes: &[&str]) {
         let Some((stem, outer)) = scopes.split_first() else { return };
-        let Some(rows) = files.by_stem.get(stem).filter(|rows| !outer.is_empty() && rows.len() <= MAX_DEFINITIONS) else { return };
+        let Some(rows) =
+            files.by_stem.get(stem).filter(|rows| !outer.is_empty() && rows.len() <= MAX_DEFINITIONS)
+        else {
+            return;
+        };
         for &row in rows {
             let directory = path_parts(self.table.text(self.table.files[row as usize].path)).directory;
             let common = directory.rsplit('/').zip(outer).take_while(|(a, b)| a == *b).count();
@@ -296,7 +328,9 @@ impl Index {
     fn find_position(&self, evidence: &mut Evidence, files: &FileNames, position: &Position) {
         let found = self.files_at(files, &position.parts().collect::<Vec<_>>());
         let is_whole = |row: u32, common: usize| {
-            common > 1 || position.parts().nth(1).is_none() || !self.table.text(self.table.files[row as usize].path).contains('/')
+            common > 1
+                || position.parts().nth(1).is_none()
+                || !self.table.text(self.table.files[row as usize].path).contains('/')
         };
         let n_found = found.len() as f32;
         for (row, common) in found {
@@ -343,7 +377,12 @@ impl Index {
     }
 
     /// The units that a frame may be in: by the file and the function's name, or by the line where there is none.
-    fn units_of_frame(&self, evidence: &mut Evidence, files: &FileNames, frame: &Frame) -> Result<Vec<usize>, Error> {
+    fn units_of_frame(
+        &self,
+        evidence: &mut Evidence,
+        files: &FileNames,
+        frame: &Frame,
+    ) -> Result<Vec<usize>, Error> {
         let own = frame.own_name();
         let scopes: Vec<&str> = frame.scopes().collect();
         let Some(position) = frame.position else {
@@ -356,17 +395,22 @@ impl Index {
         let path: Vec<&str> = position.parts().chain(packages.iter().copied()).collect();
         let mut units = Vec::new();
         for (row, common) in self.files_at(files, &path) {
-            let is_whole = common > 1
-                || is_alone
-                || !self.table.text(self.table.files[row as usize].path).contains('/');
+            let is_whole =
+                common > 1 || is_alone || !self.table.text(self.table.files[row as usize].path).contains('/');
             let at_line = position.line.and_then(|line| self.unit_of_line(row, line));
-            let named = self.units_of_files[row as usize].clone().filter(|&unit| !own.is_empty() && self.unit_name(unit) == own);
+            let named = self.units_of_files[row as usize]
+                .clone()
+                .filter(|&unit| !own.is_empty() && self.unit_name(unit) == own);
             let line = position.line.unwrap_or_default();
             let parent = scopes.get(1).copied().unwrap_or_default();
             let distance = |unit: &usize| {
                 let record = &self.table.units[*unit];
-                let is_other = self.table.text(record.name).rsplit('.').nth(1).is_none_or(|around| around != parent);
-                (is_other && !parent.is_empty(), record.start_line.saturating_sub(line).max(line.saturating_sub(record.end_line)))
+                let is_other =
+                    self.table.text(record.name).rsplit('.').nth(1).is_none_or(|around| around != parent);
+                (
+                    is_other && !parent.is_empty(),
+                    record.start_line.saturating_sub(line).max(line.saturating_sub(record.end_line)),
+                )
             };
             let unit = named.min_by_key(distance).or(if own.is_empty() && is_whole { at_line } else { None });
             match unit {
@@ -418,7 +462,8 @@ impl Index {
             let mut seen: Vec<&str> = Vec::new();
             let mut callees = Vec::new();
             for name in names(&source, Origin::Code).filter(|name| name.is_called) {
-                let Some(own) = name.scopes().next().filter(|own| own.len() > 2 && !seen.contains(own)) else {
+                let Some(own) = name.scopes().next().filter(|own| own.len() > 2 && !seen.contains(own))
+                else {
                     continue;
                 };
                 seen.push(own);
@@ -430,7 +475,8 @@ impl Index {
                 let (units, _) = self.named_units(own, &outer)?;
                 if units.len() <= MAX_CALLED {
                     let share = weight / (units.len() as f32).sqrt();
-                    callees.extend(units.into_iter().filter(|unit| *unit != caller).map(|unit| (unit, share)));
+                    callees
+                        .extend(units.into_iter().filter(|unit| *unit != caller).map(|unit| (unit, share)));
                 }
             }
             Ok(callees)

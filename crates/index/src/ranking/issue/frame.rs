@@ -34,9 +34,12 @@ pub(super) fn frame<'a>(line: &'a str, before: &'a str) -> Option<(Frame<'a>, Or
     if let Some(rest) = text.strip_prefix('#') {
         return numbered(rest).map(innermost_first);
     }
-    ruby(text).or_else(|| go(line, before)).or_else(|| firefox(text)).or_else(|| panicked(text)).map(innermost_first).or_else(
-        || pytest(text).or_else(|| notebook(text)).map(|frame| (frame, Order::OutermostFirst)),
-    )
+    ruby(text)
+        .or_else(|| go(line, before))
+        .or_else(|| firefox(text))
+        .or_else(|| panicked(text))
+        .map(innermost_first)
+        .or_else(|| pytest(text).or_else(|| notebook(text)).map(|frame| (frame, Order::OutermostFirst)))
 }
 
 /// `"a.py", line 12, in total`, and IPython's `a.py:12, in total(self)`.
@@ -52,7 +55,8 @@ fn python(rest: &str) -> Option<Frame<'_>> {
         }
     };
     let function = after.split_once(", in ").map_or("", |(_, function)| function);
-    (!position.path.is_empty()).then(|| Frame { position: Some(position), function: without_arguments(function) })
+    (!position.path.is_empty())
+        .then(|| Frame { position: Some(position), function: without_arguments(function) })
 }
 
 /// What follows `at` in JavaScript, Java, C# and Rust.
@@ -68,7 +72,8 @@ fn at<'a>(rest: &'a str, before: &'a str) -> Option<Frame<'a>> {
         if is_function(function) {
             // Java's modules and C# without sources have no position.
             let position = Position::of(place);
-            let is_java = place.is_empty() || ["Native Method", "Unknown Source", "<anonymous>"].contains(&place);
+            let is_java =
+                place.is_empty() || ["Native Method", "Unknown Source", "<anonymous>"].contains(&place);
             return (position.is_some() || is_java || rest.ends_with("()"))
                 .then_some(Frame { position, function });
         }
@@ -81,7 +86,8 @@ fn at<'a>(rest: &'a str, before: &'a str) -> Option<Frame<'a>> {
 fn numbered_function(line: &str) -> &str {
     let Some((number, function)) = line.trim().split_once(": ") else { return "" };
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let function = function.split_once("::h").filter(|(_, hash)| is_hash(hash)).map_or(function, |(name, _)| name);
+    let function =
+        function.split_once("::h").filter(|(_, hash)| is_hash(hash)).map_or(function, |(name, _)| name);
     if is_number && is_function(function) { function } else { "" }
 }
 
@@ -135,7 +141,8 @@ fn go<'a>(line: &'a str, before: &'a str) -> Option<Frame<'a>> {
     let function = before.trim().trim_start_matches("created by ");
     let function = function.split_once(" in goroutine").map_or(function, |(function, _)| function);
     // Arguments come last: a receiver is in parentheses as well.
-    let function = function.rsplit_once('(').filter(|(_, rest)| rest.ends_with(')')).map_or(function, |(name, _)| name);
+    let function =
+        function.rsplit_once('(').filter(|(_, rest)| rest.ends_with(')')).map_or(function, |(name, _)| name);
     let function = function.rsplit('/').next().unwrap_or_default();
     Some(Frame { position: Some(position), function: if is_function(function) { function } else { "" } })
 }
@@ -167,11 +174,15 @@ fn pytest(text: &str) -> Option<Frame<'_>> {
 fn notebook(text: &str) -> Option<Frame<'_>> {
     let (place, function) = text.split_once(" in ")?;
     // As a link in some editors: `[cart.py](file:///shop/cart.py)`.
-    let place = place.strip_prefix('[').and_then(|place| place.split_once("](")).map_or(place, |(place, _)| place);
+    let place =
+        place.strip_prefix('[').and_then(|place| place.split_once("](")).map_or(place, |(place, _)| place);
     if !place.ends_with(".py") || place.contains(' ') || !function.ends_with(')') {
         return None;
     }
-    Some(Frame { position: Some(Position { path: place, line: None }), function: without_arguments(function) })
+    Some(Frame {
+        position: Some(Position { path: place, line: None }),
+        function: without_arguments(function),
+    })
 }
 
 /// A function without its arguments and generics. A receiver in parentheses (`(*Cart)`) stays.
@@ -203,7 +214,8 @@ impl<'a> Frame<'a> {
     /// The names in the function's name, the innermost first; lambdas and the like are left out.
     pub fn scopes(&self) -> impl Iterator<Item = &'a str> {
         let is_name = |part: &&str| {
-            !part.is_empty() && !["module", "locals", "anonymous", "lambda", "listcomp", "closure", "impl"].contains(part)
+            !part.is_empty()
+                && !["module", "locals", "anonymous", "lambda", "listcomp", "closure", "impl"].contains(part)
                 && !is_closure(part)
         };
         self.function.rsplit(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).filter(is_name)
@@ -213,7 +225,8 @@ impl<'a> Frame<'a> {
 /// Go's `func1`, and Kotlin's and Java's `lambda$total$0`.
 fn is_closure(part: &str) -> bool {
     let rest = part.strip_prefix("func").unwrap_or("x");
-    part.bytes().all(|byte| byte.is_ascii_digit()) || !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
+    part.bytes().all(|byte| byte.is_ascii_digit())
+        || !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -241,11 +254,29 @@ mod tests {
         check("\tat org.shop.Cart.total(Cart.java:12)", "", "Cart.java", 12, "total");
         check("\tat org.shop.Cart.total(Native Method)", "", "", None, "total");
         check("\tat app//org.shop.CartKt.total(Cart.kt:12)", "", "Cart.kt", 12, "total");
-        check("   at Shop.Cart.Total(Int32 tax) in C:\\shop\\Cart.cs:line 12", "", "C:\\shop\\Cart.cs", 12, "Total");
+        check(
+            "   at Shop.Cart.Total(Int32 tax) in C:\\shop\\Cart.cs:line 12",
+            "",
+            "C:\\shop\\Cart.cs",
+            12,
+            "Total",
+        );
         check("   at Shop.Cart.Total()", "", "", None, "Total");
-        check("\t/go/src/shop/cart.go:12 +0x1d", "shop/cart.(*Cart).Total(0xc0000, 0x1)", "/go/src/shop/cart.go", 12, "Total");
+        check(
+            "\t/go/src/shop/cart.go:12 +0x1d",
+            "shop/cart.(*Cart).Total(0xc0000, 0x1)",
+            "/go/src/shop/cart.go",
+            12,
+            "Total",
+        );
         check("\t/go/src/shop/cart.go:12", "main.Total.func1()", "/go/src/shop/cart.go", 12, "Total");
-        check("             at ./src/cart.rs:12:5", "   4: shop::cart::Cart::total", "src/cart.rs", 12, "total");
+        check(
+            "             at ./src/cart.rs:12:5",
+            "   4: shop::cart::Cart::total",
+            "src/cart.rs",
+            12,
+            "total",
+        );
         check("thread 'main' panicked at src/cart.rs:12:5:", "", "src/cart.rs", 12, "");
         check("thread 'main' panicked at 'no tax', src/cart.rs:12:5", "", "src/cart.rs", 12, "");
         check("cart.rb:12:in `total'", "", "cart.rb", 12, "total");
@@ -261,9 +292,26 @@ mod tests {
     #[test]
     fn other_lines_are_not_frames() {
         for line in [
-            "", "at", "at home", "#", "#12", "# Heading", "#123 is a similar issue", "File not found", "in total",
-            "File \"", "from here to there", "a@b", "mail me at me@example.org", "at 12:30", "(", "at (", "at )(", "((((",
-            "look at this (example.org)", "see the file in total(1)",
+            "",
+            "at",
+            "at home",
+            "#",
+            "#12",
+            "# Heading",
+            "#123 is a similar issue",
+            "File not found",
+            "in total",
+            "File \"",
+            "from here to there",
+            "a@b",
+            "mail me at me@example.org",
+            "at 12:30",
+            "(",
+            "at (",
+            "at )(",
+            "((((",
+            "look at this (example.org)",
+            "see the file in total(1)",
         ] {
             assert_eq!(frame(line, "").map(|(frame, _)| frame), None, "{line}");
         }

@@ -8,9 +8,13 @@ use super::position::{Position, leading_number};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineKind<'a> {
     /// A heading, of a section with content or without.
-    Heading { is_noise: bool },
+    Heading {
+        is_noise: bool,
+    },
     /// A heading or a label of a template, which says nothing.
-    Template { is_heading: bool },
+    Template {
+        is_heading: bool,
+    },
     /// A version, an item of a checklist, a log line without a problem, or anything in a section of such.
     Noise,
     /// Code, or a command.
@@ -48,25 +52,90 @@ impl<'a> LineKind<'a> {
 
 /// Sections that say nothing about the code, by words in their headings.
 const NOISE_SECTIONS: [&str; 24] = [
-    "environment", "version", "versions", "system", "platform", "checklist", "region", "installed", "setup", "os",
-    "specifications", "diagnose", "before", "dependencies", "device", "browser", "hardware", "terms", "conduct", "packages",
-    "runtime", "config", "info", "do not remove",
+    "environment",
+    "version",
+    "versions",
+    "system",
+    "platform",
+    "checklist",
+    "region",
+    "installed",
+    "setup",
+    "os",
+    "specifications",
+    "diagnose",
+    "before",
+    "dependencies",
+    "device",
+    "browser",
+    "hardware",
+    "terms",
+    "conduct",
+    "packages",
+    "runtime",
+    "config",
+    "info",
+    "do not remove",
 ];
 
 /// Headings of templates, by what they begin with.
 const TEMPLATES: [&str; 44] = [
-    "description", "describe the", "to reproduce", "steps to reproduce", "steps", "how to reproduce", "reproduc",
-    "minimal reproduc", "minimal complete", "expected", "actual", "observed", "current behavio", "additional", "screenshot",
-    "what happened", "what did you expect", "what you expected", "anything else", "bug report", "bug", "issue", "summary",
-    "problem", "context", "possible", "suggested", "proposed solution", "solution", "example", "code", "log", "verbose", "output",
-    "relevant log", "mcve", "error", "traceback", "feature request", "is there an existing", "is your feature", "provide",
-    "your project", "please",
+    "description",
+    "describe the",
+    "to reproduce",
+    "steps to reproduce",
+    "steps",
+    "how to reproduce",
+    "reproduc",
+    "minimal reproduc",
+    "minimal complete",
+    "expected",
+    "actual",
+    "observed",
+    "current behavio",
+    "additional",
+    "screenshot",
+    "what happened",
+    "what did you expect",
+    "what you expected",
+    "anything else",
+    "bug report",
+    "bug",
+    "issue",
+    "summary",
+    "problem",
+    "context",
+    "possible",
+    "suggested",
+    "proposed solution",
+    "solution",
+    "example",
+    "code",
+    "log",
+    "verbose",
+    "output",
+    "relevant log",
+    "mcve",
+    "error",
+    "traceback",
+    "feature request",
+    "is there an existing",
+    "is your feature",
+    "provide",
+    "your project",
+    "please",
 ];
 
 /// What a line is if it is a heading.
 fn heading(text: &str) -> Option<LineKind<'_>> {
-    let is_bold = |mark: &str| text.len() > 2 * mark.len() && text.starts_with(mark) && text.trim_end_matches(':').ends_with(mark);
-    let is_marked = text.starts_with("# ") || text.starts_with("## ") || text.starts_with("###") || is_bold("**") || is_bold("__");
+    let is_bold = |mark: &str| {
+        text.len() > 2 * mark.len() && text.starts_with(mark) && text.trim_end_matches(':').ends_with(mark)
+    };
+    let is_marked = text.starts_with("# ")
+        || text.starts_with("## ")
+        || text.starts_with("###")
+        || is_bold("**")
+        || is_bold("__");
     let words: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric() && c != '\'')
         .filter(|word| !word.is_empty())
@@ -74,7 +143,11 @@ fn heading(text: &str) -> Option<LineKind<'_>> {
         .map(str::to_lowercase)
         .collect();
     let is_label = text.ends_with(':') && words.len() <= 5;
-    if text.starts_with("<details") || text.starts_with("<summary") || text.starts_with("</") || text.chars().all(|c| "-=_*~ ".contains(c)) {
+    if text.starts_with("<details")
+        || text.starts_with("<summary")
+        || text.starts_with("</")
+        || text.chars().all(|c| "-=_*~ ".contains(c))
+    {
         return Some(LineKind::Template { is_heading: false });
     }
     if !is_marked && !is_label || words.is_empty() {
@@ -126,15 +199,25 @@ fn is_dated(text: &str) -> bool {
 fn is_version(text: &str) -> bool {
     let item = text.trim_start_matches(['-', '*', '+', '•', ' ']);
     let is_number = |word: &str| {
-        let word = word.trim_start_matches(['v', '=', '(', '>', '<', '~', '^', '`']).trim_end_matches([',', ')', ';', '`']);
+        let word = word
+            .trim_start_matches(['v', '=', '(', '>', '<', '~', '^', '`'])
+            .trim_end_matches([',', ')', ';', '`']);
         let mut parts = word.split('.');
-        let first = parts.next().is_some_and(|part| !part.is_empty() && part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit()));
+        let first = parts.next().is_some_and(|part| {
+            !part.is_empty() && part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit())
+        });
         first && parts.next().is_some_and(|part| part.starts_with(|c: char| c.is_ascii_digit()))
     };
     let mut words = item.split([' ', ':', '\t', '=', '/']).filter(|word| !word.is_empty());
     let n_words = words.clone().take(9).count();
-    n_words <= 8 && words.any(is_number) && !item.ends_with(['.', '?', '!']) && !item.contains(['(', '[', '{', '"'])
-        || item.starts_with("OS:") || item.starts_with("Python ") && item.contains("[GCC") || item.starts_with("Python 3.") || item.starts_with("Python 2.")
+    n_words <= 8
+        && words.any(is_number)
+        && !item.ends_with(['.', '?', '!'])
+        && !item.contains(['(', '[', '{', '"'])
+        || item.starts_with("OS:")
+        || item.starts_with("Python ") && item.contains("[GCC")
+        || item.starts_with("Python 3.")
+        || item.starts_with("Python 2.")
 }
 
 /// What was typed into a shell or an interpreter, or what that printed.
@@ -211,7 +294,9 @@ pub(super) fn raised(text: &str) -> Option<&str> {
     let own = class.rsplit(['.', '\\']).next().unwrap_or_default();
     let is_class = own.starts_with(char::is_uppercase)
         && class.chars().all(|c| c.is_alphanumeric() || "._\\$".contains(c))
-        && ["Error", "Exception", "Warning", "Failure", "Fault", "Interrupt", "Exit", "Iteration"].iter().any(|end| own.ends_with(end));
+        && ["Error", "Exception", "Warning", "Failure", "Fault", "Interrupt", "Exit", "Iteration"]
+            .iter()
+            .any(|end| own.ends_with(end));
     let is_end = text.len() == end || text[end..].starts_with(':');
     (is_class && is_end).then_some(text)
 }
@@ -249,17 +334,30 @@ pub(super) fn is_between_frames(text: &str) -> bool {
 
 /// Whether a line may be the function of a frame whose place follows: `main.total(0x1)`, `12: shop::total`.
 pub(super) fn is_function_line(text: &str) -> bool {
-    let is_numbered = text.split_once(": ").is_some_and(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()));
-    is_numbered || text.ends_with(')') && text.contains('.') && !text.contains(' ') || text.starts_with("created by ")
+    let is_numbered =
+        text.split_once(": ").is_some_and(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    is_numbered
+        || text.ends_with(')') && text.contains('.') && !text.contains(' ')
+        || text.starts_with("created by ")
 }
 
 /// What trackers put before a title.
 pub(super) fn title(text: &str) -> &str {
     let mut text = text.trim_start_matches(['#', ' ', '*']);
     while let Some((label, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
-        let is_kind = ["bug", "feature", "request", "feature request", "question", "enhancement", "docs", "issue", "broken"]
-            .iter()
-            .any(|kind| label.eq_ignore_ascii_case(kind));
+        let is_kind = [
+            "bug",
+            "feature",
+            "request",
+            "feature request",
+            "question",
+            "enhancement",
+            "docs",
+            "issue",
+            "broken",
+        ]
+        .iter()
+        .any(|kind| label.eq_ignore_ascii_case(kind));
         if !is_kind || rest.trim().is_empty() {
             break;
         }

@@ -30,7 +30,9 @@ impl Message {
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim();
         let text = match raised(text) {
-            Some(whole) if whole.len() == text.len() => whole.split_once(": ").map_or(whole, |(_, message)| message),
+            Some(whole) if whole.len() == text.len() => {
+                whole.split_once(": ").map_or(whole, |(_, message)| message)
+            }
             Some(message) => message,
             None => text,
         };
@@ -97,7 +99,9 @@ impl Message {
 
     fn counted(&self, is_covered: &[bool], values: bool) -> usize {
         let bytes = self.text.bytes().zip(&self.counts).zip(is_covered);
-        bytes.filter(|((byte, counts), covered)| **covered && (**counts || values && is_letter(*byte))).count()
+        bytes
+            .filter(|((byte, counts), covered)| **covered && (**counts || values && is_letter(*byte)))
+            .count()
     }
 
     /// The ranges of the message that the pieces of a literal are in; `None` unless all are, in order.
@@ -169,7 +173,12 @@ fn placeholders(literal: &str) -> Vec<Range<usize>> {
             b'%' => conversion(&bytes[at..]),
             b'{' => bracketed(&bytes[at..], b'}'),
             b'$' | b'#' if bytes.get(at + 1) == Some(&b'{') => 1 + bracketed(&bytes[at + 1..], b'}'),
-            b'$' => 1 + bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count(),
+            b'$' => {
+                1 + bytes[at + 1..]
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+                    .count()
+            }
             _ => 0,
         };
         if length > 0 {

@@ -85,6 +85,9 @@ pub type IssueFeatures = [f32; N];
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssueModel {
+    /// Weights of features that are evidence by themselves, but too rare for the trees.
+    #[serde(default)]
+    pub weights: Vec<(Feature, f32)>,
     /// The trees, whose values are added.
     pub trees: Vec<Tree>,
 }
@@ -156,11 +159,14 @@ impl IssueModel {
         &BUILTIN
     }
 
-    /// What each feature of a unit brings, in the order of [`ISSUE_FEATURES`]: at each split on the way to a leaf, how much
+    /// What each feature of a unit brings, in the order of [`ISSUE_FEATURES`]: its weight times its value, and at each split on the way to a leaf, how much
     /// the mean of the values changes. Their sum is the score, a log-probability up to a constant for the issue.
     #[must_use]
     pub fn contributions(&self, features: &IssueFeatures) -> IssueFeatures {
         let mut contributions = [0.0; N];
+        for &(Feature(number), weight) in &self.weights {
+            contributions[number] += weight * features[number];
+        }
         for mut tree in &self.trees {
             while let Tree::Split(split) = tree {
                 let Feature(number) = split.feature;
@@ -193,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_score_is_the_sum_of_what_each_feature_brings() {
-        let text = r#"{"trees":[
+        let text = r#"{"weights":[["message",2.0]],"trees":[
             {"feature":"frame","threshold":0.5,"mean":1.0,"below":-1.0,"above":
                 {"feature":"test","threshold":0.5,"mean":2.0,"below":3.0,"above":0.5}},
             {"feature":"frame","threshold":0.1,"mean":0.0,"below":0.0,"above":0.25}]}"#;
@@ -205,5 +211,7 @@ mod tests {
         let contributions = model.contributions(&features);
         assert_eq!((contributions[number("frame")], contributions[number("test")]), (1.25, -1.5));
         assert_eq!(model.score(&features), -0.25);
+        features[number("message")] = 0.5;
+        assert_eq!(model.score(&features), 0.75);
     }
 }

@@ -79,7 +79,8 @@ fn words(text: &str) -> impl Iterator<Item = (&str, bool)> {
             let word = &tail[..end];
             rest = &tail[end..];
             let was_defined = std::mem::replace(&mut is_defined, DEFINING.contains(&word));
-            if word.len() <= MAX_NAME_BYTES && !word.starts_with(|c: char| c.is_ascii_digit()) && !is_defined {
+            if word.len() <= MAX_NAME_BYTES && !word.starts_with(|c: char| c.is_ascii_digit()) && !is_defined
+            {
                 return Some((word, was_defined || rest.starts_with('(')));
             }
         }
@@ -119,7 +120,10 @@ mod tests {
 
     #[test]
     fn names_are_told_from_words() {
-        let found = symbols("The `tax` of Cart.total is wrong, e.g. in add_item(3) or shop::Cart. Or so", Origin::Prose);
+        let found = symbols(
+            "The `tax` of Cart.total is wrong, e.g. in add_item(3) or shop::Cart. Or so",
+            Origin::Prose,
+        );
         assert_eq!(found, ["tax", "Cart.total", "add_item", "shop::Cart"]);
         assert_eq!(symbols("GitHub issue", Origin::Title), ["GitHub"]);
         assert_eq!(symbols("i.e. this, i.e that", Origin::Prose), [""; 0]);
@@ -127,7 +131,9 @@ mod tests {
 
     #[test]
     fn calls_and_definitions_are_noticed() {
-        let called = |text| names(text, Origin::Code).filter(|name| name.is_called).map(|name| name.text).collect::<Vec<_>>();
+        let called = |text| {
+            names(text, Origin::Code).filter(|name| name.is_called).map(|name| name.text).collect::<Vec<_>>()
+        };
         assert_eq!(called("x = cart.total(tax)"), ["cart.total"]);
         assert_eq!(called("class Cart:\n    def total(self):"), ["Cart", "total"]);
         assert_eq!(called("$this->total($tax)"), ["$this->total"]);
@@ -135,7 +141,13 @@ mod tests {
 
     #[test]
     fn scopes_begin_with_the_name_itself() {
-        let name = Name { text: "shop::Cart.total", origin: Origin::Code, is_marked: false, is_called: false, is_symbol: true };
+        let name = Name {
+            text: "shop::Cart.total",
+            origin: Origin::Code,
+            is_marked: false,
+            is_called: false,
+            is_symbol: true,
+        };
         assert_eq!(name.scopes().collect::<Vec<_>>(), ["total", "Cart", "shop"]);
     }
 

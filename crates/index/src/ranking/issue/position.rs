@@ -11,9 +11,9 @@ pub struct Position<'a> {
 
 /// Extensions of source files that people name without a line; with one, any will do.
 const EXTENSIONS: [&str; 38] = [
-    "c", "cc", "clj", "cpp", "cs", "cxx", "dart", "erl", "ex", "exs", "go", "groovy", "h", "hpp", "hs", "java", "js",
-    "jsx", "kt", "kts", "lua", "m", "mjs", "ml", "mm", "php", "pl", "ps1", "py", "pyx", "rb", "rs", "scala", "sh",
-    "swift", "ts", "tsx", "vue",
+    "c", "cc", "clj", "cpp", "cs", "cxx", "dart", "erl", "ex", "exs", "go", "groovy", "h", "hpp", "hs",
+    "java", "js", "jsx", "kt", "kts", "lua", "m", "mjs", "ml", "mm", "php", "pl", "ps1", "py", "pyx", "rb",
+    "rs", "scala", "sh", "swift", "ts", "tsx", "vue",
 ];
 
 /// Maximum bytes of a path that is recognized.
@@ -132,7 +132,17 @@ mod tests {
 
     #[test]
     fn words_and_numbers_are_not_paths() {
-        for text in ["version 1.2.3", "e.g. this", "http://example.org:80", "a.b", "12:30:15.5", "Node.js 12", "..", ":", "x.:1"] {
+        for text in [
+            "version 1.2.3",
+            "e.g. this",
+            "http://example.org:80",
+            "a.b",
+            "12:30:15.5",
+            "Node.js 12",
+            "..",
+            ":",
+            "x.:1",
+        ] {
             let found: Vec<Position> = Position::all(text).filter(|found| found.line.is_some()).collect();
             assert_eq!(found, [], "{text}");
         }

@@ -100,10 +100,14 @@ impl Index {
     ///
     /// # Errors
     /// The same as for a search.
-    pub fn issue_features(&self, request: &SearchRequest) -> Result<Option<Vec<(Hit, IssueFeatures)>>, Error> {
+    pub fn issue_features(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<Option<Vec<(Hit, IssueFeatures)>>, Error> {
         let Some(issue) = Issue::of(request.query) else { return Ok(None) };
         let (candidates, _, features) = self.issue_candidates(request, &issue)?;
-        let hits = candidates.iter().map(|candidate| self.hit(candidate.unit, candidate.score, candidate.parts));
+        let hits =
+            candidates.iter().map(|candidate| self.hit(candidate.unit, candidate.score, candidate.parts));
         Ok(Some(hits.zip(features).collect()))
     }
 
@@ -128,7 +132,8 @@ impl Index {
         );
         let (matches, mut dense) = (matches?, dense?);
         let sets = terms.sets.iter().map(|set| {
-            let mut known: Vec<usize> = set.iter().copied().filter(|&term| matches.weights[term].is_known).collect();
+            let mut known: Vec<usize> =
+                set.iter().copied().filter(|&term| matches.weights[term].is_known).collect();
             known.sort_by(|&a, &b| matches.weights[b].of_text.total_cmp(&matches.weights[a].of_text));
             known.truncate(MAX_TERMS);
             let mut scores = matches.scores(known, self.n_units(), self.n_files(), ranking.bm25f.k1);
@@ -148,13 +153,18 @@ impl Index {
         let dense_of_files = [0, 1, 2].map(|number| self.best_of_files(&dense[number]));
         let scores = IssueScores { sets, dense, dense_of_files, evidence };
         let units = self.preselected(&scores, allowed, request.limit);
-        let weighted: Vec<Vec<(&str, f32)>> = terms.sets[..N_SETS].iter().map(|set| {
-            set.iter().map(|&term| (terms.terms[term].as_str(), matches.weights[term].of_text)).collect()
-        }).collect();
+        let weighted: Vec<Vec<(&str, f32)>> = terms.sets[..N_SETS]
+            .iter()
+            .map(|set| {
+                set.iter().map(|&term| (terms.terms[term].as_str(), matches.weights[term].of_text)).collect()
+            })
+            .collect();
         let features = self.features_of_issue(issue, &scores, &weighted, &units);
-        let IssueScores { mut sets, dense: [_, _, dense], dense_of_files: [_, _, dense_of_files], .. } = scores;
+        let IssueScores { mut sets, dense: [_, _, dense], dense_of_files: [_, _, dense_of_files], .. } =
+            scores;
         let lexical = sets.swap_remove(Set::All as usize);
-        let all: Vec<String> = terms.sets[Set::All as usize].iter().map(|&term| terms.terms[term].clone()).collect();
+        let all: Vec<String> =
+            terms.sets[Set::All as usize].iter().map(|&term| terms.terms[term].clone()).collect();
         let most: f32 = lexical.idf.iter().sum::<f32>() * (ranking.bm25f.k1 + 1.0);
         let candidates = units.iter().map(|&unit| {
             let parts = ScoreParts {
@@ -227,13 +237,16 @@ impl Index {
             let words: f32 = of_units.iter().map(|(factor, values)| factor * values[unit].max(0.0)).sum();
             let around: f32 = of_files.iter().map(|(factor, values)| factor * values[file].max(0.0)).sum();
             let found = scores.evidence.units.get(&unit).map_or(0.0, Found::sum);
-            let of_file = scores.evidence.files.get(&self.file_of_unit[unit]).map_or(0.0, |file| {
-                0.5 * (file.path + file.module + file.frame + file.names)
-            });
+            let of_file = scores
+                .evidence
+                .files
+                .get(&self.file_of_unit[unit])
+                .map_or(0.0, |file| 0.5 * (file.path + file.module + file.frame + file.names));
             let record = &self.table.units[unit];
             let kind = if rules::is_definition(record.kind()) { 1.0 } else { 0.5 };
             let flags = self.flags(record);
-            let is_other = flags.contains(FileFlags::TEST) || !flags.difference(FileFlags::LEFT_OUT).is_empty();
+            let is_other =
+                flags.contains(FileFlags::TEST) || !flags.difference(FileFlags::LEFT_OUT).is_empty();
             (words + around + found + of_file) * kind * if is_other { 0.6 } else { 1.0 }
         };
         let mut found = best(self.n_units(), N_CANDIDATES.max(limit), score);
@@ -249,13 +262,17 @@ impl Index {
         units: &[usize],
     ) -> Vec<IssueFeatures> {
         let IssueScores { sets, dense, dense_of_files, evidence } = scores;
-        let best_of = |set: Set| (max_or_one(&sets[set as usize].texts), max_or_one(&sets[set as usize].groups));
+        let best_of =
+            |set: Set| (max_or_one(&sets[set as usize].texts), max_or_one(&sets[set as usize].groups));
         let best = [Set::Title, Set::Prose, Set::Code, Set::All, Set::Symbols].map(best_of);
-        let best_dense = [0, 1, 2].map(|number| (max_or_one(&dense[number]), max_or_one(&dense_of_files[number])));
-        let tokens: Vec<&[u16]> = units.iter().map(|&unit| self.table.tokens(&self.table.units[unit])).collect();
+        let best_dense =
+            [0, 1, 2].map(|number| (max_or_one(&dense[number]), max_or_one(&dense_of_files[number])));
+        let tokens: Vec<&[u16]> =
+            units.iter().map(|&unit| self.table.tokens(&self.table.units[unit])).collect();
         let vocabulary = StaticModel::builtin();
         let title_tokens = vocabulary.query_tokens(issue.title).similarities(&tokens);
-        let prose: Vec<&str> = issue.prose.iter().flat_map(|line| line.split_whitespace()).take(TOKEN_WORDS).collect();
+        let prose: Vec<&str> =
+            issue.prose.iter().flat_map(|line| line.split_whitespace()).take(TOKEN_WORDS).collect();
         let prose_tokens = vocabulary.query_tokens(&prose.join(" ")).similarities(&tokens);
         let of_title = KnownTerms::of(terms, Set::Title);
         let of_all = KnownTerms::of(terms, Set::All);
@@ -289,7 +306,8 @@ impl Index {
             });
             let best_of_file = best_in_file[&file];
             let shares = values(number, unit);
-            let in_its_file = |at: usize| if best_of_file[at] > 0.0 { shares[at] / best_of_file[at] } else { 0.0 };
+            let in_its_file =
+                |at: usize| if best_of_file[at] > 0.0 { shares[at] / best_of_file[at] } else { 0.0 };
             let own = if rules::is_definition(record.kind()) { rules::last_part(name) } else { "" };
             let (own_title, own_all) = (of_title.matching(own), of_all.matching(own));
             let rank_in_file = in_file.entry(file).or_default();
@@ -450,7 +468,10 @@ impl Terms {
         add(&mut all, Set::Code as usize, joined(&issue.code));
         let traced: Vec<&str> = issue.traced.iter().map(|(line, _)| *line).collect();
         add(&mut all, Set::Code as usize, joined(&traced));
-        let together: Vec<usize> = (0..N_SETS).filter(|set| *set != Set::All as usize).flat_map(|set| all.sets[set].clone()).collect();
+        let together: Vec<usize> = (0..N_SETS)
+            .filter(|set| *set != Set::All as usize)
+            .flat_map(|set| all.sets[set].clone())
+            .collect();
         for number in together {
             if !all.sets[Set::All as usize].contains(&number) {
                 all.sets[Set::All as usize].push(number);
@@ -479,6 +500,7 @@ fn truncated<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 
 /// Prose in pieces of about equal length.
 fn pieces(prose: &[&str]) -> Vec<String> {
-    let words: Vec<&str> = prose.iter().flat_map(|line| line.split_whitespace()).take(PIECE_WORDS * MAX_PIECES).collect();
+    let words: Vec<&str> =
+        prose.iter().flat_map(|line| line.split_whitespace()).take(PIECE_WORDS * MAX_PIECES).collect();
     words.chunks(PIECE_WORDS).map(|words| words.join(" ")).collect()
 }

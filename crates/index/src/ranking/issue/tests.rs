@@ -10,7 +10,14 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
 
 #[test]
 fn ordinary_queries_are_not_issues() {
-    for query in ["", "retry with backoff", "Cart.total", "src/cart.rs", "how is the total of a cart computed?", "\n total \n"] {
+    for query in [
+        "",
+        "retry with backoff",
+        "Cart.total",
+        "src/cart.rs",
+        "how is the total of a cart computed?",
+        "\n total \n",
+    ] {
         assert_eq!(Issue::of(query), None, "{query}");
     }
     assert!(Issue::of("src/cart.c:12: error: no tax").is_some());
@@ -23,11 +30,20 @@ fn a_report_is_split_into_its_parts() {
         **Environment**\n- OS: Linux\n- Python 3.9.1\nnumpy 1.2.3\n### More\nSee src/shop/cart.py:12 for it.\n";
     let found = issue(text);
     assert_eq!(found.title, "Total is wrong with `tax`");
-    assert_eq!(found.prose, ["The total of a Cart.checkout is off.", "More", "See src/shop/cart.py:12 for it."]);
+    assert_eq!(
+        found.prose,
+        ["The total of a Cart.checkout is off.", "More", "See src/shop/cart.py:12 for it."]
+    );
     assert_eq!(found.code, ["from shop.cart import Cart", "Cart().total(3)"]);
     assert_eq!(found.positions.len(), 1);
-    let named = |name: &str, origin| found.names.iter().any(|(found, _)| found.text == name && found.origin == origin);
-    assert!(named("tax", Origin::Title) && named("Cart.checkout", Origin::Prose) && named("shop.cart", Origin::Code));
+    let named = |name: &str, origin| {
+        found.names.iter().any(|(found, _)| found.text == name && found.origin == origin)
+    };
+    assert!(
+        named("tax", Origin::Title)
+            && named("Cart.checkout", Origin::Prose)
+            && named("shop.cart", Origin::Code)
+    );
     assert!(found.n_noise >= 5, "{}", found.n_noise);
 }
 
@@ -53,7 +69,8 @@ fn traces_of_other_languages_begin_with_it() {
     let rust = "thread 'main' panicked at src/tax.rs:9:5:\nno tax\nstack backtrace:\n   0: shop::tax::of\n             at ./src/tax.rs:9:5\n   \
         1: shop::cart::Cart::total\n             at ./src/cart.rs:12:9\n";
     assert_eq!(functions(rust), [("", 0), ("of", 0), ("total", 1)]);
-    let gdb = "It crashes\n#0  0x0001 in cart_total (cart=0x0) at src/cart.c:12\n#1  main () at src/main.c:3\n";
+    let gdb =
+        "It crashes\n#0  0x0001 in cart_total (cart=0x0) at src/cart.c:12\n#1  main () at src/main.c:3\n";
     assert_eq!(functions(gdb), [("cart_total", 0), ("main", 1)]);
 }
 
@@ -62,7 +79,10 @@ fn messages_of_compilers_and_logs_are_found() {
     let messages = |text| issue(text).messages.clone();
     assert_eq!(messages("It fails\nsrc/cart.c:12:3: error: no tax of cart\n"), ["no tax of cart"]);
     assert_eq!(messages("It fails\nerror[E0382]: use of moved value\n"), ["use of moved value"]);
-    assert_eq!(messages("It fails\n2024-01-02 10:11:12,345 ERROR shop: no tax of cart\n"), ["shop: no tax of cart"]);
+    assert_eq!(
+        messages("It fails\n2024-01-02 10:11:12,345 ERROR shop: no tax of cart\n"),
+        ["shop: no tax of cart"]
+    );
     assert_eq!(messages("It fails\n2024-01-02 10:11:12,345 INFO shop: all is well\n"), [""; 0]);
     assert_eq!(messages("It fails\nI get \"no tax of cart\" every time\n"), ["no tax of cart"]);
 }
@@ -70,8 +90,28 @@ fn messages_of_compilers_and_logs_are_found() {
 #[test]
 fn hostile_texts_take_linear_time() {
     for unit in [
-        "a", "(", "[", "`", ".", "1", ":", "#", "\n", "\t", "- [ ] ", "File \"", "at (", "> ", "a.b:1 ", "é", "\"", "```\n", "<!--",
-        "  File \"a.py\", line 1, in f\n", "Error: ", " at a(b.js:1:1)\n",
+        "a",
+        "(",
+        "[",
+        "`",
+        ".",
+        "1",
+        ":",
+        "#",
+        "\n",
+        "\t",
+        "- [ ] ",
+        "File \"",
+        "at (",
+        "> ",
+        "a.b:1 ",
+        "é",
+        "\"",
+        "```\n",
+        "<!--",
+        "  File \"a.py\", line 1, in f\n",
+        "Error: ",
+        " at a(b.js:1:1)\n",
     ] {
         let text = unit.repeat((64 << 10) / unit.len());
         let start = std::time::Instant::now();

@@ -1,0 +1,70 @@
+"""How often the function that prints a message comes first when the message is pasted.
+
+    python bench/pasted_messages.py quarry TREES
+
+TREES has a directory for each source tree. Five near-unique string literals of four words or more are drawn from each, outside of
+tests, examples and documentation, and asked verbatim and with their placeholders filled.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ENDINGS = {".py", ".js", ".ts", ".tsx", ".go", ".java", ".kt", ".c", ".cpp", ".rs", ".rb", ".cs", ".php"}
+LEFT_OUT = re.compile(r"(^|/)(tests?|spec|__tests__|examples?|docs?|fixtures|vendor|demo)(/|$)|test[_.]|[_.]test\.|[_.]spec\.|Test\.")
+LITERAL = re.compile(
+    r"(?:Error|Exception|panic|throw|raise|log|warn|error|fail|bail|format|print|assert|expect|abort)"
+    r"[^\n\"']{0,60}[\"']([A-Za-z][^\"'\n\\]{18,120})[\"']"
+)
+PLACEHOLDER = re.compile(r"%\(\w+\)[sdr]|%[-+0-9.]*[sdrvqwfixu]|\$\{[^}]*\}|#\{[^}]*\}|\{[^}]*\}")
+VALUES = ["/tmp/data/x1.bin", "'foo'", "42", "7.5", '"bar"']
+
+
+def draw(tree):
+    texts = {}
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and path.suffix in ENDINGS | {".md", ".rst", ".txt"}:
+            texts[path.relative_to(tree).as_posix()] = path.read_text(encoding="utf-8", errors="replace")
+    found = []
+    for path, text in texts.items():
+        if Path(path).suffix in ENDINGS and not LEFT_OUT.search(path):
+            for match in LITERAL.finditer(text):
+                message = match.group(1)
+                if len(message.split()) >= 4 and sum(c.isalpha() for c in message) > 15:
+                    found.append((message, path, text.count("\n", 0, match.start(1)) + 1))
+    random.shuffle(found)
+    unique = (one for one in found if sum(text.count(one[0]) for text in texts.values()) <= 2)
+    return [one for one, _ in zip(unique, range(5))]
+
+
+def rank(program, tree, message, path, line):
+    command = [program, "search", "-", str(tree), "--json", "-k", "3"]
+    answer = subprocess.run(command, input=message, capture_output=True, text=True, check=False)
+    if not answer.stdout:
+        return None
+    for result in json.loads(answer.stdout)["results"]:
+        if result["path"] == path and result["start_line"] <= line <= result["end_line"]:
+            return result["rank"]
+    return None
+
+
+def main():
+    program, trees = sys.argv[1], Path(sys.argv[2])
+    random.seed(36)
+    ranks = {"verbatim": [], "filled": []}
+    for tree in sorted(path for path in trees.iterdir() if path.is_dir()):
+        for number, (message, path, line) in enumerate(draw(tree)):
+            values = iter(VALUES[number:] + VALUES * 9)
+            filled = PLACEHOLDER.sub(lambda _: next(values), message)
+            for kind, text in (("verbatim", message), ("filled", filled)):
+                ranks[kind].append(rank(program, tree, text, path, line))
+    for kind, found in ranks.items():
+        first, among = sum(r == 1 for r in found), sum(r is not None for r in found)
+        print(f"{kind}: first for {first} of {len(found)}, among the first three for {among}")
+
+
+if __name__ == "__main__":
+    main()

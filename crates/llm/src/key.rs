@@ -77,11 +77,11 @@ impl ApiKey {
             return Err(fail("is empty"));
         }
         if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(fail("holds a space or a character outside of ASCII"));
+            return Err(fail("contains a space or a character outside of ASCII"));
         }
         if !is_word(secret) && secret.len() < MIN_KEY_BYTES {
             return Err(fail(
-                "is too short to be told from other text, and so to be kept out of what is stored; where the server \
+                "is too short to be recognized, and so to be kept out of stored texts; where the server \
                  needs no key, name no variable, or put a word such as `none` into it",
             ));
         }

@@ -213,7 +213,9 @@ mod tests {
         let key_of_digits = ApiKey::new("K", "000000").unwrap();
         assert_eq!(key_of_digits.redact(r#""\u0000000000""#), r#""\u0000[K]""#);
         assert_eq!(key_of_digits.redact(r"C:\u000000"), r"C:\u[K]");
-        for other in [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", r"sk-a\u00", "sk_a+b/0123456789"] {
+        for other in
+            [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", r"sk-a\u00", "sk_a+b/0123456789"]
+        {
             assert_eq!(key.redact(other), other);
         }
     }

@@ -279,7 +279,7 @@ fn somebody_who_writes_meanwhile_is_not_overwritten() {
     let plan = fixture.plan_install(&["cursor"], Scope::User).unwrap();
     fixture.write("home/.cursor/mcp.json", "{\"new\": 1}");
     let error = plan.apply(&fixture.receipts()).unwrap_err().to_string();
-    assert!(error.contains("meanwhile"), "{error}");
+    assert!(error.contains("in the meantime"), "{error}");
     assert_eq!(fixture.read("home/.cursor/mcp.json"), "{\"new\": 1}");
     // An entry that was recorded but not written does not prevent it.
     fixture.install(&["cursor"], Scope::User);

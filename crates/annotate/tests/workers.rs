@@ -262,7 +262,7 @@ fn a_program_that_cannot_be_run_fails_its_pair_and_a_broken_sandbox_its_worker()
             thread::sleep(Duration::from_millis(20));
         }
         let ended = broken.end().remove(0).unwrap_err();
-        assert!(ended.contains("no namespaces") && ended.contains("given back"), "{ended}");
+        assert!(ended.contains("no namespaces") && ended.contains("returned to the queue"), "{ended}");
         let _working = Working::start(&nats, &server, || fake_programs().0, 1);
         judging.join().unwrap()
     });

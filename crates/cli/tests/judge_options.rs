@@ -129,7 +129,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
         assert!(words.iter().any(|found| found == line), "{line}: {text}");
     }
     layouts::check_layouts(|words| fixture.run(words), "judge status one.toml");
-    layouts::check_layouts(|words| fixture.run(words), "judge calibrate one.toml --folds 2");
+    layouts::check_layouts(|words| fixture.run(words), "judge study one.toml --calibration --folds 2");
     let story = stdout(&fixture.run(&["judge", "show", "one.toml", "0"]));
     for words in
         ["query-test-generator", "test-adapter", "query-test-improver", "for mutation", "confidence 0.80"]

@@ -134,7 +134,7 @@ fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     check_error(&fixture.run(&["model", "pull", "tiny"]), "tiny: expected the name of a model as owner/name");
     let missing = ["model", "pull", "owner/none", "--from", &address, "--out", "none"];
     assert_eq!(fixture.run(&missing).status.code(), Some(2));
-    let builtin = stdout(&fixture.run(&["model", "list"]));
+    let builtin = stdout(&fixture.run(&["model", "list", "builtin"]));
     assert!(builtin.contains("columns: "), "{builtin}");
 }
 
@@ -158,7 +158,7 @@ fn models_are_listed_with_where_they_are() {
     assert_eq!(field("place"), [json!("built-in"), json!("copied"), json!("pulled")]);
     assert_eq!(field("architecture"), [json!("static"), json!(null), json!("bert")]);
     assert!(models[1]["problem"].as_str().unwrap().contains("is not a static model"), "{list}");
-    let builtin = stdout(&fixture.run(&["model", "list"]));
+    let builtin = stdout(&fixture.run(&["model", "list", "builtin"]));
     assert!(builtin.contains(models[0]["checksum"].as_str().unwrap()), "{builtin}");
     let size = fs::metadata(tiny_bert().join("model.safetensors")).unwrap().len();
     assert_eq!((&models[2]["bytes"], &models[2]["problem"]), (&json!(size), &json!(null)));

@@ -16,7 +16,10 @@
 //! | `storage` | files on disk: columns, the table of files and units, segments, generations and the lock |
 //! | `error`, `rebuild_reason`, `version` | what every layer needs |
 
-#![allow(unreachable_pub, reason = "the layers are private modules, whose public items are those of the layer")]
+#![allow(
+    unreachable_pub,
+    reason = "the layers are private modules, whose public items are those of the layer"
+)]
 
 mod calls;
 mod error;

@@ -77,11 +77,11 @@ impl ApiKey {
             return Err(fail("is empty"));
         }
         if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(fail("holds a space or a character outside of ASCII"));
+            return Err(fail("contains a space or a character outside of ASCII"));
         }
         if !is_word(secret) && secret.len() < MIN_KEY_BYTES {
             return Err(fail(
-                "is too short to be told from other text, and so to be kept out of what is stored; where the server \
+                "is too short to be recognized, and so to be kept out of stored texts; where the server \
                  needs no key, name no variable, or put a word such as `none` into it",
             ));
         }
@@ -213,7 +213,9 @@ mod tests {
         let key_of_digits = ApiKey::new("K", "000000").unwrap();
         assert_eq!(key_of_digits.redact(r#""\u0000000000""#), r#""\u0000[K]""#);
         assert_eq!(key_of_digits.redact(r"C:\u000000"), r"C:\u[K]");
-        for other in [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", r"sk-a\u00", "sk_a+b/0123456789"] {
+        for other in
+            [r"sk-a\u002Cb/0123456789", "sk-au002Bb/0123456789", "sk-a%2", r"sk-a\u00", "sk_a+b/0123456789"]
+        {
             assert_eq!(key.redact(other), other);
         }
     }

@@ -169,7 +169,7 @@ fn what_does_not_fit_is_named() {
         "tiny-qwen3",
         "num_key_value_heads",
         json!(3),
-        &["num_attention_heads is 4", "num_key_value_heads 3"],
+        &["num_attention_heads is 4", "num_key_value_heads is 3"],
     );
     check("tiny-qwen3", "num_key_value_heads", json!(0), &["num_key_value_heads is 0"]);
     check("tiny-qwen3", "head_dim", json!(8), &[weights, "q_norm", "[6], expected [8]"]);

@@ -450,7 +450,7 @@ mod tests {
         for (from, to, words) in [
             ("'list'", "'lists'", "lists"),
             ("'list'", "'sides'", "`prefers` of two sides"),
-            ("['0']", "['1']", "says two values"),
+            ("['0']", "['1']", "a word of two values"),
             ("['0']", "[]", "expected two `values`"),
             ("['0']", "[' 0']", "white space"),
             ("means=''", "mean=''", "mean"),

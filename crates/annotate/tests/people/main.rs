@@ -216,7 +216,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
         ":1: expected one of 3, 2, 1, 0 as label, found \"4\"",
         ":2: expected in the column form the name of a form",
         ":3: expected 1 to 12 in the column item",
-        ":4: the text of the column code is not what was given out",
+        ":4: the text of the column code was changed after the form was exported",
         ":5: expected a number of minutes, such as 1.5, found \"long\"",
         ":6: expected a test program",
         ":7: the column test_program is filled in and label is not",
@@ -402,7 +402,10 @@ fn generated_code_is_reviewed() {
     // Two people's edits do not overwrite each other.
     fixture.fill(&out, |number, row| row["edited_code"] = json!(["", "def f1(): 1", "", ""][number]));
     let error = fixture.import(&out, &by("bob")).unwrap_err().to_string();
-    assert!(error.contains("wrong: 1\n") && error.contains("ann left this code edited, and bob"), "{error}");
+    assert!(
+        error.contains("invalid rows: 1\n") && error.contains("ann left this code edited, and bob"),
+        "{error}"
+    );
     let (writer, judge) = fixture.open();
     let generated = writer.ledger().generated(judge).unwrap();
     let mut found: Vec<(&str, &str, GeneratedStatus, bool)> = (generated.iter())

@@ -231,7 +231,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "[[labels]]",
         "[candidates]\nminimum = 0.5\nas_released = true\n[[labels]]",
         11,
-        &["scores are no cosines"],
+        &["scores are not cosines"],
     );
     check("[[labels]]", "[candidates]\nas_released = true\nk = 50\n[[labels]]", 12, &["30 codes or fewer"]);
     check("[[labels]]", "[candidates]\nencoders = []\nminimum = 0.5\n[[labels]]", 12, &["there are none"]);

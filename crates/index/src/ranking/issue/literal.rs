@@ -108,7 +108,9 @@ impl Message {
     fn covered_by(&self, literal: &str) -> Option<Vec<Range<usize>>> {
         let mut pieces = Vec::new();
         let mut start = 0;
-        for placeholder in placeholders(literal).into_iter().chain(std::iter::once(literal.len()..literal.len())) {
+        for placeholder in
+            placeholders(literal).into_iter().chain(std::iter::once(literal.len()..literal.len()))
+        {
             pieces.push(literal[start..placeholder.start].trim());
             start = placeholder.end;
         }

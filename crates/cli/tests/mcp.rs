@@ -255,7 +255,7 @@ fn what_is_too_long_is_refused() {
     assert_eq!((code, id), (-32600, Value::Null));
     assert!(message.contains(&format!("{} bytes", line.len())), "{message}");
     // A long line that can be read has an id, and a tool to answer it.
-    server.check_refusal("search", json!({"query": "word ".repeat(200_000)}), "at most 20000");
+    server.check_refusal("search", json!({"query": "word ".repeat(200_000)}), "at most 70000");
     server.check_refusal("search", json!({"query": "x", "top_k": 3}), "did you mean k?");
     server.check_answer("index_status", json!({}), "there is no index yet");
     assert_eq!(server.end(), Some(0));

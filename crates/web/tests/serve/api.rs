@@ -124,7 +124,7 @@ fn agents_call_the_same_tools() {
     let foreign = served.request("POST", "/mcp", &["Origin: https://evil.example", head[0], head[1]], "{}");
     assert_eq!(foreign.status, 403);
     // What is wrong with a message is said as JSON-RPC has it.
-    let long = "x".repeat(100_000);
+    let long = "x".repeat(500_000);
     for (method, head, body, status, code, words) in [
         ("POST", &head[..], "garbage", 400, -32700, "not JSON"),
         ("POST", &head, r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, 400, -32600, "\"2.0\""),
@@ -132,7 +132,7 @@ fn agents_call_the_same_tools() {
         ("POST", &head, "[]", 400, -32600, "batch"),
         ("POST", &head, " ", 400, -32600, "expected a message"),
         ("POST", &head[..1], r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, 406, -32600, "Not Acceptable"),
-        ("POST", &head, &long, 413, -32600, "more than 65536 bytes"),
+        ("POST", &head, &long, 413, -32600, "more than 409600 bytes"),
         ("GET", &head, "", 405, -32600, ""),
     ] {
         let reply = served.request(method, "/mcp", head, body);

@@ -143,7 +143,7 @@ fn is_written_as_symbol(word: &str) -> bool {
 pub struct UnitMatches {
     /// BM25F relative to the best unit.
     pub lexical_share: f32,
-    /// How well its words cover those of the query by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarity`].
+    /// How well its words cover those of the query by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarities`].
     pub token_similarity: f32,
     /// Cosine relative to the best unit, at least 0.
     pub dense_share: f32,

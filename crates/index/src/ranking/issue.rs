@@ -3,7 +3,7 @@
 //! People and agents paste whole bug reports. Their sentences, code, traces and messages are evidence of different kinds, and
 //! much of them is none at all: checklists, headings of templates, versions. [`Issue::of`] goes through the lines once and
 //! decides for each what it is. It looks at the text alone, in time linear in its length; what the parts are in an index is
-//! decided in [`evidence`].
+//! decided in `evidence`.
 
 pub(crate) mod evidence;
 pub mod frame;

@@ -176,7 +176,7 @@ def main() -> int:
         fresh = Server(quarry, "--from", engine.url)
         status, answer = fresh.get("/api/v1/trees")
         expect([tree["name"] for tree in answer["trees"]] == ["large", "metrics", "text"], "all trees are served")
-        expect(fresh.results("reciprocal rank fusion", "&tree=large")[0][0] == "index/fusion.rs", "the resumed tree is searched")
+        expect(fresh.results("reciprocal rank fusion", "&tree=large")[0][0] == "index/ranking/fusion.rs", "the resumed tree is searched")
 
         # Removal.
         subprocess.run([quarry, "index", str(large), "--to", engine.url, "--remove"], check=True, capture_output=True)

@@ -72,7 +72,7 @@ fn shells_get_their_completions() {
 fn every_command_has_a_manual_page() {
     let fixture = Fixture::new();
     assert!(stdout(&fixture.run(&["man"])).contains(".TH quarry 1"));
-    assert!(stdout(&fixture.run(&["man", "judge", "show"])).contains(".TH quarry-judge-show 1"));
+    assert!(stdout(&fixture.run(&["man", "cache", "prune"])).contains(".TH quarry-cache-prune 1"));
     check_error(&fixture.run(&["man", "nothing"]), "unknown command `quarry nothing`");
     let directory = fixture.path("man");
     assert_eq!(fixture.run(&["man", "--out", directory.to_str().unwrap()]).status.code(), Some(0));

@@ -93,5 +93,8 @@ fn mistakes_are_answered() {
     fixture.write("home/.gemini/settings.json", "{,}");
     check_error(&fixture.run(&["agent", "install", "gemini"]), "settings.json:1: not valid JSON");
     fixture.write("state/quarry/agents.json", "[]");
-    check_error(&fixture.run(&["agent", "install", "codex"]), "agents.json: not a record of installed entries");
+    check_error(
+        &fixture.run(&["agent", "install", "codex"]),
+        "agents.json: not a record of installed entries",
+    );
 }

@@ -173,7 +173,7 @@ fn user_file() -> Option<PathBuf> {
 /// The file of the user's settings, and the table `[llm.NAME]` in it.
 ///
 /// # Errors
-/// When there is no such table.
+/// When the table does not exist.
 #[cfg(feature = "eval")]
 pub fn named_llm(name: &str) -> anyhow::Result<(PathBuf, toml::Table)> {
     let file =

@@ -1,7 +1,7 @@
 //! Estimates whether any result answers the query, or the results are merely the nearest ones.
 //!
 //! The evidence is of the ranking before any re-ranker reads results: what it multiplies scores by orders similar results,
-//! and is no evidence that the first one is an answer. So the confidence of a query does not depend on `--quality`.
+//! and is not evidence that the first one is an answer. So the confidence of a query does not depend on `--quality`.
 
 use std::sync::LazyLock;
 

@@ -24,7 +24,7 @@ use self::position::Position;
 /// Words from which on a text of one line is an issue.
 const MIN_WORDS: usize = 40;
 
-/// The most frames, names and positions that are kept of a text.
+/// Maximum number of frames, names and positions that are kept of a text.
 const MAX_FOUND: usize = 300;
 
 /// Lines of source that may be between two frames of a trace, or between the last one and the message.

@@ -28,7 +28,7 @@ const N_FOLDED: usize = 50;
 /// Files per task: enough to outweigh the cost of distributing them.
 const FILES_PER_TASK: usize = 1 << 12;
 
-/// The least share of a message that a unit prints which comes first for it.
+/// Minimum share of a message that a unit must print to come first for it.
 const MIN_PRINTED: f32 = 0.75;
 
 /// Minimum cosine at which two units with the same name are near-duplicates.

@@ -111,7 +111,7 @@ fn is_same(batch: &Batch, i: usize, j: usize) -> bool {
 
 /// The targets of a batch by a teacher: in row i, `1 - share` on the question's own answer, and `share` spread as
 /// the softmax of the teacher's cosines between this question and the others over `temperature`. A question that
-/// the teacher does not know (a row of zeros) has its own answer alone and is no other question's; cells that are
+/// the teacher does not know (a row of zeros) has only its own answer and answers no other question; cells that are
 /// not negatives get nothing. Since the loss takes row i for the question and again for its answer, the result is
 /// the mean of this matrix and its transpose.
 ///

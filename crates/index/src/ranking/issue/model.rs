@@ -159,8 +159,8 @@ impl IssueModel {
         &BUILTIN
     }
 
-    /// What each feature of a unit brings, in the order of [`ISSUE_FEATURES`]: its weight times its value, and at each split on the way to a leaf, how much
-    /// the mean of the values changes. Their sum is the score, a log-probability up to a constant for the issue.
+    /// The contribution of each feature of a unit, in the order of [`ISSUE_FEATURES`]: its weight times its value, and at
+    /// each split on the way to a leaf, how much the mean of the values changes. Their sum is the score, a log-probability up to a constant for the issue.
     #[must_use]
     pub fn contributions(&self, features: &IssueFeatures) -> IssueFeatures {
         let mut contributions = [0.0; N];

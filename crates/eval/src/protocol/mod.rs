@@ -16,6 +16,7 @@ mod query4code;
 mod repositories;
 mod request;
 
+pub(crate) use candidates::over_seeds;
 pub use cosqa_plus::reliability;
 pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
 pub use full_corpus::mrr_ceiling;

@@ -1,9 +1,10 @@
 //! Computing the results on a page from the cells of a data set.
 
+use super::training::PREFIX;
 use super::{Cell, DatasetPlan, Input, Plan, Reference, TrainingResults, mean_and_deviation};
 use crate::EvalError;
 use crate::evaluation::most_moved;
-use crate::protocol::{Outcome, Part, Values, discrepancy, over_seeds, protocol};
+use crate::protocol::{OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol};
 use crate::slices::Property;
 use quarry_metrics::calibration::{Bin, Binning, reliability};
 use quarry_metrics::significance::{
@@ -183,7 +184,11 @@ fn dataset_results(
             names.map(|name| part_results(dataset, cells, name, None, bootstrap)).collect::<Result<_, _>>()?
         }
     };
-    let numbers = first.iter().flat_map(|outcome| &outcome.discrepancies);
+    let of_protocol = protocol(&dataset.protocol).map_or(&[][..], |protocol| protocol.discrepancies);
+    let trains = dataset.methods.iter().any(|method| method.contains(PREFIX));
+    let of_training = OF_TRAINING.into_iter().filter(|number| trains && of_protocol.contains(number));
+    let of_outcome = first.iter().flat_map(|outcome| &outcome.discrepancies);
+    let numbers = of_outcome.cloned().chain(of_training.map(str::to_owned));
     Ok(DatasetResults {
         name: dataset.name.clone(),
         description: dataset.description.clone(),
@@ -199,7 +204,10 @@ fn dataset_results(
             })
             .collect(),
         discrepancies: numbers
-            .filter_map(|number| Some((number.clone(), discrepancy(number)?.about.to_owned())))
+            .filter_map(|number| {
+                let about = discrepancy(&number)?.about.to_owned();
+                Some((number, about))
+            })
             .collect(),
         references: dataset.references.clone(),
     })

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// What the name of a trained model begins with, as the model to begin with or in a method.
-const PREFIX: &str = "trained:";
+pub(super) const PREFIX: &str = "trained:";
 
 /// A model that a plan trains, once for each seed. Methods name it as `trained:NAME`; their values are means over seeds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -18,6 +18,7 @@ mod request;
 
 pub(crate) use candidates::over_seeds;
 pub use cosqa_plus::reliability;
+pub(crate) use discrepancies::OF_TRAINING;
 pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
 pub use full_corpus::mrr_ceiling;
 pub use gecs::generalization;

@@ -22,7 +22,7 @@ use std::fs;
 use std::path::Path;
 
 use quarry_transformer::read_matcher;
-use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
+use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable, TrainablePooling};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -386,18 +386,19 @@ fn move_average(average: &mut [Vec<f32>], values: &[Vec<f32>], decay: f64, step:
 /// The tensors that a run begins with: the model's, and those of a new head, or of the matcher beside the model.
 fn start(model: &Trainable, settings: &Settings) -> Result<Vec<NamedTensor>, TrainError> {
     let mut tensors = model.tensors.clone();
-    let hidden = model.shape.hidden;
     let seed = mix(settings.seed, 0x6865_6164);
     match settings.objective.kind() {
         Kind::Encoder => {}
-        Kind::Classifier if model.wiring.relative.is_some() => {
+        Kind::Classifier
+            if model.wiring.relative.is_some() && model.pooling != TrainablePooling::Projection =>
+        {
             return Err(TrainError::Settings(format!(
-                "cross-entropy needs a BERT or RoBERTa model, found {}; name one of these, or another objective",
+                "cross-entropy needs a BERT or RoBERTa model, or CodeT5+ with its projection, found {}; name one of these, or another objective",
                 model.model_type
             )));
         }
         Kind::Classifier => {
-            tensors.extend(head::new_classifier(&model.model_type, hidden, 2, seed, &model.tensors));
+            tensors.extend(head::new_classifier(&model.model_type, model.dimension, 2, seed, &model.tensors));
         }
         Kind::Matcher => {
             let path = model.directory.join(MATCHER_FILE);

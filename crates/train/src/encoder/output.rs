@@ -191,6 +191,7 @@ pub(super) fn write_model(
     // A classifier's file has the encoder under the model's name, as transformers writes it.
     let prefix = match kind {
         Kind::Classifier if model.model_type == "bert" => "bert.",
+        Kind::Classifier if model.wiring.is_t5 => "",
         Kind::Classifier => "roberta.",
         _ => "",
     };
@@ -210,6 +211,7 @@ fn classifier_architecture(model_type: &str) -> &'static str {
         "bert" => "BertForSequenceClassification",
         "xlm-roberta" => "XLMRobertaForSequenceClassification",
         "camembert" => "CamembertForSequenceClassification",
+        "codet5p_embedding" => "CodeT5pEmbeddingForSequenceClassification",
         _ => "RobertaForSequenceClassification",
     }
 }

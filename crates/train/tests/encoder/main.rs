@@ -290,9 +290,30 @@ impl PairModel for Odd {
     }
 }
 
+/// A copy of the tiny CodeT5+ whose tokenizer has a token before each text as well, as CodeT5+ has it.
+fn codet5p_with_ends(copy: &Path) -> PathBuf {
+    for entry in fs::read_dir(base("tiny-codet5p", "")).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    let path = copy.join("tokenizer.json");
+    let mut tokenizer: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let processor = &mut tokenizer["post_processor"];
+    let first = serde_json::json!({ "SpecialToken": { "id": "<pad>", "type_id": 0 } });
+    processor["single"].as_array_mut().unwrap().insert(0, first);
+    processor["special_tokens"]["<pad>"] =
+        serde_json::json!({ "id": "<pad>", "ids": [0], "tokens": ["<pad>"] });
+    fs::write(&path, tokenizer.to_string()).unwrap();
+    copy.to_owned()
+}
+
 #[test]
 fn a_classifier_becomes_a_cross_encoder_with_the_accuracy_that_was_measured() {
-    for name in ["tiny-bert", "tiny-roberta"] {
+    let copy = TempDir::new().unwrap();
+    for name in ["tiny-bert", "tiny-roberta", "tiny-codet5p"] {
+        let path = match name {
+            "tiny-codet5p" => codet5p_with_ends(copy.path()),
+            _ => base(name, ""),
+        };
         let settings = Settings {
             objective: Objective::CrossEntropy,
             select: Select::Accuracy,
@@ -302,7 +323,7 @@ fn a_classifier_becomes_a_cross_encoder_with_the_accuracy_that_was_measured() {
             ..settings()
         };
         let (_kept, out) = out();
-        let outcome = run(&base(name, ""), &settings, &out, |_| {}).unwrap();
+        let outcome = run(&path, &settings, &out, |_| {}).unwrap();
         let model = CrossEncoder::load(&out).unwrap();
         let (_, held_out) = split(rows(), settings.held_out);
         let pairs: Vec<(&str, &str)> =

@@ -9,6 +9,7 @@ mod error;
 mod expression;
 mod fusion;
 mod lucene;
+mod matcher;
 mod pairs;
 mod parser;
 mod postings;
@@ -32,8 +33,8 @@ use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::shipped::Tier;
 use quarry_embed::{EmbedError, Embedder, PairModel};
-use quarry_transformer::CrossEncoder;
 use quarry_transformer::nearest::{self, Neighbor};
+use quarry_transformer::{CrossEncoder, Matcher};
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
@@ -226,6 +227,12 @@ impl Method {
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
                 let model = CrossEncoder::load(path)?;
+                models.push(model.id().to_owned());
+                on_embedded(documents.len());
+                Box::new(AllPairs::new(model, documents)?)
+            }
+            Method::Model(path) if Matcher::is_at(path) => {
+                let model = Matcher::load(path)?;
                 models.push(model.id().to_owned());
                 on_embedded(documents.len());
                 Box::new(AllPairs::new(model, documents)?)

@@ -97,6 +97,26 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
                 before; here each model reads as much as it can, and white space as it stands.",
     },
     Discrepancy {
+        number: "W3",
+        about: "GraphCodeBERT is trained and, unless the option `graphcodebert` is given, measured on code alone: its trained \
+                rows lack the data flow of the paper's.",
+    },
+    Discrepancy {
+        number: "W4",
+        about: "Gradients are clipped as a recipe's `clip` says, in 32 bits throughout: Query4Code trains in mixed precision, \
+                where its code skips clipping, and its other rounding is not reproduced.",
+    },
+    Discrepancy {
+        number: "W5",
+        about: "CoSQA's pre-training draws one negative for each pair, as its paper; the code that it builds on draws seven. \
+                The paper gives no rate for it: the recipe has that of its questions and answers.",
+    },
+    Discrepancy {
+        number: "W6",
+        about: "CodeT5+ reads texts without padding here; CoSQA+'s code gives it padded texts without a mask, so that its \
+                vectors depend on the length to which they are padded.",
+    },
+    Discrepancy {
         number: "P5",
         about: "Lucene's published MMRR seems to lack the rank adjustment, and the bag of words ranked a smaller corpus: \
                 one scorer and one corpus serve all methods here.",
@@ -129,6 +149,9 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
         about: "CoSQA+'s second paper does not say which queries count: those with a positive do here.",
     },
 ];
+
+/// Those about how models are trained here, which affect the results of these only.
+pub(crate) const OF_TRAINING: [&str; 4] = ["W3", "W4", "W5", "W6"];
 
 /// The discrepancy with a number.
 #[must_use]

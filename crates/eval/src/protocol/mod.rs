@@ -16,7 +16,9 @@ mod query4code;
 mod repositories;
 mod request;
 
+pub(crate) use candidates::over_seeds;
 pub use cosqa_plus::reliability;
+pub(crate) use discrepancies::OF_TRAINING;
 pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
 pub use full_corpus::mrr_ceiling;
 pub use gecs::generalization;

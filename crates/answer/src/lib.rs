@@ -2,13 +2,22 @@
 //!
 //! A [`Tree`] is an index with the paths that it answers for. [`search`] and the other functions make the objects
 //! of what it finds; each is described by a JSON schema with the feature `schema`.
+//! With the feature `agents`, [`context`] and [`outline`] make texts within a budget of tokens.
 
 mod calls;
+#[cfg(feature = "agents")]
+pub mod context;
 mod facets;
 mod file;
+#[cfg(feature = "agents")]
+pub mod outline;
 mod results;
 mod search;
 mod status;
+#[cfg(feature = "agents")]
+pub mod text;
+#[cfg(feature = "agents")]
+mod tokens;
 mod tree;
 
 pub use calls::{
@@ -23,6 +32,8 @@ pub use results::{
 };
 pub use search::{Found, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, search, similar};
 pub use status::{Holds, RememberedView, SkippedView, StatusView};
+#[cfg(feature = "agents")]
+pub use tokens::{TOKENIZER, count_tokens};
 pub use tree::{Elsewhere, Need, SharedTree, Tree, TreeError};
 
 use std::time::Duration;

@@ -206,6 +206,14 @@ pub enum EvalError {
     /// An index failed.
     #[error(transparent)]
     Index(#[from] quarry_index::Error),
+    /// A policy of reading failed.
+    #[error("{policy}: cannot read on")]
+    Policy {
+        /// Its name.
+        policy: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A data set file is malformed.
     #[error(transparent)]
     Format(#[from] quarry_corpus::formats::FormatError),

@@ -2,9 +2,8 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use quarry_answer::text::quoted;
 use quarry_text::printable;
-
-use crate::text::quoted;
 
 /// Why a tool has no answer. The texts are for the agent that called it, and say what to do.
 #[derive(Debug, thiserror::Error)]

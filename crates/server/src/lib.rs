@@ -10,7 +10,6 @@ mod message;
 mod protocol;
 mod reading;
 mod results;
-mod text;
 mod tools;
 mod transport;
 mod tree_path;
@@ -21,6 +20,9 @@ pub use error::{ServeError, ToolError};
 pub use protocol::serve_stdio;
 #[cfg(feature = "http")]
 pub use protocol::{MAX_MESSAGE_BYTES, http_service, refusal_of};
-pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, Size, TOOLS, Tool};
+pub use tools::{
+    Call, Context, Detail, IndexStatus, Kind, Object, Outline, Part, ReadUnit, Search, Similar, Size, TOOLS,
+    Tool,
+};
 pub use turns::Turns;
 pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, ToolAnswer, Workspace};

@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use quarry_answer::context::{self, ContextRequest};
+use quarry_answer::outline;
+use quarry_answer::text::{position, quoted};
 use quarry_embed::Embedder;
 use quarry_index::{
-    Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, SearchResponse, Status,
-    UnitSource, snippet,
+    Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, Status, UnitSource,
+    snippet,
 };
 use quarry_source::UnitKind;
 use quarry_text::{counted, query_terms};
@@ -19,10 +22,12 @@ use serde_json::{Value, json};
 use crate::ToolError;
 use crate::calls::{callees_text, callers_text};
 use crate::reading::{UnitSelector, read_unit};
-use crate::results::{FoundUnit, SNIPPET_LINES, list, position};
-use crate::text::quoted;
-use crate::tools::{Call, Calls, ReadUnit, Search, Similar};
+use crate::results::{FoundUnit, list};
+use crate::tools::{Call, Calls, Context as ContextCall, Detail, Outline, Part, ReadUnit, Search, Similar};
 use crate::tree_path::TreePath;
+
+/// Results that are named where none clearly answers.
+const NEAREST: usize = 3;
 
 /// A source tree, its index, and the model that it is searched with.
 ///
@@ -178,6 +183,8 @@ impl Workspace {
         let index = || self.index(asked, report);
         match call {
             Call::Search(search) => self.search(search, index),
+            Call::Context(context) => self.context(context, index),
+            Call::Outline(outline) => self.outline(outline, index),
             Call::Similar(similar) => self.similar(similar, index),
             Call::Callers(calls) => self.callers(calls, &*index()?),
             Call::Callees(calls) => self.callees(calls, &*index()?),
@@ -191,14 +198,7 @@ impl Workspace {
         search: &Search,
         index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
     ) -> Result<ToolAnswer, ToolError> {
-        let part = if search.path.is_empty() {
-            TreePath::Root
-        } else {
-            let listing = self.listing()?;
-            TreePath::of(&search.path, &self.roots(), &paths(&listing))?
-        };
-        let kinds: Vec<UnitKind> = search.kinds.iter().map(|&kind| kind.into()).collect();
-        let filter = Filter::new(&search.languages, &kinds, &part.globs(&search.globs))?;
+        let filter = self.filter(&search.part)?;
         let index = index()?;
         let response = index.search(&SearchRequest {
             query: &search.query,
@@ -207,9 +207,64 @@ impl Workspace {
             filter: &filter,
         })?;
         self.note_search(&search.query, &response.hits);
-        let heading = search_heading(&response, !filter.is_empty());
-        let results = found(&index, response.hits, &query_terms(&search.query));
-        Ok(list(&heading, &results, search.size.max_tokens).into())
+        let is_unsure = response.hits.is_empty() || response.is_confident(None) == Some(false);
+        let heading = match is_unsure {
+            true => context::nothing_heading(response.hits.is_empty(), !filter.is_empty()),
+            false => String::new(),
+        };
+        let mut hits = response.hits;
+        // What is near tells whether other words would help; a list of what is not meant would not.
+        if is_unsure && search.detail == Detail::Brief {
+            hits.truncate(NEAREST);
+        }
+        let results = found(&index, hits, &query_terms(&search.query), search.detail);
+        Ok(list(&heading, &results, search.detail, search.size.max_tokens).into())
+    }
+
+    fn filter(&self, part: &Part) -> Result<Filter, ToolError> {
+        let path = self.part(&part.path)?;
+        let kinds: Vec<UnitKind> = part.kinds.iter().map(|&kind| kind.into()).collect();
+        Ok(Filter::new(&part.languages, &kinds, &path.globs(&part.globs))?)
+    }
+
+    /// The part of the tree that a path names; all of it if the path is empty.
+    fn part(&self, path: &str) -> Result<TreePath, ToolError> {
+        if path.is_empty() {
+            return Ok(TreePath::Root);
+        }
+        let listing = self.listing()?;
+        TreePath::of(path, &self.roots(), &paths(&listing))
+    }
+
+    fn context(
+        &self,
+        asked: &ContextCall,
+        index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
+    ) -> Result<ToolAnswer, ToolError> {
+        let filter = Filter::default().with_globs(&self.part(&asked.path)?.globs(&asked.globs), None)?;
+        let index = index()?;
+        let found = context::context(
+            &index,
+            &ContextRequest {
+                query: &asked.query,
+                filter: &filter,
+                ranking: &self.ranking,
+                max_tokens: asked.max_tokens,
+                weights: context::Weights::default(),
+            },
+        )?;
+        let hits: Vec<Hit> = found.shown.iter().map(|unit| index.unit(*unit)).collect();
+        self.note_search(&asked.query, &hits);
+        Ok(found.text.into())
+    }
+
+    fn outline(
+        &self,
+        asked: &Outline,
+        index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
+    ) -> Result<ToolAnswer, ToolError> {
+        let filter = Filter::default().with_globs(&self.part(&asked.path)?.globs(&[]), None)?;
+        Ok(outline::outline(&*index()?, &filter, asked.max_tokens)?.into())
     }
 
     fn similar(
@@ -229,8 +284,8 @@ impl Workspace {
             format!("Most like {given}, best first:\n")
         };
         // Without a query the first lines say most.
-        let results = found(&index, response.hits, &[]);
-        Ok(list(&heading, &results, similar.size.max_tokens).into())
+        let results = found(&index, response.hits, &[], Detail::Brief);
+        Ok(list(&heading, &results, Detail::Brief, similar.size.max_tokens).into())
     }
 
     fn callers(&self, calls: &Calls, index: &Index) -> Result<ToolAnswer, ToolError> {
@@ -435,27 +490,16 @@ fn paths(listing: &Listing) -> Vec<&str> {
     listing.files.iter().map(|file| file.path.as_str()).collect()
 }
 
-/// Says how far the results can be trusted, and what to do if they cannot.
-fn search_heading(response: &SearchResponse, is_filtered: bool) -> String {
-    let advice = if is_filtered {
-        "other words for what the code does, the name of a symbol, or fewer filters"
-    } else {
-        "other words for what the code does, or the name of a symbol"
-    };
-    if response.hits.is_empty() {
-        format!("Nothing found. Try {advice}.\n")
-    } else if response.is_confident(None) == Some(false) {
-        format!("Nothing matches well; these are hints at best. Try {advice}.\n")
-    } else {
-        String::new()
-    }
-}
-
-fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<FoundUnit> {
+fn found(index: &Index, hits: Vec<Hit>, terms: &[String], detail: Detail) -> Vec<FoundUnit> {
     let lines = |hit: Hit| {
         // A file that has gone since the index was opened has no lines to show.
         let UnitSource { text, line_numbers } = index.source(&hit).unwrap_or_default();
-        let range = snippet::best_lines(&text, terms, SNIPPET_LINES);
+        // The name says what the declaration would.
+        let declared = match detail {
+            Detail::Brief => snippet::declaration_lines(&text, &hit.signature),
+            Detail::Full => 0..0,
+        };
+        let range = snippet::best_lines_beside(&text, &declared, terms, detail.lines());
         let lines = line_numbers.into_iter().zip(text.lines().map(str::to_owned));
         FoundUnit { snippet: lines.skip(range.start).take(range.len()).collect(), hit }
     };
@@ -552,7 +596,10 @@ mod tests {
             workspace.answer(&call, &|_| {}).unwrap().text
         };
         let expected = format!("{:>6}|     say(\"bye\")\n{line:>6}|     socket.shut()\n", line - 1);
-        let found = call("search", json!({"query": "say bye and shut a socket", "languages": ["python"]}));
+        let found = call(
+            "search",
+            json!({"query": "say bye and shut a socket", "languages": ["python"], "detail": "full"}),
+        );
         assert!(found.contains(&format!("net.ipynb:{}-{line} function close", line - 2)), "{found}");
         assert!(found.contains(&expected), "{found}");
         let read = call("read_unit", json!({"path": "net.ipynb", "line": line}));

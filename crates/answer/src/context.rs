@@ -68,6 +68,8 @@ pub struct Context {
     pub text: String,
     /// Whether a result clearly answers the query; none if that cannot be told.
     pub confident: Option<bool>,
+    /// Confidence that a result answers, 0 to 1.
+    pub confidence: f32,
     /// The units that are shown in full, best first.
     pub shown: Vec<usize>,
 }
@@ -110,10 +112,10 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     let ContextRequest { query, filter, ranking, max_tokens, weights } = request;
     let ranking = (*ranking).clone();
     let response = index.search(&SearchRequest { query, limit: CANDIDATES, ranking, filter })?;
-    let confident = response.is_confident(None);
+    let (confident, confidence) = (response.is_confident(None), response.confidence);
     if response.hits.is_empty() || confident == Some(false) {
         let text = fitting(nothing(index, &response.hits), *max_tokens);
-        return Ok(Context { text, confident: Some(false), shown: Vec::new() });
+        return Ok(Context { text, confident: Some(false), confidence, shown: Vec::new() });
     }
     let candidates = candidates(index, &response.hits);
     let chosen = choose(&candidates, *max_tokens, *weights);
@@ -128,7 +130,12 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     let shown: Vec<&Candidate> = chosen.iter().map(|position| &candidates[*position]).collect();
     pieces.extend(related(index, &shown, left)?);
     let text = fitting(pieces, *max_tokens);
-    Ok(Context { text, confident, shown: shown.iter().map(|candidate| candidate.hit.unit).collect() })
+    Ok(Context {
+        text,
+        confident,
+        confidence,
+        shown: shown.iter().map(|candidate| candidate.hit.unit).collect(),
+    })
 }
 
 /// What is said where nothing clearly answers, and what is nearest.

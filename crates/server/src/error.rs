@@ -71,6 +71,14 @@ pub enum ToolError {
         /// The paths nearest to it.
         nearest: Vec<String>,
     },
+    /// Several trees have this path.
+    #[error("{path}: is in several trees; give {}", listed(trees))]
+    SeveralTrees {
+        /// As given.
+        path: String,
+        /// The path with each of the trees before it.
+        trees: Vec<String>,
+    },
     /// A directory was given where a file is needed.
     #[error("{path}: is a directory; give one of its files{}", such_as(files))]
     IsDirectory {

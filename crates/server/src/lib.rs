@@ -1,7 +1,7 @@
 //! Search for programs: a server of the Model Context Protocol, for coding agents.
 //!
 //! [`Workspace`] is a source tree with its index, and answers a [`Call`] of one of the [`TOOLS`] with text that an
-//! agent can use at once, within a budget of tokens; it knows no protocol. [`serve_stdio`] puts the protocol around
+//! agent can use at once, within a budget of tokens; it knows no protocol. [`Trees`] are several, and [`serve_stdio`] puts the protocol around
 //! it, and with the feature `http`, `http_service` does; [`Turns`] limits how many calls are answered at once. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
 
 mod calls;
@@ -13,6 +13,7 @@ mod results;
 mod tools;
 mod transport;
 mod tree_path;
+mod trees;
 mod turns;
 mod workspace;
 
@@ -24,5 +25,6 @@ pub use tools::{
     Call, Context, Detail, IndexStatus, Kind, Object, Outline, Part, ReadUnit, Search, Similar, Size, TOOLS,
     Tool,
 };
+pub use trees::Trees;
 pub use turns::Turns;
-pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, ToolAnswer, Workspace};
+pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, Tokens, ToolAnswer, Workspace};

@@ -111,7 +111,7 @@ pub const TOOLS: [Tool; 8] = [
 ];
 
 /// A call of one of the tools, with valid arguments.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Call {
     /// `search`
     Search(Search),
@@ -350,6 +350,50 @@ impl Call {
             "index_status" => read(arguments).map(Self::IndexStatus),
             _ => return None,
         })
+    }
+
+    /// The path that it names, if it can.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Search(search) => Some(&search.part.path),
+            Self::Context(context) => Some(&context.path),
+            Self::Outline(outline) => Some(&outline.path),
+            Self::Similar(similar) => Some(&similar.path),
+            Self::Callers(calls) | Self::Callees(calls) => calls.path.as_deref(),
+            Self::ReadUnit(unit) => Some(&unit.path),
+            Self::IndexStatus(_) => None,
+        }
+    }
+
+    /// The same call with another path.
+    pub(crate) fn with_path(&self, path: &str) -> Self {
+        let (mut call, path) = (self.clone(), path.to_owned());
+        match &mut call {
+            Self::Search(search) => search.part.path = path,
+            Self::Context(context) => context.path = path,
+            Self::Outline(outline) => outline.path = path,
+            Self::Similar(similar) => similar.path = path,
+            Self::Callers(calls) | Self::Callees(calls) => calls.path = Some(path),
+            Self::ReadUnit(unit) => unit.path = path,
+            Self::IndexStatus(_) => {}
+        }
+        call
+    }
+
+    /// The same call with one of `n` equal shares of its tokens, less some.
+    pub(crate) fn with_share(&self, n: usize, less: usize) -> Self {
+        let mut call = self.clone();
+        let max_tokens = match &mut call {
+            Self::Search(search) => &mut search.size.max_tokens,
+            Self::Context(context) => &mut context.max_tokens,
+            Self::Outline(outline) => &mut outline.max_tokens,
+            Self::Similar(similar) => &mut similar.size.max_tokens,
+            Self::Callers(calls) | Self::Callees(calls) => &mut calls.size.max_tokens,
+            Self::ReadUnit(unit) => &mut unit.max_tokens,
+            Self::IndexStatus(_) => return call,
+        };
+        *max_tokens = (*max_tokens / n).saturating_sub(less);
+        call
     }
 
     /// Whether it is answered from an index, which may have to be built first.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use quarry_answer::context::{self, ContextRequest};
-use quarry_answer::outline;
 use quarry_answer::text::{position, quoted};
+use quarry_answer::{count_tokens, outline};
 use quarry_embed::Embedder;
 use quarry_index::{
     Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, Status, UnitSource,
@@ -65,7 +65,16 @@ struct InMemory {
 }
 
 /// Is told of searches and of what is read of their results.
-type Observer = dyn Fn(&Searched) + Send + Sync;
+type Observer = dyn Fn(&Searched, &dyn Fn() -> Tokens) + Send + Sync;
+
+/// What an answer cost, and what it stood for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tokens {
+    /// Of the answer.
+    pub given: usize,
+    /// Of the whole file, where a result was read.
+    pub of_file: Option<usize>,
+}
 
 /// A search that was made.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +96,12 @@ pub struct SearchedUnit {
     pub start_line: u32,
     /// Last line, 1-based, inclusive.
     pub end_line: u32,
+}
+
+impl SearchedUnit {
+    fn of(hit: &Hit) -> Self {
+        Self { path: hit.path.clone(), start_line: hit.start_line, end_line: hit.end_line }
+    }
 }
 
 /// The progress of a call that builds an index.
@@ -122,11 +137,13 @@ pub struct ToolAnswer {
     pub text: String,
     /// The same as JSON. Only where it is all that the text says, because some clients show an agent nothing else.
     pub structured: Option<Value>,
+    /// How sure it is that the answer is in the tree, 0 to 1; 1 of a tool that does not rank.
+    pub confidence: f32,
 }
 
 impl From<String> for ToolAnswer {
     fn from(text: String) -> Self {
-        Self { text, structured: None }
+        Self { text, structured: None, confidence: 1.0 }
     }
 }
 
@@ -147,15 +164,30 @@ impl Workspace {
         }
     }
 
+    /// The root of the tree, as given.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it has an indexed file or directory at a path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let Ok(listing) = self.listing() else { return false };
+        TreePath::of(path, &self.roots(), &paths(&listing)).is_ok()
+    }
+
     /// Ranks with these weights instead of the default ones.
     #[must_use]
     pub fn with_ranking(self, ranking: RankingWeights) -> Self {
         Self { ranking, ..self }
     }
 
-    /// Tells `observer` of each search, and once more when one of its results is read.
+    /// Tells `observer` of each search, and once more when one of its results is read; what it calls counts the tokens.
     #[must_use]
-    pub fn with_observer(self, observer: impl Fn(&Searched) + Send + Sync + 'static) -> Self {
+    pub fn with_observer(
+        self,
+        observer: impl Fn(&Searched, &dyn Fn() -> Tokens) + Send + Sync + 'static,
+    ) -> Self {
         Self { observer: Some(Box::new(observer)), ..self }
     }
 
@@ -206,7 +238,7 @@ impl Workspace {
             ranking: self.ranking.clone(),
             filter: &filter,
         })?;
-        self.note_search(&search.query, &response.hits);
+        let confidence = response.confidence;
         let is_unsure = response.hits.is_empty() || response.is_confident(None) == Some(false);
         let heading = match is_unsure {
             true => context::nothing_heading(response.hits.is_empty(), !filter.is_empty()),
@@ -217,8 +249,11 @@ impl Workspace {
         if is_unsure && search.detail == Detail::Brief {
             hits.truncate(NEAREST);
         }
+        let searched: Vec<SearchedUnit> = hits.iter().map(SearchedUnit::of).collect();
         let results = found(&index, hits, &query_terms(&search.query), search.detail);
-        Ok(list(&heading, &results, search.detail, search.size.max_tokens).into())
+        let text = list(&heading, &results, search.detail, search.size.max_tokens);
+        self.note_search(&search.query, searched, &text);
+        Ok(ToolAnswer { text, structured: None, confidence })
     }
 
     fn filter(&self, part: &Part) -> Result<Filter, ToolError> {
@@ -253,9 +288,9 @@ impl Workspace {
                 weights: context::Weights::default(),
             },
         )?;
-        let hits: Vec<Hit> = found.shown.iter().map(|unit| index.unit(*unit)).collect();
-        self.note_search(&asked.query, &hits);
-        Ok(found.text.into())
+        let shown = found.shown.iter().map(|unit| SearchedUnit::of(&index.unit(*unit))).collect();
+        self.note_search(&asked.query, shown, &found.text);
+        Ok(ToolAnswer { text: found.text, structured: None, confidence: found.confidence })
     }
 
     fn outline(
@@ -336,25 +371,22 @@ impl Workspace {
             None => Vec::new(),
         };
         let (lines, answer) = read_unit(&path, &text, &units, wanted, unit.max_tokens)?;
-        self.note_reading(&path, &lines);
+        self.note_reading(&path, &lines, &|| Tokens {
+            given: count_tokens(&answer),
+            of_file: Some(count_tokens(&text.to_str())),
+        });
         Ok(answer.into())
     }
 
-    fn note_search(&self, query: &str, hits: &[Hit]) {
+    fn note_search(&self, query: &str, results: Vec<SearchedUnit>, answer: &str) {
         let Some(observer) = &self.observer else { return };
-        let unit = |hit: &Hit| SearchedUnit {
-            path: hit.path.clone(),
-            start_line: hit.start_line,
-            end_line: hit.end_line,
-        };
-        let results = hits.iter().map(unit).collect();
         let searched = Searched { query: query.to_owned(), results, opened: None };
-        observer(&searched);
+        observer(&searched, &|| Tokens { given: count_tokens(answer), of_file: None });
         *self.last_search.lock().unwrap_or_else(PoisonError::into_inner) = Some(searched);
     }
 
     /// Lines of a file were read: if they are of a result of the last search, that one was opened.
-    fn note_reading(&self, path: &str, lines: &RangeInclusive<u32>) {
+    fn note_reading(&self, path: &str, lines: &RangeInclusive<u32>, tokens: &dyn Fn() -> Tokens) {
         let Some(observer) = &self.observer else { return };
         let last = self.last_search.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(searched) = &*last else { return };
@@ -362,7 +394,7 @@ impl Workspace {
             unit.path == path && unit.start_line <= *lines.end() && *lines.start() <= unit.end_line
         };
         if let Some(position) = searched.results.iter().position(is_read) {
-            observer(&Searched { opened: Some(position + 1), ..searched.clone() });
+            observer(&Searched { opened: Some(position + 1), ..searched.clone() }, tokens);
         }
     }
 
@@ -378,7 +410,7 @@ impl Workspace {
             let text =
                 format!("{root}: {reason}; the first search builds an index, which may take a while\n");
             let structured = json!({ "root": root, "indexed": false, "fresh": false, "reason": reason });
-            return Ok(ToolAnswer { text, structured: Some(structured) });
+            return Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 });
         };
         let left_out = count_by_reason(&index.skipped);
         let searched = if part.is_empty() {
@@ -410,7 +442,7 @@ impl Workspace {
             "units_by_language": index.units_by_language,
             "left_out": left_out,
         });
-        Ok(ToolAnswer { text, structured: Some(structured) })
+        Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 })
     }
 
     fn status_in_memory(&self, index: &Index, reason: &str) -> ToolAnswer {
@@ -429,7 +461,7 @@ impl Workspace {
             "units": index.n_units(),
             "model": model,
         });
-        ToolAnswer { text, structured: Some(structured) }
+        ToolAnswer { text, structured: Some(structured), confidence: 1.0 }
     }
 
     /// The index as the tree is now, for a call that was `asked` then.
@@ -617,8 +649,9 @@ mod tests {
         let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
         let options = OpenOptions { directory: Some(index), ..OpenOptions::default() };
         let observed = Arc::clone(&seen);
-        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))
-            .with_observer(move |searched| observed.lock().unwrap().push(searched.clone()));
+        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin())).with_observer(
+            move |searched, tokens| observed.lock().unwrap().push((searched.clone(), tokens())),
+        );
         let call = |name: &str, arguments: Value| {
             let Value::Object(arguments) = arguments else { return };
             let call = Call::new(name, arguments).unwrap().unwrap();
@@ -631,8 +664,11 @@ mod tests {
         call("read_unit", json!({"path": "net.py", "name": "close"}));
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 2);
-        assert_eq!((seen[0].query.as_str(), seen[0].opened), ("close a socket", None));
-        let rank = seen[0].results.iter().position(|unit| unit.start_line == 5).unwrap() + 1;
-        assert_eq!(seen[1], Searched { opened: Some(rank), ..seen[0].clone() });
+        let (searched, tokens) = &seen[0];
+        assert_eq!((searched.query.as_str(), searched.opened), ("close a socket", None));
+        assert!(tokens.given > 10 && tokens.of_file.is_none(), "{tokens:?}");
+        let rank = searched.results.iter().position(|unit| unit.start_line == 5).unwrap() + 1;
+        assert_eq!(seen[1].0, Searched { opened: Some(rank), ..searched.clone() });
+        assert_eq!(seen[1].1.of_file, Some(count_tokens(source)));
     }
 }

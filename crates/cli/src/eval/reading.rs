@@ -98,7 +98,8 @@ pub fn ask(args: &PolicyArgs, tree: AskedTree<'_>, questions: &[Question]) -> Re
             PolicyName::Search => Box::new(SearchPolicy { workspace: &workspace }),
             PolicyName::Outline => Box::new(OutlinePolicy { workspace: &workspace, index: tree.index }),
             PolicyName::Context(weights) => {
-                Box::new(ContextPolicy { index: tree.index, ranking: tree.ranking, weights: *weights })
+                let (index, ranking, weights) = (tree.index, tree.ranking, *weights);
+                Box::new(ContextPolicy { workspace: &workspace, index, ranking, weights })
             }
             PolicyName::Grep(grep) => Box::new(GrepPolicy { grep: *grep, files: files.as_ref()? }),
         })
@@ -192,8 +193,10 @@ impl Policy for SearchPolicy<'_> {
     }
 }
 
-/// `context`: one call with the smallest of the budgets whose answer shows the function.
+/// `context`: one call with the smallest of the budgets whose answer shows the function. Where nothing clearly answers, all
+/// results of a search are asked for and read.
 struct ContextPolicy<'a> {
+    workspace: &'a Workspace,
     index: &'a Index,
     ranking: &'a RankingWeights,
     weights: Weights,
@@ -213,11 +216,22 @@ impl Policy for ContextPolicy<'_> {
             let (ranking, weights) = (self.ranking, self.weights);
             let request = ContextRequest { query: question, filter: &filter, ranking, max_tokens, weights };
             match context(self.index, &request) {
-                Ok(found) => {
-                    if !reader.see_instead(&found.text) {
-                        break;
+                Ok(found) if !reader.see_instead(&found.text) => break,
+                Ok(found) if found.confident == Some(false) => {
+                    let arguments = json!({"query": question, "detail": "full"});
+                    let answer = call(self.workspace, "context", "search", arguments)?;
+                    if reader.see_answer(&answer) {
+                        read_units(
+                            self.workspace,
+                            "context",
+                            positions(&answer),
+                            &mut HashSet::new(),
+                            reader,
+                        )?;
                     }
+                    break;
                 }
+                Ok(_) => {}
                 Err(quarry_index::Error::EmptyQuery) => break,
                 Err(error) => return Err(error.into()),
             }

@@ -1,5 +1,6 @@
 //! Ranked units as text.
 
+use quarry_answer::kind_name;
 use quarry_index::Hit;
 use quarry_source::UnitKind;
 
@@ -38,13 +39,7 @@ pub(crate) fn list(heading: &str, results: &[FoundUnit], max_tokens: usize) -> S
 
 /// What a unit is, and its name where it has one.
 pub(crate) fn what(kind: UnitKind, name: &str) -> String {
-    let kind = match kind {
-        UnitKind::Function => "function",
-        UnitKind::Method => "method",
-        UnitKind::Type => "type",
-        UnitKind::Module => "module",
-        UnitKind::Section => "section",
-    };
+    let kind = kind_name(kind);
     if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
 }
 

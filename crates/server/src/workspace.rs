@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use quarry_answer::{Found, SearchQuestion, UnitsRequest};
 use quarry_embed::Embedder;
-use quarry_index::{
-    Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, SearchResponse, Status,
-    UnitSource, snippet,
-};
+use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, Status};
 use quarry_source::UnitKind;
 use quarry_text::{counted, query_terms};
 use quarry_walk::{self as walk, Listing, count_by_reason};
@@ -20,7 +18,6 @@ use crate::ToolError;
 use crate::calls::{callees_text, callers_text};
 use crate::reading::{UnitSelector, read_unit};
 use crate::results::{FoundUnit, SNIPPET_LINES, list, position};
-use crate::text::quoted;
 use crate::tools::{Call, Calls, ReadUnit, Search, Similar};
 use crate::tree_path::TreePath;
 
@@ -200,15 +197,13 @@ impl Workspace {
         let kinds: Vec<UnitKind> = search.kinds.iter().map(|&kind| kind.into()).collect();
         let filter = Filter::new(&search.languages, &kinds, &part.globs(&search.globs))?;
         let index = index()?;
-        let response = index.search(&SearchRequest {
-            query: &search.query,
-            limit: search.size.k,
-            ranking: self.ranking.clone(),
-            filter: &filter,
-        })?;
-        self.note_search(&search.query, &response.hits);
-        let heading = search_heading(&response, !filter.is_empty());
-        let results = found(&index, response.hits, &query_terms(&search.query));
+        let request =
+            UnitsRequest { filter: Some(&filter), limit: search.size.k, ..UnitsRequest::new(&self.ranking) };
+        let mut found = quarry_answer::search(&index, SearchQuestion::of(&search.query), None, &request)?;
+        found.terms = query_terms(&search.query);
+        self.note_search(&search.query, &found.hits);
+        let heading = search_heading(&found, !filter.is_empty());
+        let results = results(&index, &found);
         Ok(list(&heading, &results, search.size.max_tokens).into())
     }
 
@@ -220,16 +215,18 @@ impl Workspace {
         let listing = self.listing()?;
         let path = TreePath::file(&similar.path, &self.roots(), &paths(&listing))?;
         let index = index()?;
-        let response = index.similar(&path, similar.line, similar.size.k, &Filter::default())?;
-        let given = index.unit_at(&path, similar.line);
-        let given = given.map_or_else(|| format!("{}:{}", quoted(&path), similar.line), |hit| position(&hit));
-        let heading = if response.hits.is_empty() {
-            format!("Nothing is like {given}.\n")
+        let line = similar.line;
+        let no_unit = || Error::NoUnit { path: path.clone(), line };
+        let given = index.unit_at(&path, line).ok_or_else(no_unit)?;
+        let request = UnitsRequest { limit: similar.size.k, ..UnitsRequest::new(&self.ranking) };
+        let found = quarry_answer::similar(&index, &given, &request)?;
+        let heading = if found.hits.is_empty() {
+            format!("Nothing is like {}.\n", position(&given))
         } else {
-            format!("Most like {given}, best first:\n")
+            format!("Most like {}, best first:\n", position(&given))
         };
         // Without a query the first lines say most.
-        let results = found(&index, response.hits, &[]);
+        let results = results(&index, &found);
         Ok(list(&heading, &results, similar.size.max_tokens).into())
     }
 
@@ -436,30 +433,25 @@ fn paths(listing: &Listing) -> Vec<&str> {
 }
 
 /// Says how far the results can be trusted, and what to do if they cannot.
-fn search_heading(response: &SearchResponse, is_filtered: bool) -> String {
+fn search_heading(found: &Found<SearchQuestion>, is_filtered: bool) -> String {
     let advice = if is_filtered {
         "other words for what the code does, the name of a symbol, or fewer filters"
     } else {
         "other words for what the code does, or the name of a symbol"
     };
-    if response.hits.is_empty() {
+    if found.hits.is_empty() {
         format!("Nothing found. Try {advice}.\n")
-    } else if response.is_confident(None) == Some(false) {
+    } else if found.confident == Some(false) {
         format!("Nothing matches well; these are hints at best. Try {advice}.\n")
     } else {
         String::new()
     }
 }
 
-fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<FoundUnit> {
-    let lines = |hit: Hit| {
-        // A file that has gone since the index was opened has no lines to show.
-        let UnitSource { text, line_numbers } = index.source(&hit).unwrap_or_default();
-        let range = snippet::best_lines(&text, terms, SNIPPET_LINES);
-        let lines = line_numbers.into_iter().zip(text.lines().map(str::to_owned));
-        FoundUnit { snippet: lines.skip(range.start).take(range.len()).collect(), hit }
-    };
-    hits.into_iter().map(lines).collect()
+fn results<Q>(index: &Index, found: &Found<Q>) -> Vec<FoundUnit> {
+    let unit =
+        |hit: &Hit| FoundUnit { snippet: found.unit_lines(index, hit, SNIPPET_LINES), hit: hit.clone() };
+    found.hits.iter().map(unit).collect()
 }
 
 #[cfg(test)]

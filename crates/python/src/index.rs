@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use quarry_answer::{CallsQuestion, Excerpt, SharedTree, Shown, StatusView, Tree, UnitsRequest};
+use quarry_answer::{CallsQuestion, Excerpt, SearchQuestion, SharedTree, Shown, StatusView, Tree, UnitsRequest};
 use quarry_embed::Embedder;
 use quarry_index::{Filter, Hit, OpenOptions, RankingWeights, Update};
 use serde::Serialize;
@@ -136,8 +136,10 @@ impl Index {
         interruptible(py, move || {
             let ranking = RankingWeights::default();
             let request = units(&filter, &request, &ranking);
-            let found = quarry_answer::search(&shared.tree(), &query, &request).map_err(raised)?;
-            json(&found.answer)
+            let tree = shared.tree();
+            let question = SearchQuestion::of(&query);
+            let found = quarry_answer::search(&tree.index, question, None, &request).map_err(raised)?;
+            json(&found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
         })?
     }
 
@@ -157,8 +159,8 @@ impl Index {
             let tree = shared.tree();
             let given = tree.index.unit_at_in(root, &path, line).ok_or_else(|| nothing_at(&path, line))?;
             let request = units(&filter, &request, &ranking);
-            let answer = quarry_answer::similar(&tree, &given, &request, Duration::ZERO, |hits| hits);
-            json(&answer.map_err(raised)?)
+            let found = quarry_answer::similar(&tree.index, &given, &request).map_err(raised)?;
+            json(&found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
         })?
     }
 
@@ -212,12 +214,10 @@ impl Index {
 
 fn units<'a>(filter: &'a Filter, request: &Request, ranking: &'a RankingWeights) -> UnitsRequest<'a> {
     UnitsRequest {
-        filter,
+        filter: Some(filter),
         limit: request.k,
         threshold: request.threshold,
-        explain: false,
-        ranking,
-        shown: &SHOWN,
+        ..UnitsRequest::new(ranking)
     }
 }
 

@@ -8,12 +8,9 @@ use std::time::Instant;
 
 use quarry_answer::context::{self, ContextRequest};
 use quarry_answer::text::{position, quoted};
-use quarry_answer::{count_tokens, outline};
+use quarry_answer::{Found, SearchQuestion, UnitsRequest, count_tokens, outline};
 use quarry_embed::Embedder;
-use quarry_index::{
-    Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, Status, UnitSource,
-    snippet,
-};
+use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, Status};
 use quarry_source::UnitKind;
 use quarry_text::{counted, query_terms};
 use quarry_walk::{self as walk, Listing, count_by_reason};
@@ -232,28 +229,24 @@ impl Workspace {
     ) -> Result<ToolAnswer, ToolError> {
         let filter = self.filter(&search.part)?;
         let index = index()?;
-        let response = index.search(&SearchRequest {
-            query: &search.query,
-            limit: search.size.k,
-            ranking: self.ranking.clone(),
-            filter: &filter,
-        })?;
-        let confidence = response.confidence;
-        let is_unsure = response.hits.is_empty() || response.is_confident(None) == Some(false);
+        let request =
+            UnitsRequest { filter: Some(&filter), limit: search.size.k, ..UnitsRequest::new(&self.ranking) };
+        let mut found = quarry_answer::search(&index, SearchQuestion::of(&search.query), None, &request)?;
+        found.terms = query_terms(&search.query);
+        let is_unsure = found.hits.is_empty() || found.confident == Some(false);
         let heading = match is_unsure {
-            true => context::nothing_heading(response.hits.is_empty(), !filter.is_empty()),
+            true => context::nothing_heading(found.hits.is_empty(), !filter.is_empty()),
             false => String::new(),
         };
-        let mut hits = response.hits;
         // What is near tells whether other words would help; a list of what is not meant would not.
         if is_unsure && search.detail == Detail::Brief {
-            hits.truncate(NEAREST);
+            found.hits.truncate(NEAREST);
         }
-        let searched: Vec<SearchedUnit> = hits.iter().map(SearchedUnit::of).collect();
-        let results = found(&index, hits, &query_terms(&search.query), search.detail);
+        let searched: Vec<SearchedUnit> = found.hits.iter().map(SearchedUnit::of).collect();
+        let results = results(&index, &found, search.detail);
         let text = list(&heading, &results, search.detail, search.size.max_tokens);
         self.note_search(&search.query, searched, &text);
-        Ok(ToolAnswer { text, structured: None, confidence })
+        Ok(ToolAnswer { text, structured: None, confidence: found.confidence })
     }
 
     fn filter(&self, part: &Part) -> Result<Filter, ToolError> {
@@ -310,16 +303,18 @@ impl Workspace {
         let listing = self.listing()?;
         let path = TreePath::file(&similar.path, &self.roots(), &paths(&listing))?;
         let index = index()?;
-        let response = index.similar(&path, similar.line, similar.size.k, &Filter::default())?;
-        let given = index.unit_at(&path, similar.line);
-        let given = given.map_or_else(|| format!("{}:{}", quoted(&path), similar.line), |hit| position(&hit));
-        let heading = if response.hits.is_empty() {
-            format!("Nothing is like {given}.\n")
+        let line = similar.line;
+        let no_unit = || Error::NoUnit { path: path.clone(), line };
+        let given = index.unit_at(&path, line).ok_or_else(no_unit)?;
+        let request = UnitsRequest { limit: similar.size.k, ..UnitsRequest::new(&self.ranking) };
+        let found = quarry_answer::similar(&index, &given, &request)?;
+        let heading = if found.hits.is_empty() {
+            format!("Nothing is like {}.\n", position(&given))
         } else {
-            format!("Most like {given}, best first:\n")
+            format!("Most like {}, best first:\n", position(&given))
         };
         // Without a query the first lines say most.
-        let results = found(&index, response.hits, &[], Detail::Brief);
+        let results = results(&index, &found, Detail::Brief);
         Ok(list(&heading, &results, Detail::Brief, similar.size.max_tokens).into())
     }
 
@@ -522,20 +517,14 @@ fn paths(listing: &Listing) -> Vec<&str> {
     listing.files.iter().map(|file| file.path.as_str()).collect()
 }
 
-fn found(index: &Index, hits: Vec<Hit>, terms: &[String], detail: Detail) -> Vec<FoundUnit> {
-    let lines = |hit: Hit| {
-        // A file that has gone since the index was opened has no lines to show.
-        let UnitSource { text, line_numbers } = index.source(&hit).unwrap_or_default();
-        // The name says what the declaration would.
-        let declared = match detail {
-            Detail::Brief => snippet::declaration_lines(&text, &hit.signature),
-            Detail::Full => 0..0,
-        };
-        let range = snippet::best_lines_beside(&text, &declared, terms, detail.lines());
-        let lines = line_numbers.into_iter().zip(text.lines().map(str::to_owned));
-        FoundUnit { snippet: lines.skip(range.start).take(range.len()).collect(), hit }
+fn results<Q>(index: &Index, found: &Found<Q>, detail: Detail) -> Vec<FoundUnit> {
+    // Of a brief result the name says what the declaration would.
+    let is_beside_declaration = detail == Detail::Brief;
+    let unit = |hit: &Hit| FoundUnit {
+        snippet: found.unit_lines(index, hit, detail.lines(), is_beside_declaration),
+        hit: hit.clone(),
     };
-    hits.into_iter().map(lines).collect()
+    found.hits.iter().map(unit).collect()
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ fn lines_of_a_unit_have_the_numbers_of_the_file_and_none_are_left_of_a_removed_f
     let fixture = Fixture::new();
     let index = &fixture.tree.index;
     let found = search(index, SearchQuestion::of("hang up"), None, &fixture.request()).unwrap();
-    assert_eq!(found.unit_lines(index, &found.hits[0], 1), [(7, "    hang_up(host)".to_owned())]);
+    assert_eq!(found.unit_lines(index, &found.hits[0], 1, false), [(7, "    hang_up(host)".to_owned())]);
     fs::remove_file(fixture.directory.path().join("net.py")).unwrap();
-    assert!(found.unit_lines(index, &found.hits[0], 1).is_empty());
+    assert!(found.unit_lines(index, &found.hits[0], 1, false).is_empty());
 }

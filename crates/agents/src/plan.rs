@@ -56,7 +56,7 @@ impl fmt::Display for Note {
             ),
             Self::Shared(path, agents) => write!(formatter, "{}: kept for {agents}", path.display()),
             Self::Gone(path) => {
-                write!(formatter, "{}: the installed entry is no longer there", path.display())
+                write!(formatter, "{}: the installed entry is missing", path.display())
             }
             Self::NotInstalled(agent) => write!(formatter, "{agent}: nothing was installed here"),
         }

@@ -209,7 +209,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         }
         None => match args.opened {
             Some(_) if !switch.exists() => {
-                bail!("searches are not recorded, so there is no last one; `quarry log on` records them");
+                bail!("searches are not recorded; run `quarry log on` to record them");
             }
             Some(rank) => output::note(&append_opened(&log, rank)?),
             None => show_state(args.json)?,

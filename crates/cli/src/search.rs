@@ -125,10 +125,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),
         _ => nothing.to_owned(),
     };
-    let unsure = match &expression {
-        Some(_) => "No match clearly answers the query; showing the closest ones",
-        None => "Nothing here clearly answers this; the nearest are",
-    };
+    let unsure = "No match clearly answers the query; showing the closest ones";
     results::print(&answer, &layout, &Words { nothing, unsure }, |text| match &expression {
         Some(expression) => lines::ranges(expression, text),
         None => snippet::matches(text, &terms),

@@ -64,7 +64,7 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
     let answer = found.answer(&tree, &layout.shown(), opened - start)?;
     let words = Words {
         nothing: "nothing found: no other unit is like it",
-        unsure: "Nothing here is clearly like it; the nearest are",
+        unsure: "No unit is clearly similar; showing the closest ones",
     };
     results::print(&answer, &layout, &words, |_| Vec::new())
 }

@@ -526,7 +526,7 @@ fn protocols_are_run_and_listed() {
         ("eval protocol gecs", "gecs needs at least one of --advtest (gecs or advtest)"),
         ("eval protocol csn-mrr --pairs pairs.json --depth 3", "csn-mrr does not take the option depth"),
         ("eval protocol gecs --pairs pairs.json", "found --pairs"),
-        ("eval protocol none", "there is no such protocol; expected one of distractors"),
+        ("eval protocol none", "unknown protocol; expected one of distractors"),
         ("eval protocol cosqa-serach", "did you mean `cosqa-search`?"),
     ] {
         check_refused(directory.path(), arguments, message);

@@ -120,7 +120,7 @@ fn text_says_in_words_when_it_is_unsure() {
         |arguments: &[&str]| fixture.run(&[&["search", "zebra unicorn host recipes"], arguments].concat());
     let unsure = search(&["--threshold", "0.9"]);
     let text = stdout(&unsure);
-    assert_eq!(text.lines().next(), Some("Nothing here clearly answers this; the nearest are:"));
+    assert_eq!(text.lines().next(), Some("No match clearly answers the query; showing the closest ones:"));
     assert!(text.contains("\n 1. net.py:1  function connect\n"), "{text}");
     assert_eq!((unsure.status.code(), stderr(&unsure).contains("clearly")), (Some(1), false));
     assert!(stdout(&search(&["--threshold", "0"])).starts_with(" 1. net.py"));
@@ -129,7 +129,7 @@ fn text_says_in_words_when_it_is_unsure() {
     assert!(stdout(&paths).starts_with("net.py\n"), "{}", stdout(&paths));
     assert!(stderr(&paths).contains("clearly answers"), "{}", stderr(&paths));
     let similar = stdout(&fixture.run(&["similar", "net.py:1", "--threshold", "1"]));
-    assert!(similar.starts_with("Nothing here is clearly like it; the nearest are:\n"), "{similar}");
+    assert!(similar.starts_with("No unit is clearly similar; showing the closest ones:\n"), "{similar}");
 }
 
 #[test]

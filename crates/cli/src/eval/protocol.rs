@@ -68,7 +68,7 @@ fn measured(name: &str) -> Result<MeasuredProtocol, String> {
         "repo-search" => Err("`quarry eval repo-search TSV --repos DIR` measures this".to_owned()),
         _ => protocol(name).ok_or_else(|| {
             let names = did_you_mean_or_all(name, names().collect::<Vec<_>>());
-            format!("there is no such protocol; {names}")
+            format!("unknown protocol; {names}")
         }),
     }
 }

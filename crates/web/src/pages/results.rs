@@ -94,7 +94,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
                     @if from == 1 { (counted(hits.len(), "result")) }
                     @else { "Results " (from) "–" (from + hits.len() - 1) }
                     " in " (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
-                    @if answer.confident == Some(false) { " – nothing here clearly answers this; the nearest are:" }
+                    @if answer.confident == Some(false) { " – no match clearly answers the query; showing the closest ones:" }
                 }
                 @if let Some(read_as) = &read_as { " Searched for " b { (read_as) } "." }
             }

@@ -138,7 +138,24 @@ impl From<Feature> for String {
     }
 }
 
+impl Split {
+    fn next(&self, features: &IssueFeatures) -> &Tree {
+        if features[self.feature.0] <= self.threshold { &self.below } else { &self.above }
+    }
+}
+
 impl Tree {
+    /// The value of the leaf that features lead to.
+    fn leaf(&self, features: &IssueFeatures) -> f32 {
+        let mut tree = self;
+        loop {
+            match tree {
+                Self::Leaf(value) => return *value,
+                Self::Split(split) => tree = split.next(features),
+            }
+        }
+    }
+
     fn mean(&self) -> f32 {
         match self {
             Self::Leaf(value) => *value,
@@ -170,17 +187,19 @@ impl IssueModel {
         for mut tree in &self.trees {
             while let Tree::Split(split) = tree {
                 let Feature(number) = split.feature;
-                tree = if features[number] <= split.threshold { &split.below } else { &split.above };
+                tree = split.next(features);
                 contributions[number] += tree.mean() - split.mean;
             }
         }
         contributions
     }
 
-    /// The score of a unit: the sum of its [`contributions`](Self::contributions).
+    /// The score of a unit: the sum of its [`contributions`](Self::contributions), up to rounding.
     #[must_use]
     pub fn score(&self, features: &IssueFeatures) -> f32 {
-        self.contributions(features).iter().sum()
+        let weighted = self.weights.iter().map(|&(Feature(number), weight)| weight * features[number]);
+        let of_trees = self.trees.iter().map(|tree| tree.leaf(features) - tree.mean());
+        weighted.sum::<f32>() + of_trees.sum::<f32>()
     }
 }
 

@@ -6,6 +6,7 @@ use quarry_embed::StaticModel;
 use quarry_source::UnitKind;
 use quarry_text::{lexical_terms, query_terms};
 use quarry_walk::FileFlags;
+use rayon::prelude::*;
 
 use super::Issue;
 use super::evidence::{Evidence, Found, FoundFile, N_PRINTING};
@@ -74,7 +75,7 @@ impl Index {
     pub(crate) fn rank_issue(&self, request: &SearchRequest, issue: &Issue) -> Result<RankedUnits, Error> {
         let (mut candidates, signals, features) = self.issue_candidates(request, issue)?;
         let model = IssueModel::builtin();
-        let scores: Vec<f32> = features.iter().map(|features| model.score(features)).collect();
+        let scores: Vec<f32> = features.par_iter().map(|features| model.score(features)).collect();
         for ((candidate, share), score) in candidates.iter_mut().zip(softmax(&scores)).zip(scores) {
             candidate.parts.issue = score;
             candidate.parts.issue_share = share;
@@ -131,7 +132,7 @@ impl Index {
             || self.issue_cosines(issue, request.query),
         );
         let (matches, mut dense) = (matches?, dense?);
-        let sets = terms.sets.iter().map(|set| {
+        let sets = terms.sets.par_iter().map(|set| {
             let mut known: Vec<usize> =
                 set.iter().copied().filter(|&term| matches.weights[term].is_known).collect();
             known.sort_by(|&a, &b| matches.weights[b].of_text.total_cmp(&matches.weights[a].of_text));
@@ -276,6 +277,18 @@ impl Index {
         let prose_tokens = vocabulary.query_tokens(&prose.join(" ")).similarities(&tokens);
         let of_title = KnownTerms::of(terms, Set::Title);
         let of_all = KnownTerms::of(terms, Set::All);
+        let of_names: Vec<[(f32, f32); 4]> = units
+            .par_iter()
+            .map(|&unit| {
+                let record = &self.table.units[unit];
+                let name = self.table.text(record.name);
+                let own = if rules::is_definition(record.kind()) { rules::last_part(name) } else { "" };
+                let owner = name.rsplit_once('.').map_or("", |(owner, _)| owner);
+                let [own_title, own_all] = matching(own, [&of_title, &of_all]);
+                let [owner_title, owner_all] = matching(owner, [&of_title, &of_all]);
+                [own_title, own_all, owner_title, owner_all]
+            })
+            .collect();
         // By file: the stem's share and strength in the title and in all, and the directory's.
         let mut stems: HashMap<u32, [f32; 5]> = HashMap::new();
         let mut in_file: HashMap<u32, usize> = HashMap::new();
@@ -301,22 +314,21 @@ impl Index {
             let stem = *stems.entry(file).or_insert_with(|| {
                 let parts = rules::path_parts(path);
                 let directory = parts.directory.rsplit('/').next().unwrap_or_default();
-                let (title, all) = (of_title.matching(parts.stem), of_all.matching(parts.stem));
-                [title.0, title.1, all.0, all.1, of_all.matching(directory).1]
+                let [title, all] = matching(parts.stem, [&of_title, &of_all]);
+                let [of_directory] = matching(directory, [&of_all]);
+                [title.0, title.1, all.0, all.1, of_directory.1]
             });
             let best_of_file = best_in_file[&file];
             let shares = values(number, unit);
             let in_its_file =
                 |at: usize| if best_of_file[at] > 0.0 { shares[at] / best_of_file[at] } else { 0.0 };
-            let own = if rules::is_definition(record.kind()) { rules::last_part(name) } else { "" };
-            let (own_title, own_all) = (of_title.matching(own), of_all.matching(own));
+            let [own_title, own_all, owner_title, owner_all] = of_names[number];
             let rank_in_file = in_file.entry(file).or_default();
             let rank = *rank_in_file;
             *rank_in_file += 1;
             let lines = record.end_line.saturating_sub(record.start_line) + 1;
             let log_lines = (lines as f32).ln();
             let flags = self.flags(record);
-            let owner = name.rsplit_once('.').map_or("", |(owner, _)| owner);
             let lexical = |set: Set| sets[set as usize].texts[unit] / best[set as usize].0;
             let around = |set: Set| sets[set as usize].groups[at] / best[set as usize].1;
             all.push([
@@ -355,9 +367,9 @@ impl Index {
                 own_title.1,
                 own_all.0,
                 own_all.1,
-                of_title.matching(owner).0,
-                of_all.matching(owner).0,
-                of_all.matching(owner).1,
+                owner_title.0,
+                owner_all.0,
+                owner_all.1,
                 stem[0],
                 stem[1],
                 stem[2],
@@ -407,20 +419,30 @@ impl<'a> KnownTerms<'a> {
         let most = of_set.iter().map(|(_, weight)| *weight).fold(f32::MIN_POSITIVE, f32::max);
         Self { weights: of_set.iter().copied().collect(), most }
     }
+}
 
-    /// The share of the words of a name that are among the terms, by weight, and how rare these are together, both 0 to 1.
-    fn matching(&self, name: &str) -> (f32, f32) {
-        let (mut found, mut all) = (0.0, 0.0);
-        lexical_terms(last_words(name), |term, _| match self.weights.get(term) {
-            Some(weight) => {
-                found += weight;
-                all += weight;
+/// The share of the words of a name that are among each of some terms, by weight, and how rare these are together, both 0 to 1.
+fn matching<const K: usize>(name: &str, known: [&KnownTerms; K]) -> [(f32, f32); K] {
+    let mut sums = [(0.0, 0.0); K];
+    lexical_terms(last_words(name), |term, _| {
+        for ((found, all), known) in sums.iter_mut().zip(known) {
+            match known.weights.get(term) {
+                Some(weight) => {
+                    *found += weight;
+                    *all += weight;
+                }
+                // How rare it is is not known.
+                None => *all += 0.7 * known.most,
             }
-            // How rare it is is not known.
-            None => all += 0.7 * self.most,
-        });
-        if found > 0.0 { (found / all, found / (found + self.most)) } else { (0.0, 0.0) }
+        }
+    });
+    let mut shares = [(0.0, 0.0); K];
+    for ((share, (found, all)), known) in shares.iter_mut().zip(sums).zip(known) {
+        if found > 0.0 {
+            *share = (found / all, found / (found + known.most));
+        }
     }
+    shares
 }
 
 /// The part of a name whose words count.

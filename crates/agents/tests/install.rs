@@ -220,8 +220,9 @@ fn what_was_written_and_then_changed_is_left_alone() {
     let changed = fixture.read("project/.mcp.json").replace("\"quarry\",", "\"/my/quarry\",");
     fixture.write("project/.mcp.json", &changed);
     fixture.write("project/.claude/skills/quarry/SKILL.md", "mine\n");
+    fixture.write("project/.claude/agents/quarry-finder.md", "mine\n");
     let plan = fixture.uninstall(&["claude-code"], Scope::Project);
-    assert_eq!(plan.notes.len(), 2, "{:?}", plan.notes);
+    assert_eq!(plan.notes.len(), 3, "{:?}", plan.notes);
     assert!(plan.is_empty());
     assert_eq!(fixture.read("project/.mcp.json"), changed);
     assert_eq!(fixture.read("project/.claude/skills/quarry/SKILL.md"), "mine\n");

@@ -21,6 +21,10 @@ struct Server {
 impl Server {
     /// Starts a server without a word to it.
     fn spawn() -> Self {
+        Self::spawn_with(&["--index", "../index"])
+    }
+
+    fn spawn_with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let tree = directory.path().join("tree");
         fs::create_dir_all(&tree).unwrap();
@@ -31,8 +35,10 @@ impl Server {
         .unwrap();
         fs::write(directory.path().join("secret.py"), "def secret():\n    return 42\n").unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .args(["mcp", "--index", "../index"])
+            .arg("mcp")
+            .args(arguments)
             .current_dir(&tree)
+            .env("XDG_CACHE_HOME", directory.path().join("cache"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -167,10 +173,20 @@ fn tools_are_listed_and_answer() {
         .iter()
         .map(|tool| tool["name"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["search", "similar", "callers", "callees", "read_unit", "index_status"]);
+    assert_eq!(
+        names,
+        ["search", "context", "outline", "read_unit", "callers", "callees", "similar", "index_status"]
+    );
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
     server.check_answer("read_unit", json!({"path": "net.py", "line": 3}), "     3|     return dial(host)\n");
     server.check_answer("similar", json!({"path": "net.py", "line": 1}), "net.py:1-3 function connect");
+    server.check_answer(
+        "context",
+        json!({"query": "open a socket"}),
+        "net.py:1-3 function connect\n     1| def",
+    );
+    server.check_answer("outline", json!({}), "net.py\n     1| def connect(host)\n");
+    server.check_answer("search", json!({"query": "knitting patterns for mittens"}), "Nothing ");
     server.check_answer("index_status", json!({}), "1 unit in 1 file, up to date");
     assert_eq!(server.end(), Some(0));
 }
@@ -398,6 +414,105 @@ fn a_canceled_call_has_no_answer_and_holds_nothing_up() {
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
     server.check_answer("index_status", json!({}), "1 unit in 1 file, up to date");
     assert_eq!(server.end(), Some(0));
+}
+
+#[test]
+fn what_the_client_has_open_is_searched_too() {
+    let mut server = Server::spawn_with(&["."]);
+    let client = json!({"name": "test", "version": "1"});
+    let capabilities = json!({"roots": {"listChanged": true}});
+    let parameters =
+        json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client});
+    server.request("initialize", parameters);
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+    let other = server.directory.path().join("other tree");
+    let roots =
+        json!([{"uri": format!("file://{}", other.display()).replace(' ', "%20")}, {"uri": "https://a/b"}]);
+    let tell_roots = |server: &mut Server, roots: &Value| {
+        let asked = server.read();
+        assert_eq!(asked["method"], "roots/list", "{asked}");
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}});
+        server.send(&answer.to_string());
+        // A second answer to the same question is ignored.
+        server.send(&answer.to_string());
+    };
+    tell_roots(&mut server, &roots);
+    // It appears after it was named.
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("mail.py"), "def send_letter(address):\n    return post(address)\n").unwrap();
+    while server.call("index_status", json!({})).0.matches("Tree ").count() < 2 {}
+    let (found, _) = server.call("search", json!({"query": "send a letter"}));
+    assert!(
+        found.contains("Tree \"other tree\"") && found.contains("mail.py:1-2 function send_letter"),
+        "{found}"
+    );
+    server.check_answer("read_unit", json!({"path": "other tree/mail.py", "line": 1}), "mail.py:1-2");
+    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}).to_string());
+    tell_roots(&mut server, &json!([]));
+    while server.call("index_status", json!({})).0.contains("Tree ") {}
+    assert_eq!(server.end(), Some(0));
+}
+
+/// A pseudo-random request: a tool or none, with arguments of any type under names that tools have.
+fn random_request(state: &mut u64) -> Value {
+    let mut draw = |n: usize| {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize % n
+    };
+    const TOOLS: [&str; 9] = [
+        "search",
+        "context",
+        "outline",
+        "read_unit",
+        "callers",
+        "callees",
+        "similar",
+        "index_status",
+        "grep",
+    ];
+    const NAMES: [&str; 11] =
+        ["query", "path", "line", "name", "k", "max_tokens", "globs", "kinds", "languages", "detail", "?"];
+    let tool = TOOLS[draw(TOOLS.len())];
+    let mut arguments = serde_json::Map::new();
+    for _ in 0..draw(5) {
+        let value = match draw(12) {
+            0 => json!(null),
+            1 => json!(-1),
+            2 => json!(1e300),
+            3 => json!(draw(300)),
+            4 => json!(["python", "!**", "{"]),
+            5 => json!({"a": [1]}),
+            6 => json!("net.py"),
+            7 => json!("../../etc/passwd"),
+            8 => json!("\u{0}\u{202e}\n|"),
+            9 => json!("open a socket to a host"),
+            10 => json!("full"),
+            _ => json!(1),
+        };
+        arguments.insert(NAMES[draw(NAMES.len())].to_owned(), value);
+    }
+    json!({"name": tool, "arguments": arguments})
+}
+
+#[test]
+fn no_request_ends_the_server() {
+    let mut server = Server::start();
+    let mut state = 38;
+    let (mut n_answered, mut n_refused) = (0, 0);
+    for _ in 0..10_000 {
+        let request = random_request(&mut state);
+        let answer = server.request("tools/call", request.clone());
+        let is_answer = answer["result"]["content"][0]["text"].is_string();
+        assert!(is_answer || answer["error"]["code"] == -32602, "{request}: {answer}");
+        assert!(!answer.to_string().contains("panicked"), "{request}: {answer}");
+        match is_answer && answer["result"]["isError"] != json!(true) {
+            true => n_answered += 1,
+            false => n_refused += 1,
+        }
+    }
+    assert!(n_answered > 500 && n_refused > 500, "{n_answered} answered, {n_refused} refused");
+    let (code, log) = server.end_with_log();
+    assert_eq!((code, log.contains("panicked")), (Some(0), false), "{log}");
 }
 
 #[test]

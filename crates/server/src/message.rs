@@ -218,6 +218,7 @@ mod tests {
         let kind = |line: &str| match read(line.as_bytes()) {
             Line::Blank => "blank",
             Line::One(Message::Good(_)) => "good",
+            Line::One(Message::Response(_)) => "response",
             Line::One(Message::Ignored(_)) => "ignored",
             Line::One(Message::Bad(_)) => "bad",
             Line::Batch(_) => "batch",
@@ -240,10 +241,10 @@ mod tests {
         for line in [
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}"#,
-            r#"{"jsonrpc":"2.0","method":"tools/list"}"#,
         ] {
-            assert_eq!(kind(line), "ignored", "{line}");
+            assert_eq!(kind(line), "response", "{line}");
         }
+        assert_eq!(kind(r#"{"jsonrpc":"2.0","method":"tools/list"}"#), "ignored");
         assert_eq!(kind(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},1]"#), "batch");
     }
 }

@@ -144,11 +144,15 @@ impl Head {
                 pool(*pooling, text, skipped, &mut rows[start..]);
             }
         }
+        let mut n_columns = self.hidden * self.poolings.len();
         for step in &self.steps {
             match step {
-                Step::Dense(dense) => rows = dense.apply(&rows),
+                Step::Dense(dense) => {
+                    rows = dense.apply(&rows);
+                    n_columns = dense.n_outputs();
+                }
                 Step::Norm(norm) => norm.apply(&mut rows),
-                Step::Normalize => normalize_rows(&mut rows, self.full_dimension()),
+                Step::Normalize => normalize_rows(&mut rows, n_columns),
             }
         }
         if let Some(n_kept) = self.truncate {

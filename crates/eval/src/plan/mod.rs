@@ -21,7 +21,7 @@ pub use results::{DatasetResults, MethodResults, Moved, PartResults, Results, Sl
 pub use run::{Event, Locations};
 pub use training::{
     PlannedRun, TrainedCombination, TrainedModels, TrainedRun, Trainer, TrainerError, TrainingEstimate,
-    TrainingPlan, TrainingResults, TrainingRun, mean_and_deviation,
+    TrainingPlan, TrainingResults, TrainingRun,
 };
 
 use crate::EvalError;

@@ -1,14 +1,14 @@
 //! Computing the results on a page from the cells of a data set.
 
 use super::training::PREFIX;
-use super::{Cell, DatasetPlan, Input, Plan, Reference, TrainingResults, mean_and_deviation};
+use super::{Cell, DatasetPlan, Input, Plan, Reference, TrainingResults};
 use crate::EvalError;
 use crate::evaluation::most_moved;
 use crate::protocol::{OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol};
 use crate::slices::Property;
 use quarry_metrics::calibration::{Bin, Binning, reliability};
 use quarry_metrics::significance::{
-    Bootstrap, Interval, PairedDifference, holm, mean, mean_interval, paired_difference,
+    Bootstrap, Interval, PairedDifference, holm, mean, mean_and_deviation, mean_interval, paired_difference,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -335,6 +335,7 @@ fn every_entry_is_documented_and_nothing_else_is() {
     for (table, found) in [
         ("title = \"Results\"", &documented),
         ("[bootstrap]", documented["bootstrap"].as_table().unwrap()),
+        ("[[training]]", documented["training"][0].as_table().unwrap()),
         ("[[datasets]]", dataset),
         ("[datasets.options]", dataset["options"].as_table().unwrap()),
         ("[[datasets.references]]", dataset["references"][0].as_table().unwrap()),

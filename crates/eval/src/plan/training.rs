@@ -6,6 +6,7 @@
 use super::{Event, Input, Locations, Paths, Plan, Store};
 use crate::EvalError;
 use quarry_files::sha256;
+use quarry_metrics::significance::mean_and_deviation;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -602,13 +603,4 @@ fn best(combinations: &[TrainedCombination]) -> Option<usize> {
     }
     let measured = combinations.iter().enumerate().filter_map(|(number, found)| Some((number, found.mean?)));
     measured.reduce(|best, other| if other.1 > best.1 { other } else { best }).map(|(number, _)| number)
-}
-
-/// The mean of values, and their sample standard deviation unless there is one only.
-#[must_use]
-pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
 }

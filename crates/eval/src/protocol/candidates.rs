@@ -12,6 +12,7 @@ use quarry_metrics::Measure;
 use quarry_metrics::MetricsError;
 use quarry_metrics::abstention::Confidence;
 use quarry_metrics::ranking::{TiePolicy, rank_judged};
+use quarry_metrics::significance::mean_and_deviation;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -138,15 +139,11 @@ pub(super) fn ceiling(documents: &[Document], lists: &[Candidates<'_>]) -> f64 {
 
 /// Means over seeds by name, and with several seeds their sample standard deviations as `NAME deviation`.
 pub(crate) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
-    let n = by_seed.len() as f64;
     let mut figures = BTreeMap::new();
     for name in by_seed.first().into_iter().flat_map(BTreeMap::keys) {
-        let values = || by_seed.iter().filter_map(|figures| figures.get(name));
-        let mean = values().sum::<f64>() / n;
-        if by_seed.len() > 1 {
-            let squares = values().map(|value| (value - mean).powi(2)).sum::<f64>();
-            figures.insert(format!("{name} deviation"), (squares / (n - 1.0)).sqrt());
-        }
+        let values: Vec<f64> = by_seed.iter().filter_map(|figures| figures.get(name).copied()).collect();
+        let (mean, deviation) = mean_and_deviation(&values);
+        figures.extend(deviation.map(|deviation| (format!("{name} deviation"), deviation)));
         figures.insert(name.clone(), mean);
     }
     figures

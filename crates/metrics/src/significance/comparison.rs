@@ -68,9 +68,9 @@ pub fn compare_paired(
         wins: differences.iter().filter(|difference| **difference > 0.0).count(),
         losses: differences.iter().filter(|difference| **difference < 0.0).count(),
         effect_size: effect_size(&differences),
-        minimum_detectable_difference: mean_and_deviation(&differences).and_then(|(_, deviation)| {
-            minimum_detectable_difference(deviation, n_planned, &Power::default())
-        }),
+        minimum_detectable_difference: mean_and_deviation(&differences)
+            .1
+            .and_then(|deviation| minimum_detectable_difference(deviation, n_planned, &Power::default())),
         tests: tests
             .into_iter()
             .filter_map(|(name, test)| test.map(|test| (name, CorrectedTest { test, p_holm: test.p })))

@@ -17,6 +17,8 @@ pub use bootstrap::{
     Bootstrap, Interval, PairedDifference, mean, mean_interval, paired_difference, resampled_interval,
 };
 pub use comparison::{CorrectedTest, PairedComparison, compare_paired, correct_together};
-pub use paired::{McNemar, Test, effect_size, holm, mcnemar, paired_t, randomization, wilcoxon};
+pub use paired::{
+    McNemar, Test, effect_size, holm, mcnemar, mean_and_deviation, paired_t, randomization, wilcoxon,
+};
 pub use power::{Power, minimum_detectable_difference};
 pub use proportion::wilson_interval;

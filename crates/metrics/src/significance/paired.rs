@@ -17,12 +17,13 @@ pub struct Test {
     pub p: f64,
 }
 
-/// Mean and sample standard deviation; `None` for fewer than two values.
-pub(super) fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
+/// Mean, and sample standard deviation unless there are fewer than two values; the mean of none is NaN.
+#[must_use]
+pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (values.len() > 1).then(|| (mean, (squares / (n - 1.0)).sqrt()))
+    (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
 }
 
 /// Two-sided p-value of Student's t.
@@ -37,7 +38,7 @@ fn p_of_t(t: f64, degrees_of_freedom: f64) -> f64 {
 /// infinite and p is 0.
 #[must_use]
 pub fn paired_t(differences: &[f64]) -> Option<Test> {
-    let (mean, deviation) = mean_and_deviation(differences)?;
+    let (mean, Some(deviation)) = mean_and_deviation(differences) else { return None };
     let n = differences.len() as f64;
     let statistic = if mean == 0.0 { 0.0 } else { mean / (deviation / n.sqrt()) };
     let p = if statistic.is_infinite() { 0.0 } else { p_of_t(statistic, n - 1.0) };
@@ -51,7 +52,7 @@ pub fn paired_t(differences: &[f64]) -> Option<Test> {
 /// `None` for fewer than two differences, and where all are equal but not 0.
 #[must_use]
 pub fn effect_size(differences: &[f64]) -> Option<f64> {
-    let (mean, deviation) = mean_and_deviation(differences)?;
+    let (mean, Some(deviation)) = mean_and_deviation(differences) else { return None };
     let effect = if mean == 0.0 { 0.0 } else { mean / deviation };
     effect.is_finite().then_some(effect)
 }

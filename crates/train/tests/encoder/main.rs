@@ -330,7 +330,11 @@ fn a_classifier_becomes_a_cross_encoder_with_the_accuracy_that_was_measured() {
             held_out.iter().map(|row| (row.query.as_str(), row.code.as_str())).collect();
         let found = model.log_odds(&pairs).unwrap();
         let hits = found.iter().zip(&held_out).filter(|(odds, row)| (**odds > 0.0) == row.answers()).count();
-        assert_eq!(outcome.kept.unwrap().value, Some(hits as f64 / held_out.len() as f64), "{name}");
+        assert_eq!(
+            outcome.kept.unwrap().value,
+            Some(hits as f64 / held_out.len() as f64),
+            "{name}: {found:?}"
+        );
         let (minimum, maximum) =
             found.iter().fold((f32::MAX, f32::MIN), |(low, high), odds| (odds.min(low), odds.max(high)));
         assert!(maximum - minimum > 0.1, "{found:?}");

@@ -278,7 +278,7 @@ impl Prompts {
     pub(crate) fn named(&self, name: &str) -> Result<&Prompt, AnnotateError> {
         self.0.get(name).ok_or_else(|| AnnotateError::Prompt {
             file: name.to_owned(),
-            problem: "there is no such prompt".to_owned(),
+            problem: "no such prompt".to_owned(),
         })
     }
 }

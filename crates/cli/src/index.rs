@@ -168,11 +168,11 @@ pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let opened = source.open_as(&options, source.load_model(&settings)?)?;
-    let ahead = opened.index.ahead();
-    let ahead = ahead.map(|ahead| with_progress(|events| ahead.embed(&|| false, events))).transpose()?;
+    let work = opened.index.precomputation();
+    let counts = work.map(|work| with_progress(|events| work.embed(&|| false, events))).transpose()?;
     #[cfg_attr(not(feature = "milvus"), allow(unused_mut, reason = "nothing is added"))]
     let mut summary = Summary {
-        embedded_ahead: ahead.map(|ahead| ahead.embedded),
+        embedded_ahead: counts.map(|counts| counts.embedded),
         ..Summary::new(&source.path, &opened, start.elapsed())
     };
     if !args.json {

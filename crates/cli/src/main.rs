@@ -4,7 +4,6 @@
 
 #[cfg(feature = "agent")]
 mod agent;
-mod ahead;
 mod byte_size;
 mod cache;
 mod calls;
@@ -44,6 +43,7 @@ mod output;
 #[cfg(feature = "data")]
 mod pairs;
 mod pick;
+mod precompute;
 mod progress;
 #[cfg(all(test, feature = "full"))]
 mod reference;

@@ -9,11 +9,11 @@ use quarry_index::{Index, Opened};
 use quarry_server::{Searched, Tokens, Trees, Workspace};
 use quarry_walk as walk;
 
-use crate::ahead::Background;
 use crate::index::{SourcesArgs, tell_ignored, tell_unwritten};
 use crate::log::{self, Record};
 use crate::model_choice::RerankArgs;
 use crate::output;
+use crate::precompute::Background;
 use crate::settings::Settings;
 
 /// Arguments of `quarry mcp`.

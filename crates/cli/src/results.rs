@@ -34,7 +34,7 @@ pub struct FilterArgs {
     /// No code that a program wrote, lock files included (otherwise ranked lower)
     #[arg(long)]
     no_generated: bool,
-    /// No copies of others' code, as in vendor and node_modules (otherwise ranked lower)
+    /// Leave out copies of third-party code, as in vendor and node_modules (otherwise ranked lower)
     #[arg(long)]
     no_vendored: bool,
 }

@@ -17,11 +17,11 @@ use quarry_server::Workspace;
 use quarry_walk::WalkOptions;
 use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
 
-use crate::ahead::Background;
 use crate::byte_size;
 use crate::index::SourcesArgs;
 use crate::model_choice::RerankArgs;
 use crate::output;
+use crate::precompute::Background;
 use crate::results::FilterArgs;
 use crate::settings::Settings;
 use crate::watch::{Changes, Message, next_changes};

@@ -21,9 +21,9 @@ use quarry_index::{Index, OpenOptions, Update};
 use quarry_text::counted;
 use quarry_walk::{self as walk, WalkOptions};
 
-use crate::ahead::Background;
 use crate::index::{SourceArgs, Summary};
 use crate::output;
+use crate::precompute::Background;
 use crate::settings::Settings;
 
 /// A change is acted upon when nothing has changed for so long: editors and checkouts write many files in a row.
@@ -136,7 +136,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
             }
         }
     }
-    output::note("stopped; the index stays as it is");
+    output::note("stopped; the index is kept");
     Ok(ExitCode::SUCCESS)
 }
 

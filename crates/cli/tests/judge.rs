@@ -294,7 +294,7 @@ fn people_label_before_any_model_does() {
     check_error(&judge(&["people", "export"], &[form.to_str().unwrap()]), "one that exists already");
     let other = fixture.path("other.csv");
     let unknown = judge(&["people", "export"], &[other.to_str().unwrap(), "--guideline", "nobodys"]);
-    check_error(&unknown, "there is no such guideline");
+    check_error(&unknown, "no such guideline");
     check_error(&judge(&["study"], &[]), "there is nothing to study");
 
     // The last cells of a row are label, minutes and comment.

@@ -87,7 +87,7 @@ impl Functions {
     /// Those of some sources.
     fn read(pool: &Path, histories: &[History<'_>]) -> Result<Self, FactoryError> {
         #[derive(Deserialize)]
-        struct Place {
+        struct PooledUnit {
             id: String,
             kind: CodeKind,
             source: String,
@@ -97,8 +97,8 @@ impl Functions {
         }
         let sources: HashSet<&str> = histories.iter().map(|history| history.source.name.as_str()).collect();
         let mut functions = Self::default();
-        jsonl::for_each(&pool.join(POOL), &mut |place: Place, _| {
-            let Place { id, kind, source, path, name } = place;
+        jsonl::for_each(&pool.join(POOL), &mut |unit: PooledUnit, _| {
+            let PooledUnit { id, kind, source, path, name } = unit;
             if kind == CodeKind::Function && !name.is_empty() && sources.contains(source.as_str()) {
                 functions.files.insert(hash(&[&source, &path]));
                 functions.ids.entry(hash(&[&source, &path, &name])).or_default().push(id);

@@ -46,7 +46,7 @@ pub struct Index {
 pub(crate) struct Dense {
     pub embedder: Arc<dyn Embedder>,
     pub matrix: UnitVectors,
-    /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Ahead`](crate::Ahead)); empty in memory.
+    /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Precomputation`](crate::Precomputation)); empty in memory.
     pub passages: Vec<Vec<Segment<PassageVectors>>>,
 }
 

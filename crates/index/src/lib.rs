@@ -43,7 +43,7 @@ pub use index::source::UnitSource;
 pub use lifecycle::location::LOCAL_DIRECTORY;
 pub use lifecycle::options::{Event, OpenOptions, Update};
 pub use lifecycle::outcome::{BuildReport, Opened, Outdated};
-pub use lifecycle::precompute::{Ahead, EmbeddedAhead};
+pub use lifecycle::precompute::{Precomputation, PrecomputedCounts};
 pub use lifecycle::status::{IndexStatus, Remembered, Status};
 pub use ranking::confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use ranking::explain::{Combination, Explanation};

@@ -415,7 +415,7 @@ impl Workspace {
         };
         let state = match &reason {
             None => "up to date".to_owned(),
-            Some(reason) => format!("not up to date ({reason}), which the next search sees to"),
+            Some(reason) => format!("not up to date ({reason}); the next search updates it"),
         };
         let text = format!(
             "{root}: {} in {}, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",

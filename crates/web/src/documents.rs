@@ -59,7 +59,7 @@ async fn document(
         let pairs: Vec<(String, String)> =
             params.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let made = (documents.make)(&path, &pairs);
-        let none = || Problem::not_found("there is no such page; / lists all");
+        let none = || Problem::not_found("no such page; / lists all");
         made.ok_or_else(none)?.map_err(|detail| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail))
     });
     let Document { html, policy } = made.await?;

@@ -251,7 +251,7 @@ fn units() -> Vec<Parameter> {
         ("dir", optional_text(), false, "Only files below this directory, relative to the tree."),
         ("tree", texts(), false, "Only this tree, by its name; can be repeated."),
         ("no-generated", switch(), false, "No code that a program wrote."),
-        ("no-vendored", switch(), false, "No copies of others' code."),
+        ("no-vendored", switch(), false, "Leave out copies of third-party code."),
         (
             "k",
             json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS }),

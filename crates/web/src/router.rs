@@ -55,7 +55,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/readyz", get(api::readyz))
         .route("/metrics", get(api::metrics))
         .fallback(|uri: Uri, headers: HeaderMap| async move {
-            let detail = "there is nothing here; / searches, /api/v1/openapi.json describes the rest";
+            let detail = "no such page; / has the search, /api/v1/openapi.json describes the API";
             let problem = Problem::not_found(detail);
             if uri.path().starts_with("/api/") {
                 problem.into_response()

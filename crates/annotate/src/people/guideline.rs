@@ -159,7 +159,7 @@ impl Guideline {
             let hint = did_you_mean_or_all(name, known);
             return Err(AnnotateError::Prompt {
                 file: name.to_owned(),
-                problem: format!("there is no such guideline; {hint}"),
+                problem: format!("no such guideline; {hint}"),
             });
         }
         let text = fs::read_to_string(path)

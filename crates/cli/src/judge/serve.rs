@@ -115,7 +115,7 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
         bail!("{}: it has no form yet; `quarry judge people export` makes one", ledger.path().display());
     };
     let Some(form) = ledger.form(name)? else {
-        bail!("--form {name}: there is no such form; there are {}", names.join(", "));
+        bail!("--form {name}: no such form; expected one of {}", names.join(", "));
     };
     if form.guideline.asks() == ItemKind::Generated {
         bail!(

@@ -39,7 +39,7 @@ struct ModelList {
 #[derive(Serialize)]
 struct ModelView {
     name: String,
-    place: Place,
+    place: ModelLocation,
     /// `static`, or what `config.json` calls it; null if it cannot be read.
     architecture: Option<String>,
     /// Columns of the vector of a token.
@@ -56,7 +56,7 @@ struct ModelView {
 
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Place {
+enum ModelLocation {
     /// In the program.
     BuiltIn,
     /// Beside the program ([`model::beside_the_program`]).
@@ -69,7 +69,7 @@ enum Place {
     Tuned,
 }
 
-impl Place {
+impl ModelLocation {
     fn words(self) -> &'static str {
         match self {
             Self::BuiltIn => "built in",
@@ -89,7 +89,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     let builtin = StaticModel::builtin();
     let mut models = vec![ModelView {
         name: model::BUILTIN.to_owned(),
-        place: Place::BuiltIn,
+        place: ModelLocation::BuiltIn,
         architecture: Some("static".to_owned()),
         columns: Some(builtin.dimension() as u64),
         bytes: builtin.n_bytes() as u64,
@@ -97,13 +97,13 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
         path: model::BUILTIN.into(),
         problem: None,
     }];
-    let beside = model::beside_the_program().into_iter().map(|directory| (Place::Beside, directory));
-    let pulled = quarry_files::cache_directory().map(|cache| (Place::Pulled, cache.join("models")));
+    let beside = model::beside_the_program().into_iter().map(|directory| (ModelLocation::Beside, directory));
+    let pulled = quarry_files::cache_directory().map(|cache| (ModelLocation::Pulled, cache.join("models")));
     for (place, directory) in beside.chain(pulled) {
         for path in model_directories(&directory, MAX_DEPTH) {
             let name = path.strip_prefix(&directory).unwrap_or(&path).display().to_string();
             let place = match place {
-                Place::Pulled if !path.join(RECEIPT).is_file() => Place::Copied,
+                ModelLocation::Pulled if !path.join(RECEIPT).is_file() => ModelLocation::Copied,
                 place => place,
             };
             models.push(view(name, place, &path));
@@ -111,7 +111,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     }
     for tuned in tuned::all() {
         let Some(path) = tuned.path() else { continue };
-        models.push(view(tuned.tree.display().to_string(), Place::Tuned, &path));
+        models.push(view(tuned.tree.display().to_string(), ModelLocation::Tuned, &path));
     }
     if args.json {
         return output::print_json(&ModelList { models });
@@ -149,7 +149,7 @@ fn model_directories(directory: &Path, depth: usize) -> Vec<PathBuf> {
 }
 
 /// Describes a model without loading more of it than its weights' bytes.
-fn view(name: String, place: Place, path: &Path) -> ModelView {
+fn view(name: String, place: ModelLocation, path: &Path) -> ModelView {
     let files = WEIGHTS.iter().map(|name| path.join(name));
     let weights = std::iter::once(path.to_owned()).chain(files).find(|file| file.is_file());
     let mut view = ModelView {

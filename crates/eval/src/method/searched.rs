@@ -8,7 +8,7 @@ use quarry_embed::{Embedder, Vectors};
 use quarry_index::RankingWeights;
 use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
-use quarry_index::rerank::{self, BestPiece};
+use quarry_index::rerank::{self, BestPassage};
 use quarry_index::vectors::VectorMatrix;
 use quarry_text::query_terms;
 use quarry_transformer::nearest::{self, Neighbor};
@@ -196,9 +196,9 @@ impl Tiered {
         all: &mut [Vec<f32>],
         queries: &[&str],
         second: &dyn Embedder,
-        best: &[HashMap<usize, BestPiece>],
+        best: &[HashMap<usize, BestPassage>],
     ) -> Result<(), EvalError> {
-        let of_query = |(scores, best): (&Vec<f32>, &HashMap<usize, BestPiece>)| -> Vec<(usize, usize)> {
+        let of_query = |(scores, best): (&Vec<f32>, &HashMap<usize, BestPassage>)| -> Vec<(usize, usize)> {
             let first = first(scores, rerank::SECOND_DEPTH);
             first.into_iter().filter_map(|at| Some((at, best.get(&at)?.number))).collect()
         };
@@ -206,7 +206,7 @@ impl Tiered {
         let pieces: BTreeSet<(usize, usize)> = wanted.iter().flatten().copied().collect();
         let texts = pieces
             .into_iter()
-            .filter_map(|(at, number)| Some(((at, number), rerank::piece(&self.texts[at], number)?)));
+            .filter_map(|(at, number)| Some(((at, number), rerank::passage(&self.texts[at], number)?)));
         let texts: Vec<((usize, usize), String)> = texts.collect();
         let mut vectors: HashMap<(usize, usize), Vec<f32>> = HashMap::new();
         for texts in texts.chunks(DOCUMENTS_PER_CALL) {
@@ -249,13 +249,13 @@ impl Scorer for Tiered {
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
         let of_queries = self.reranker.embed_queries(&texts)?;
         let weight = RankingWeights::default().rerank_function;
-        let best: Vec<HashMap<usize, BestPiece>> = all
+        let best: Vec<HashMap<usize, BestPassage>> = all
             .par_iter_mut()
             .zip(&wanted)
             .zip(of_queries.values.par_chunks_exact(of_queries.dimension))
             .map(|((scores, wanted), query)| {
-                let best_of = |at: &usize| Some((*at, rerank::best_piece(vectors.get(at)?, query)?));
-                let best: HashMap<usize, BestPiece> = wanted.iter().filter_map(best_of).collect();
+                let best_of = |at: &usize| Some((*at, rerank::best_passage(vectors.get(at)?, query)?));
+                let best: HashMap<usize, BestPassage> = wanted.iter().filter_map(best_of).collect();
                 multiply(scores, best.iter().map(|(at, best)| (*at, best.cosine)), weight);
                 best
             })

@@ -31,15 +31,15 @@ const STORE_EVERY: Duration = Duration::from_secs(5);
 
 /// The indexes whose units a re-ranker may embed ahead.
 #[derive(Clone)]
-pub struct Ahead {
+pub struct Precomputation {
     embedder: Arc<dyn Embedder>,
     /// Each index, with the directory that the paths of its files are relative to.
     indexes: Vec<(Stored, PathBuf)>,
 }
 
-/// What [`Ahead::embed`] did; of several re-rankers, the maximum of each number.
+/// What [`Precomputation::embed`] did; of several re-rankers, the maximum of each number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct EmbeddedAhead {
+pub struct PrecomputedCounts {
     /// Number of units that were embedded.
     pub embedded: usize,
     /// Number of units that still have no vector: those not reached when it was stopped, and those whose file has
@@ -56,15 +56,16 @@ struct PartToDo {
 impl Index {
     /// What a re-ranker may embed ahead; `None` without one, or in memory.
     #[must_use]
-    pub fn ahead(&self) -> Option<Ahead> {
+    pub fn precomputation(&self) -> Option<Precomputation> {
         let embedder = self.dense.as_ref().map(|dense| Arc::clone(&dense.embedder))?;
         embedder.reranker()?;
         let indexes = self.trees.iter().filter_map(|tree| Some((tree.stored.clone()?, tree.base.clone())));
-        Some(Ahead { indexes: indexes.collect(), embedder }).filter(|ahead| !ahead.indexes.is_empty())
+        Some(Precomputation { indexes: indexes.collect(), embedder })
+            .filter(|found| !found.indexes.is_empty())
     }
 }
 
-impl Ahead {
+impl Precomputation {
     /// Embeds the units of the indexes, as they are stored now, that have no vector of the re-ranker, and then those that
     /// have none of its own re-ranker. Vectors are stored from time to time, where later openings of the index find them;
     /// `stop` is asked in between. `events` is told of units embedded.
@@ -75,10 +76,10 @@ impl Ahead {
         &self,
         stop: &(dyn Fn() -> bool + Sync),
         events: &(dyn Fn(Event) + Sync),
-    ) -> Result<EmbeddedAhead, Error> {
-        let mut maximum = EmbeddedAhead::default();
+    ) -> Result<PrecomputedCounts, Error> {
+        let mut maximum = PrecomputedCounts::default();
         for reranker in rerankers(&*self.embedder) {
-            let mut total = EmbeddedAhead::default();
+            let mut total = PrecomputedCounts::default();
             for (stored, base) in &self.indexes {
                 let of_index = stored.embed(&walk::open(base)?, reranker, stop, events)?;
                 total.embedded += of_index.embedded;
@@ -98,9 +99,9 @@ impl Stored {
         model: &dyn Embedder,
         stop: &(dyn Fn() -> bool + Sync),
         events: &(dyn Fn(Event) + Sync),
-    ) -> Result<EmbeddedAhead, Error> {
+    ) -> Result<PrecomputedCounts, Error> {
         // Another version's index, or none any longer: the next search sees to that.
-        let Some(manifest) = self.manifest() else { return Ok(EmbeddedAhead::default()) };
+        let Some(manifest) = self.manifest() else { return Ok(PrecomputedCounts::default()) };
         let (table, to_do) = self.to_do(&manifest, model)?;
         let total = to_do.iter().map(|part| part.rows.len()).sum();
         let (mut looked_at, mut embedded) = (0, 0);
@@ -110,7 +111,7 @@ impl Stored {
             for batch in rows.chunks(BATCH) {
                 if stop() {
                     embedded += self.store(part, model, &mut new)?;
-                    return Ok(EmbeddedAhead { embedded, missing: total - embedded });
+                    return Ok(PrecomputedCounts { embedded, missing: total - embedded });
                 }
                 new.extend(embedded_passages(&texts_of_units(base, &table, batch), model)?);
                 looked_at += batch.len();
@@ -122,7 +123,7 @@ impl Stored {
             }
             embedded += self.store(part, model, &mut new)?;
         }
-        Ok(EmbeddedAhead { embedded, missing: total - embedded })
+        Ok(PrecomputedCounts { embedded, missing: total - embedded })
     }
 
     fn manifest(&self) -> Option<Manifest> {

@@ -8,7 +8,7 @@
 //!
 //! A re-ranker that has a re-ranker of its own ([`Embedder::reranker`]) leaves the last word to it: that one, slower again,
 //! reads of the first results of the new order the one passage that was most like the query, and its cosine joins the score in
-//! the same way. What of either is stored ([`Ahead`](crate::Ahead)) need not be read.
+//! the same way. What of either is stored ([`Precomputation`](crate::Precomputation)) need not be read.
 //!
 //! A cross-encoder ([`Embedder::cross_encoder`]) comes after all of these. It reads the query with each of the first results,
 //! and the score is multiplied by exp(w · (log-odds − maximum log-odds)).
@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 use crate::ranking::ranked_units::Candidate;
 use crate::vectors::embedding_text::embedding_text;
-pub use crate::vectors::passages::BestPiece;
+pub use crate::vectors::passages::BestPassage;
 use crate::vectors::passages::{PassageVectors, embedded_passages, passages};
 use crate::{Error, Index, RankingWeights, ScoreParts};
 
@@ -41,13 +41,13 @@ pub fn piece_vectors(texts: &[&str], reranker: &dyn Embedder) -> Result<Vec<Vect
 
 /// The passage whose vector is most like a query; `None` without passages.
 #[must_use]
-pub fn best_piece(passages: &Vectors, query: &[f32]) -> Option<BestPiece> {
-    BestPiece::of(passages.rows().map(|passage| product(passage, query)))
+pub fn best_passage(passages: &Vectors, query: &[f32]) -> Option<BestPassage> {
+    BestPassage::of(passages.rows().map(|passage| product(passage, query)))
 }
 
 /// The passage of a text with a number; none if it has fewer.
 #[must_use]
-pub fn piece(text: &str, number: usize) -> Option<String> {
+pub fn passage(text: &str, number: usize) -> Option<String> {
     passages(text).into_iter().nth(number)
 }
 
@@ -97,12 +97,12 @@ impl Index {
             .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
             .collect();
         for (at, vectors) in embedded_passages(&texts, reranker)? {
-            best[at] = best_piece(&vectors, &of_query);
+            best[at] = best_passage(&vectors, &of_query);
         }
         if best.iter().all(Option::is_none) {
             return Ok(());
         }
-        let read: HashMap<usize, BestPiece> = candidates
+        let read: HashMap<usize, BestPassage> = candidates
             .iter()
             .zip(&best)
             .filter_map(|(candidate, best)| Some((candidate.unit, (*best)?)))
@@ -124,7 +124,7 @@ impl Index {
         candidates: &mut [Candidate],
         query: &str,
         reranker: &dyn Embedder,
-        read: &HashMap<usize, BestPiece>,
+        read: &HashMap<usize, BestPassage>,
         ranking: &RankingWeights,
     ) -> Result<(), Error> {
         let depth = SECOND_DEPTH.min(candidates.len());
@@ -141,7 +141,7 @@ impl Index {
             .filter(|&at| cosines[at].is_none())
             .filter_map(|at| {
                 let best = read.get(&candidates[at].unit)?;
-                Some((at, piece(&self.text_to_read(&candidates[at])?, best.number)?))
+                Some((at, passage(&self.text_to_read(&candidates[at])?, best.number)?))
             })
             .collect();
         if !unread.is_empty() {

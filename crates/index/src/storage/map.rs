@@ -23,7 +23,7 @@ const COMPARE_MS: u64 = 1000;
 /// A part of a file of an index.
 pub(crate) struct Map {
     bytes: Mmap,
-    place: &'static Place,
+    slot: &'static Slot,
 }
 
 impl Map {
@@ -40,13 +40,13 @@ impl Map {
         let bytes = unsafe { MmapOptions::new().offset(start).len(length).map(file)? };
         // Not in one expression, which would hold the lock.
         let free = registry().free.pop();
-        let place = free.unwrap_or_else(Place::append);
-        *place.mapped() = mapped;
-        place.is_cut.store(false, Ordering::Release);
+        let slot = free.unwrap_or_else(Slot::append);
+        *slot.mapped() = mapped;
+        slot.is_cut.store(false, Ordering::Release);
         let first = bytes.as_ptr() as usize;
-        place.end.store(first + length, Ordering::Release);
-        place.start.store(first, Ordering::Release);
-        Ok(Self { bytes, place })
+        slot.end.store(first + length, Ordering::Release);
+        slot.start.store(first, Ordering::Release);
+        Ok(Self { bytes, slot })
     }
 }
 
@@ -64,11 +64,11 @@ unsafe impl StableDeref for Map {}
 
 impl Drop for Map {
     fn drop(&mut self) {
-        self.place.note();
-        self.place.start.store(usize::MAX, Ordering::Release);
-        self.place.end.store(0, Ordering::Release);
-        *self.place.mapped() = None;
-        registry().free.push(self.place);
+        self.slot.note();
+        self.slot.start.store(usize::MAX, Ordering::Release);
+        self.slot.end.store(0, Ordering::Release);
+        *self.slot.mapped() = None;
+        registry().free.push(self.slot);
     }
 }
 
@@ -90,7 +90,7 @@ fn compare() {
     let now = BEGINNING.get_or_init(Instant::now).elapsed().as_millis() as u64;
     if now >= NEXT_MS.load(Ordering::Relaxed) || IS_ANY_CUT.swap(false, Ordering::AcqRel) {
         NEXT_MS.store(now + COMPARE_MS, Ordering::Relaxed);
-        Place::all().for_each(Place::note);
+        Slot::all().for_each(Slot::note);
     }
 }
 
@@ -112,7 +112,7 @@ fn overwritten() -> MutexGuard<'static, Vec<Box<Path>>> {
 }
 
 /// Where a map is, in a list that a signal handler can walk: its elements are never removed, but used again.
-struct Place {
+struct Slot {
     /// Address of the first byte; the highest one if there is no map here.
     start: AtomicUsize,
     end: AtomicUsize,
@@ -123,12 +123,12 @@ struct Place {
     next: OnceLock<&'static Self>,
 }
 
-static FIRST: OnceLock<&'static Place> = OnceLock::new();
+static FIRST: OnceLock<&'static Slot> = OnceLock::new();
 
 struct Registry {
     /// Places without a map.
-    free: Vec<&'static Place>,
-    last: Option<&'static Place>,
+    free: Vec<&'static Slot>,
+    last: Option<&'static Slot>,
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -136,24 +136,24 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Place {
+impl Slot {
     fn append() -> &'static Self {
-        let place = Self {
+        let slot = Self {
             start: AtomicUsize::new(usize::MAX),
             end: AtomicUsize::new(0),
             is_cut: AtomicBool::new(false),
             mapped: Mutex::default(),
             next: OnceLock::new(),
         };
-        let place: &'static Self = Box::leak(Box::new(place));
-        let before = registry().last.replace(place);
+        let slot: &'static Self = Box::leak(Box::new(slot));
+        let before = registry().last.replace(slot);
         // Each element is the last one once.
-        let _ = before.map_or(&FIRST, |before| &before.next).set(place);
-        place
+        let _ = before.map_or(&FIRST, |before| &before.next).set(slot);
+        slot
     }
 
     fn all() -> impl Iterator<Item = &'static Self> {
-        std::iter::successors(FIRST.get().copied(), |place| place.next.get().copied())
+        std::iter::successors(FIRST.get().copied(), |slot| slot.next.get().copied())
     }
 
     fn mapped(&self) -> MutexGuard<'_, Option<(Box<Path>, Stamp)>> {
@@ -190,7 +190,7 @@ mod bus_error {
     use std::sync::OnceLock;
     use std::sync::atomic::Ordering;
 
-    use super::{IS_ANY_CUT, Place};
+    use super::{IS_ANY_CUT, Slot};
 
     /// What was done about the signal before.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
@@ -225,9 +225,9 @@ mod bus_error {
         // Signals that a process sends have codes that are not positive, and no address.
         let is_fault = code > 0;
         if let Some(page_bytes) = PAGE_BYTES.get().copied().filter(|_| is_fault)
-            && let Some(place) = Place::all().find(|place| place.holds(address))
+            && let Some(slot) = Slot::all().find(|slot| slot.holds(address))
         {
-            place.is_cut.store(true, Ordering::Release);
+            slot.is_cut.store(true, Ordering::Release);
             IS_ANY_CUT.store(true, Ordering::Release);
             let page = (address & !(page_bytes - 1)) as *mut libc::c_void;
             let (protection, flags) =
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(map[0], 7);
         change(&path);
         let read = map[(1 << 16) - 1];
-        map.place.note();
+        map.slot.note();
         (read, overwritten_since(before).iter().any(|changed| **changed == *path))
     }
 
@@ -307,6 +307,6 @@ mod tests {
             assert_eq!(&*Map::new(&file, &path, 0, 3).unwrap(), b"abc");
         }
         // Other tests map files at the same time.
-        assert!(Place::all().count() < 500, "{}", Place::all().count());
+        assert!(Slot::all().count() < 500, "{}", Slot::all().count());
     }
 }

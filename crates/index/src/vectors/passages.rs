@@ -39,14 +39,14 @@ pub(crate) fn passages(text: &str) -> Vec<String> {
 
 /// The passage of a text that is most like a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BestPiece {
+pub struct BestPassage {
     /// Its number among the passages of the text.
     pub number: usize,
     /// Its cosine with the query, -1 to 1.
     pub cosine: f32,
 }
 
-impl BestPiece {
+impl BestPassage {
     /// The first of the best ones of these cosines; none if there are none.
     #[must_use]
     pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
@@ -151,8 +151,8 @@ impl PassageVectors {
     }
 
     /// The passage of the row whose vector has the maximum dot product with `query`; `None` if it has none.
-    pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPiece> {
-        BestPiece::of(self.cosines(row, query))
+    pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPassage> {
+        BestPassage::of(self.cosines(row, query))
     }
 
     /// The dot product of the vector of one of the passages of the row with `query`; `None` if it has none.

@@ -1,7 +1,7 @@
 //! The first results in the order of a re-ranker.
 
 use quarry_embed::{PairModel, WithCrossEncoder, WithReranker};
-use quarry_index::EmbeddedAhead;
+use quarry_index::PrecomputedCounts;
 
 use super::*;
 
@@ -147,7 +147,7 @@ fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
     // A piece of each result.
     assert_eq!(taken(&COUNT), expected.len());
     // Both models embed all units ahead, the second one each of their pieces.
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: expected.len(), missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: expected.len(), missing: 0 });
     assert!(taken(&COUNT) > expected.len());
     let hits = search(&open(&fixture), QUERY);
     assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), 0));
@@ -159,7 +159,7 @@ fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
     let other = tree();
     fixture.write("d.py", "def fourth(socket):\n    return socket.donkey()\n");
     let together = || Index::together(vec![open(&fixture), open(&other)]).unwrap();
-    assert_eq!(embed_ahead(&together(), NEVER), EmbeddedAhead { embedded: 3, missing: 0 });
+    assert_eq!(embed_ahead(&together(), NEVER), PrecomputedCounts { embedded: 3, missing: 0 });
     taken(&COUNT);
     assert!(!search(&together(), QUERY).is_empty());
     assert_eq!(taken(&COUNT), 0);
@@ -206,8 +206,8 @@ fn open_counting(fixture: &Fixture, count: &'static AtomicUsize) -> Index {
 
 const NEVER: &(dyn Fn() -> bool + Sync) = &|| false;
 
-fn embed_ahead(index: &Index, stop: &(dyn Fn() -> bool + Sync)) -> EmbeddedAhead {
-    index.ahead().unwrap().embed(stop, &|_| {}).unwrap()
+fn embed_ahead(index: &Index, stop: &(dyn Fn() -> bool + Sync)) -> PrecomputedCounts {
+    index.precomputation().unwrap().embed(stop, &|_| {}).unwrap()
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn what_was_embedded_ahead_is_not_read_by_searches() {
     let index = open_counting(&fixture, &COUNT);
     let expected = search(&index, QUERY);
     assert_eq!((paths(&expected), taken(&COUNT)), (vec!["b.py", "a.py"], 2));
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 2, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 2, missing: 0 });
     assert_eq!(taken(&COUNT), 2);
     // An index that is open stays as it was.
     search(&index, QUERY);
@@ -226,17 +226,17 @@ fn what_was_embedded_ahead_is_not_read_by_searches() {
     let hits = search(&index, QUERY);
     assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), 0));
     assert!((hits[0].parts.reranker - expected[0].parts.reranker).abs() < 0.01);
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead::default());
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts::default());
     // The vectors of what does not change are kept.
     fixture.write("b.py", "def third(socket):\n    return socket.zebra()\n");
     let index = open_counting(&fixture, &COUNT);
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 1, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 1, missing: 0 });
     assert_eq!(taken(&COUNT), 1);
     // Nor does a search without the re-ranker drop them.
     fixture.write("c.py", "def fourth(socket):\n    return socket.horse()\n");
     fixture.open_with(Some(WordHashes::new("words"))).unwrap();
     let index = open_counting(&fixture, &COUNT);
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 1, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 1, missing: 0 });
 }
 
 #[test]
@@ -248,10 +248,10 @@ fn embedding_ahead_goes_on_where_it_was_stopped() {
     let index = open_counting(&fixture, &COUNT);
     let asked = AtomicUsize::new(0);
     let after_one = || asked.fetch_add(1, Ordering::SeqCst) == 1;
-    let EmbeddedAhead { embedded, missing } = embed_ahead(&index, &after_one);
+    let PrecomputedCounts { embedded, missing } = embed_ahead(&index, &after_one);
     assert!(embedded > 0 && missing > 0, "{embedded} {missing}");
     assert_eq!(taken(&COUNT), embedded);
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: missing, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: missing, missing: 0 });
     assert_eq!(taken(&COUNT), missing);
 }
 
@@ -266,9 +266,9 @@ fn embedding_ahead_yields_to_a_writer() {
         fixture.open_with(Some(WordHashes::new("words"))).unwrap();
         false
     };
-    assert_eq!(embed_ahead(&index, &write), EmbeddedAhead { embedded: 0, missing: 2 });
+    assert_eq!(embed_ahead(&index, &write), PrecomputedCounts { embedded: 0, missing: 2 });
     let index = open_counting(&fixture, &COUNT);
-    assert_eq!(embed_ahead(&index, NEVER), EmbeddedAhead { embedded: 2, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 2, missing: 0 });
     taken(&COUNT);
     let hits = search(&open_counting(&fixture, &COUNT), QUERY);
     assert_eq!(taken(&COUNT), 0);
@@ -280,7 +280,7 @@ fn units_of_several_trees_are_embedded_ahead() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let (one, other) = (tree(), Fixture::new(&[("c.py", "def third(zebra):\n    return zebra\n")]));
     let together = || Index::together(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
-    assert_eq!(embed_ahead(&together().unwrap(), NEVER), EmbeddedAhead { embedded: 3, missing: 0 });
+    assert_eq!(embed_ahead(&together().unwrap(), NEVER), PrecomputedCounts { embedded: 3, missing: 0 });
     taken(&COUNT);
     search(&together().unwrap(), QUERY);
     assert_eq!(taken(&COUNT), 0);

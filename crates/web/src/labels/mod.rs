@@ -194,7 +194,9 @@ pub(crate) fn router(labels: Arc<Labels>, access: Arc<Access>, streams: Streams)
         .route("/disagreements", get(disagreements).post(adjudicate))
         .route("/labels.jsonl", get(export))
         .route("/join/{secret}", get(invitation).post(join))
-        .fallback(|| async { ProblemPage::from(Problem::not_found("there is no such page; / goes on")) })
+        .fallback(|| async {
+            ProblemPage::from(Problem::not_found("no such page; / continues with the next pair"))
+        })
         .method_not_allowed_fallback(|| async {
             ProblemPage::from(Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -259,7 +261,7 @@ fn shown(shown: &pages::Shown<'_>) -> Response {
 async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let Some((item, stage, said)) = app.labels.session.last(&person) else {
-        let detail = "there is no answer to change; what was said before a test stays as it is";
+        let detail = "there is no answer to change; answers given before a test are kept";
         return Err(Problem::not_found(detail).into());
     };
     Ok(shown(&pages::Shown { labels: &app.labels, person: &person, item, stage, before: Some(said) }))

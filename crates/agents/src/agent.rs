@@ -8,11 +8,13 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Error;
 use crate::edit::{Content, Format};
 
 /// The instructions, by name.
-const TEXTS: [(&str, &str); 3] = [
+const TEXTS: [(&str, &str); 4] = [
     ("mcp", include_str!("../instructions/mcp.md")),
+    ("code-finder", include_str!("../instructions/code-finder.md")),
     ("command-line", include_str!("../instructions/command-line.md")),
     ("continue-server", include_str!("../instructions/continue-server.yaml")),
 ];
@@ -114,6 +116,34 @@ pub fn agents() -> &'static [Agent] {
     &AGENTS
 }
 
+/// Agents that a user defines, in the format of the table of those that are known.
+///
+/// # Errors
+/// When a table, path or content is not as expected.
+pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
+    let problem = |problem: String| Error::Definition { path: path.to_owned(), problem };
+    let table: Table =
+        toml::from_str(text).map_err(|error| problem(error.to_string().trim_end().to_owned()))?;
+    for agent in &table.agent {
+        for target in &agent.targets {
+            if target.n_contents() != 1 || !target.is_known() {
+                let what =
+                    "expected one of entry, item, file and block; file and block name mcp or command-line";
+                return Err(problem(format!("{}: {}: {what}", agent.name, target.path)));
+            }
+            let is_whole = ["~/", "/", "{project}/", "{config}/", "{xdg}/"]
+                .iter()
+                .any(|start| target.path.starts_with(start));
+            let is_of_project = target.path.starts_with("{project}/");
+            if !is_whole && !target.path.contains('|') || is_of_project != (target.scope == Scope::Project) {
+                let what = "expected a path below ~, {config} or {xdg} for the user, and below {project} for a project";
+                return Err(problem(format!("{}: {}: {what}", agent.name, target.path)));
+            }
+        }
+    }
+    Ok(table.agent)
+}
+
 impl Agent {
     /// Whether it seems to be installed here.
     #[must_use]
@@ -146,6 +176,18 @@ impl Agent {
 }
 
 impl Target {
+    fn n_contents(&self) -> usize {
+        let Self { entry, item, file, block, .. } = self;
+        let are = [entry.is_some(), item.is_some(), file.is_some(), block.is_some()];
+        are.into_iter().filter(|is| *is).count()
+    }
+
+    /// Whether its text, if it has one, is one that there is.
+    fn is_known(&self) -> bool {
+        let mut texts = self.file.iter().chain(&self.block);
+        texts.all(|name| TEXTS.iter().any(|(known, _)| known == name))
+    }
+
     /// None where it names no content, or an unknown text, which a test sees.
     fn content(&self, environment: &Environment) -> Option<Content> {
         let text = |name: &str| {
@@ -244,13 +286,7 @@ mod tests {
         assert_eq!(names.len(), table.agent.len());
         for agent in &table.agent {
             for target in &agent.targets {
-                let kinds = [
-                    target.entry.is_some(),
-                    target.item.is_some(),
-                    target.file.is_some(),
-                    target.block.is_some(),
-                ];
-                assert_eq!(kinds.into_iter().filter(|is| *is).count(), 1, "{}: {}", agent.name, target.path);
+                assert_eq!(target.n_contents(), 1, "{}: {}", agent.name, target.path);
                 let content = target.content(&environment()).unwrap();
                 let text = serde_json::to_string(&content).unwrap();
                 assert!(!text.contains("{command}") && !text.contains("{project}"), "{text}");
@@ -269,8 +305,32 @@ mod tests {
     }
 
     #[test]
+    fn a_definition_of_the_user_is_checked() {
+        let read = |target: &str| {
+            let text = format!(
+                "[[agent]]\nname = \"mine\"\ntitle = \"Mine\"\nfound = \"~/.mine\"\n[[agent.target]]\n{target}\n"
+            );
+            defined(&text, Path::new("mine.toml")).map_err(|error| error.to_string())
+        };
+        let entry = "entry = { format = \"json\", at = [\"servers\"], value = { command = \"{command}\" } }";
+        let found = read(&format!("scope = \"user\"\npath = \"~/.mine/settings.json\"\n{entry}")).unwrap();
+        let files = found[0].files(Scope::User, &environment());
+        assert_eq!(files[0].path, Path::new("/users/me/.mine/settings.json"));
+        for (target, words) in [
+            ("scope = \"user\"\npath = \"~/a\"".to_owned(), "expected one of entry"),
+            ("scope = \"user\"\npath = \"~/a\"\nfile = \"made-up\"".to_owned(), "expected one of entry"),
+            (format!("scope = \"user\"\npath = \"a.json\"\n{entry}"), "expected a path below ~"),
+            (format!("scope = \"project\"\npath = \"~/a.json\"\n{entry}"), "below {project} for a project"),
+            (format!("scope = \"all\"\npath = \"~/a.json\"\n{entry}"), "line 6"),
+        ] {
+            let error = read(&target).unwrap_err();
+            assert!(error.starts_with("mine.toml: ") && error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
     fn the_instructions_say_when_which_search_is_better() {
-        for (name, text) in TEXTS.iter().filter(|(_, text)| text.starts_with('#')) {
+        for (name, text) in TEXTS.iter().filter(|(_, text)| text.starts_with("## Searching")) {
             let text = text.to_lowercase();
             assert!(
                 text.contains("grep") && !text.contains("never") && !text.contains("instead of grep"),

@@ -22,6 +22,14 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// A definition of agents is not one.
+    #[error("{}: {problem}; expected tables [[agent]] with name, title, found and [[agent.target]], as docs/guides/agents.md shows", path.display())]
+    Definition {
+        /// The file of the definition.
+        path: PathBuf,
+        /// What is wrong with it, with the line.
+        problem: String,
+    },
     /// A file cannot be written.
     #[error("{}: cannot be written; check its permissions and those of its directory, and run the command again", path.display())]
     Write {

@@ -17,7 +17,7 @@ mod plan;
 mod receipt;
 mod splice;
 
-pub use agent::{Agent, Environment, Scope, agents};
+pub use agent::{Agent, Environment, Scope, agents, defined};
 pub use edit::{Content, Format};
 pub use error::{Error, Problem};
 pub use plan::{Change, Note, Plan, install, uninstall};

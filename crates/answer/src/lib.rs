@@ -1,14 +1,24 @@
 //! Answers to searches as programs read them: the objects of `--json`, and of the HTTP API.
 //!
-//! A [`Tree`] is an index with the paths that it answers for. [`search`] and the other functions make the objects
-//! of what it finds; each is described by a JSON schema with the feature `schema`.
+//! A [`Tree`] is an index with the paths that it answers for. [`search()`] and [`similar`] find units, and [`Found`] makes the
+//! objects of them; [`callers`], [`callees`], [`file()`] and [`StatusView`] make theirs. Each is described by a JSON
+//! schema with the feature `schema`.
+//! With the feature `agents`, [`context`] and [`outline`] make texts within a budget of tokens.
 
 mod calls;
+#[cfg(feature = "agents")]
+pub mod context;
 mod facets;
 mod file;
+#[cfg(feature = "agents")]
+pub mod outline;
 mod results;
 mod search;
 mod status;
+#[cfg(feature = "agents")]
+pub mod text;
+#[cfg(feature = "agents")]
+mod tokens;
 mod tree;
 
 pub use calls::{
@@ -18,11 +28,14 @@ pub use calls::{
 pub use facets::{Counts, Facets};
 pub use file::{FileView, UnitOfFile, file};
 pub use results::{
-    Answer, AnswerEnd, Block, Excerpt, Extras, KINDS, LineMatch, ResultView, Shown, UnitView, kind_name,
-    roots,
+    Answer, AnswerEnd, Block, Excerpt, KINDS, LineMatch, ResultView, Shown, UnitView, kind_name, roots,
 };
-pub use search::{Found, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, search, similar};
+pub use search::{
+    Found, Matching, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, n_bytes, search, similar,
+};
 pub use status::{Holds, RememberedView, SkippedView, StatusView};
+#[cfg(feature = "agents")]
+pub use tokens::{TOKENIZER, count_tokens};
 pub use tree::{Elsewhere, Need, SharedTree, Tree, TreeError};
 
 use std::time::Duration;

@@ -247,7 +247,7 @@ impl Block {
 
 /// What is shown of a hit besides what the index has.
 #[derive(Debug, Default)]
-pub struct Extras {
+pub(crate) struct Extras {
     /// The lines that match an expression.
     pub matches: Vec<LineMatch>,
     /// How the score comes about.
@@ -256,8 +256,7 @@ pub struct Extras {
 
 impl ResultView {
     /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` if there are any.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         tree: &Tree,
         (hit, rank): (Hit, usize),
         terms: &[String],

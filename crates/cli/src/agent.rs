@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use quarry_agents::{Agent, Environment, Receipts, Scope, agents, install, uninstall};
+use quarry_agents::{Agent, Environment, Receipts, Scope, agents, defined, install, uninstall};
 use quarry_text::did_you_mean;
 use serde_json::json;
 
@@ -60,6 +60,26 @@ struct ChangeArgs {
     /// Show the changes as a diff without making them
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    defined: DefinedArgs,
+}
+
+/// Agents that Quarry does not know.
+#[derive(Debug, Args)]
+struct DefinedArgs {
+    /// File that defines further agents, in TOML, as the guide about agents shows
+    #[arg(long, value_name = "FILE")]
+    definitions: Option<PathBuf>,
+}
+
+impl DefinedArgs {
+    /// All agents: those that are known, and those that the user defines.
+    fn all(&self) -> anyhow::Result<Vec<Agent>> {
+        let Some(path) = &self.definitions else { return Ok(agents().to_vec()) };
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        Ok(agents().iter().cloned().chain(defined(&text, path)?).collect())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -67,6 +87,8 @@ struct ListArgs {
     /// Directory of the project
     #[arg(long, value_name = "DIR", default_value = ".")]
     project: PathBuf,
+    #[command(flatten)]
+    defined: DefinedArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -112,7 +134,8 @@ enum Action {
 }
 
 fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::Result<()> {
-    let chosen = args.agents.iter().map(|name| named(name)).collect::<anyhow::Result<Vec<_>>>()?;
+    let all = args.defined.all()?;
+    let chosen = args.agents.iter().map(|name| named(&all, name)).collect::<anyhow::Result<Vec<_>>>()?;
     let scope = args.scope.into();
     let environment = environment(&args.project, scope, command)?;
     let file = receipts_file()?;
@@ -147,10 +170,10 @@ fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::R
     Ok(())
 }
 
-fn named(name: &str) -> anyhow::Result<&'static Agent> {
-    let known = agents().iter().find(|agent| agent.name == name);
+fn named<'a>(all: &'a [Agent], name: &str) -> anyhow::Result<&'a Agent> {
+    let known = all.iter().find(|agent| agent.name == name);
     let Some(agent) = known else {
-        let meant = did_you_mean(name, agents().iter().map(|agent| agent.name.as_str()));
+        let meant = did_you_mean(name, all.iter().map(|agent| agent.name.as_str()));
         bail!(
             "unknown coding agent {name:?}; {}",
             meant.as_deref().unwrap_or("`quarry agent list` lists all")
@@ -195,6 +218,7 @@ fn is_on_path(own: &Path) -> bool {
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
     let environment = environment(&args.project, Scope::User, None)?;
+    let all = args.defined.all()?;
     let Receipts { receipts } = Receipts::read(&receipts_file()?)?;
     let installed = |agent: &Agent, scope: Scope| {
         let project = (scope == Scope::Project).then_some(&environment.project);
@@ -205,7 +229,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         })
     };
     if args.json {
-        let agents: Vec<_> = agents()
+        let agents: Vec<_> = all
             .iter()
             .map(|agent| {
                 let scopes: Vec<_> = agent
@@ -225,7 +249,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         return output::print_json(&json!({ "agents": agents }));
     }
     let mut text = String::new();
-    for agent in agents() {
+    for agent in &all {
         let found = if agent.is_found(&environment) { "found" } else { "" };
         let scopes = agent.scopes().into_iter().map(|scope| match installed(agent, scope) {
             true => format!("{scope} (installed)"),

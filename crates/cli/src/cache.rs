@@ -258,8 +258,7 @@ impl Kind {
     }
 }
 
-/// Where in the user's cache vectors of evaluations are kept.
-pub const VECTORS: &str = "embeddings";
+pub use quarry_embed::shipped::VECTORS;
 
 /// Where in that directory the answers of servers are kept.
 pub const ANSWERS: &str = "answers";

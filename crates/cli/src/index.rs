@@ -349,7 +349,7 @@ impl SourcesArgs {
     }
 
     /// Whether it names no path.
-    #[cfg(all(feature = "serve", feature = "milvus"))]
+    #[cfg(feature = "mcp")]
     pub fn names_no_path(&self) -> bool {
         self.paths.is_empty()
     }

@@ -4,6 +4,7 @@
 //! it is made, and once more, with the rank, when one of its results is opened.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,11 @@ pub struct LogArgs {
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so themselves
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// Print the state as one JSON object
-    #[arg(long, conflicts_with_all = ["action", "opened"])]
+    /// With show, print how many tokens agents were given, and how many the files have that they opened
+    #[arg(long, conflicts_with = "opened")]
+    savings: bool,
+    /// Print the state, or the savings, as one JSON object
+    #[arg(long, conflicts_with = "opened")]
     json: bool,
 }
 
@@ -63,6 +67,12 @@ pub struct Record<'a> {
     results: Vec<Position<'a>>,
     /// The rank of the result that was opened, from 1.
     opened: Option<usize>,
+    /// Tokens of what an agent was given (o200k_base).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<usize>,
+    /// Tokens of the whole file, where a result was opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_tokens: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -89,6 +99,8 @@ impl<'a> Record<'a> {
             query,
             results: results.map(|(path, line)| Position { path: Cow::Borrowed(path), line }).collect(),
             opened,
+            tokens: None,
+            file_tokens: None,
         }
     }
 
@@ -103,7 +115,8 @@ impl<'a> Record<'a> {
         let position =
             |hit: &Hit| Position { path: Cow::Owned(tree.path_in_common(hit)), line: hit.start_line };
         let root = tree.common_root().to_owned();
-        Self { time: now(), command, root, query, results: hits.map(position).collect(), opened }
+        let results = hits.map(position).collect();
+        Self { time: now(), command, root, query, results, opened, tokens: None, file_tokens: None }
     }
 }
 
@@ -164,6 +177,11 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let directory = directory()?;
     let (log, switch) = (directory.join(LOG_FILE), directory.join(SWITCH_FILE));
     match args.action {
+        Some(Action::Show) if args.savings => Savings::of(&read(&log)?).print(args.json)?,
+        _ if args.savings => bail!("expected `quarry log show --savings`"),
+        Some(_) if args.json => {
+            bail!("--json goes with the state, `quarry log`, or with `quarry log show --savings`")
+        }
         Some(Action::On) => {
             create_private_directory(&directory)
                 .with_context(|| format!("cannot make {}", directory.display()))?;
@@ -198,6 +216,59 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What agents were given, against what they would have read.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Savings {
+    /// Searches of agents whose tokens are recorded.
+    searches: usize,
+    /// Results that were opened.
+    opened: usize,
+    /// Tokens of all answers to searches, and of the results that were opened.
+    tokens_given: u64,
+    /// Tokens of the files of the results that were opened, each once for a search.
+    tokens_of_files: u64,
+    tokenizer: &'static str,
+}
+
+impl Savings {
+    /// Of the records in a log; those without tokens are of people, or of earlier versions.
+    fn of(records: &str) -> Self {
+        let mut savings = Self { tokenizer: "o200k_base", ..Self::default() };
+        // The files that were opened since the last search.
+        let mut opened: HashSet<String> = HashSet::new();
+        for record in records.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let Some(tokens) = record["tokens"].as_u64() else { continue };
+            savings.tokens_given += tokens;
+            let rank = record["opened"].as_u64().and_then(|rank| usize::try_from(rank).ok());
+            let Some(rank) = rank.filter(|rank| *rank > 0) else {
+                savings.searches += 1;
+                opened.clear();
+                continue;
+            };
+            savings.opened += 1;
+            let path = record["results"][rank - 1]["path"].as_str().unwrap_or_default();
+            if opened.insert(format!("{}/{path}", record["root"].as_str().unwrap_or_default())) {
+                savings.tokens_of_files += record["file_tokens"].as_u64().unwrap_or_default();
+            }
+        }
+        savings
+    }
+
+    fn print(&self, json: bool) -> anyhow::Result<()> {
+        if json {
+            return output::print_json(self);
+        }
+        let Self { searches, opened, tokens_given, tokens_of_files, tokenizer } = self;
+        Ok(output::print(&format!(
+            "{} of agents, of whose results {opened} were opened\n{tokens_given} tokens ({tokenizer}) were given: all \
+             answers, and what was opened\n{tokens_of_files} tokens have the files that were opened, each once for a \
+             search\nNot known: which files an agent would have read without Quarry, what it searched for elsewhere, and \
+             what it read with other tools.\n",
+            counted(*searches, "search")
+        ))?)
+    }
 }
 
 fn show_state(json: bool) -> anyhow::Result<()> {
@@ -249,5 +320,24 @@ fn remove(file: &Path) -> anyhow::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed.with_context(|| format!("cannot remove {}", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn savings_count_answers_against_the_files_that_were_opened() {
+        let records = [
+            r#"{"query": "by a person", "results": [], "opened": null}"#,
+            r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}, {"path": "a.py"}], "opened": null, "tokens": 300}"#,
+            r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}, {"path": "a.py"}], "opened": 1, "tokens": 50, "file_tokens": 4000}"#,
+            r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}, {"path": "a.py"}], "opened": 3, "tokens": 70, "file_tokens": 4000}"#,
+            "not a record",
+        ];
+        let savings = Savings::of(&records.join("\n"));
+        assert_eq!((savings.searches, savings.opened), (1, 2));
+        assert_eq!((savings.tokens_given, savings.tokens_of_files), (420, 4_000), "a file is read once");
     }
 }

@@ -12,6 +12,8 @@ mod calls;
 mod command_lines;
 mod completions;
 mod config;
+#[cfg(feature = "mcp")]
+mod context;
 #[cfg(feature = "data")]
 mod data;
 mod deferred;
@@ -92,6 +94,12 @@ enum Command {
     Callers(Deferred<calls::CallsArgs>),
     /// List what a function, method or type calls
     Callees(Deferred<calls::CallsArgs>),
+    /// Print the code that answers a question, within a budget of tokens: whole functions first
+    #[cfg(feature = "mcp")]
+    Context(Deferred<context::ContextArgs>),
+    /// Print a map of a tree or directory, within a budget of tokens: files, types and signatures
+    #[cfg(feature = "mcp")]
+    Outline(Deferred<context::OutlineArgs>),
     /// Choose a result in the terminal, with a preview; prints its position
     Pick(Deferred<pick::PickArgs>),
     /// Build or refresh the index of a source tree, or keep it fresh while files change
@@ -154,6 +162,10 @@ fn main() -> ExitCode {
         Command::Similar(Deferred(args)) => again(|| similar::run(args.clone())),
         Command::Callers(Deferred(args)) => again(|| calls::callers(&args)),
         Command::Callees(Deferred(args)) => again(|| calls::callees(&args)),
+        #[cfg(feature = "mcp")]
+        Command::Context(Deferred(args)) => context::run(args),
+        #[cfg(feature = "mcp")]
+        Command::Outline(Deferred(args)) => context::run_outline(&args),
         Command::Status(Deferred(args)) => status::run(&args),
         Command::Cache(Deferred(args)) => cache::run(&args),
         Command::Log(Deferred(args)) => log::run(&args),

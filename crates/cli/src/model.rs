@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use quarry_embed::shipped::Tier;
 use quarry_embed::{EmbedError, Embedder, StaticModel, WithReranker};
 use serde::{Deserialize, Serialize};
 
-/// Name of the file that holds a static model in the directory that `quarry train static` writes.
-pub const STATIC_MODEL_FILE: &str = "model.bin";
+pub use quarry_embed::shipped::{STATIC_MODEL_FILE, static_file};
 
 /// The model in the program, or the one at `path`: a static model's file or directory, or the directory of a
 /// transformer or of token vectors as model2vec has them.
@@ -101,31 +101,23 @@ impl Quality {
         self,
         load: impl Fn(&Path) -> Result<Arc<dyn Embedder>, EmbedError> + Sync,
     ) -> Result<Option<Arc<dyn Embedder>>, EmbedError> {
-        let of = |name| load(&directory(name)?);
-        Ok(match self {
-            Self::Fast => None,
-            Self::Balanced => Some(of(BALANCED)?),
-            Self::Best => {
-                let (first, reranker) = rayon::join(|| of(BALANCED), || of(BEST));
-                Some(Arc::new(WithReranker { first: first?, reranker: reranker? }))
-            }
-        })
+        let tier = match self {
+            Self::Fast => return Ok(None),
+            Self::Balanced => Tier::Balanced,
+            Self::Best => Tier::Best,
+        };
+        tier.reranker(&beside_the_program(), load).map(Some)
     }
 
     /// The quality of this name, if models order results again in it.
     #[cfg(feature = "eval")]
     pub fn with_reranker(name: &Path) -> Option<Self> {
-        [(BALANCED, Self::Balanced), (BEST, Self::Best)]
-            .into_iter()
-            .find_map(|(known, quality)| (name == Path::new(known)).then_some(quality))
+        Some(match Tier::named(name)? {
+            Tier::Balanced => Self::Balanced,
+            Tier::Best => Self::Best,
+        })
     }
 }
-
-/// Name of the directory of the transformer of [`Quality::Balanced`], and of that quality where methods are measured.
-const BALANCED: &str = "balanced";
-
-/// Name of the directory of the larger transformer of [`Quality::Best`], and of that quality where methods are measured.
-const BEST: &str = "best";
 
 /// The directories of models that come with the program: beside it in an archive, `share/quarry/models` of an
 /// installation, that of the repository that it was built in.
@@ -138,35 +130,13 @@ pub fn beside_the_program() -> Vec<PathBuf> {
     [Some(directory.join("models")), installed, repository].into_iter().flatten().collect()
 }
 
-/// The directory of a transformer that comes with the program.
-///
-/// # Errors
-/// When it is not here; says where to copy it.
-fn directory(name: &str) -> Result<PathBuf, EmbedError> {
-    let pulled = quarry_files::cache_directory().map(|cache| cache.join("models"));
-    let places = beside_the_program().into_iter().chain(pulled.clone());
-    let mut found = places.map(|place| place.join(name));
-    found.find(|directory| directory.join("config.json").is_file()).ok_or_else(|| {
-        let place = pulled.unwrap_or_else(|| "models".into());
-        EmbedError::model(
-            Path::new(name),
-            format!(
-                "the model of this quality is not here; copy the directory models/{name} of a release, or \
-                 crates/embed/models/{name} of the repository, to {}",
-                place.display()
-            ),
-        )
-    })
-}
-
 /// The directory of a transformer that comes with the program, if `name` is that of its quality.
 ///
 /// # Errors
 /// When it is not here.
 #[cfg(feature = "data")]
 pub fn directory_of_quality(name: &Path) -> Result<Option<PathBuf>, EmbedError> {
-    let known = [BALANCED, BEST].into_iter().find(|known| name == Path::new(known));
-    known.map(directory).transpose()
+    Tier::named(name).map(|tier| tier.directory(&beside_the_program())).transpose()
 }
 
 /// The path for [`load`] of a model that was named.
@@ -208,10 +178,4 @@ fn split_options(path: &Path) -> (PathBuf, Option<String>) {
 #[cfg(feature = "eval")]
 pub fn is_static(path: Option<&Path>) -> bool {
     path.is_none_or(|path| static_file(path).is_some())
-}
-
-/// The file of the static model at `path`, unless that is a transformer's directory.
-pub fn static_file(path: &Path) -> Option<PathBuf> {
-    let inside = path.join(STATIC_MODEL_FILE);
-    if path.is_file() { Some(path.to_owned()) } else { inside.is_file().then_some(inside) }
 }

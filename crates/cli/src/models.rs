@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use quarry_download::{DownloadOptions, Expected, download};
 use quarry_embed::PairModel;
 use quarry_text::counted;
-use quarry_transformer::CrossEncoder;
+use quarry_transformer::{CrossEncoder, Matcher};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -77,6 +77,15 @@ fn describe(named: &Path) -> anyhow::Result<()> {
             "id: {}\nkind: cross-encoder, for --cross-encoder and rerank(A, B)\nmaximum tokens of a pair: {}\n",
             model.id(),
             model.max_tokens()
+        );
+        return Ok(output::print(&lines)?);
+    }
+    if let Some(path) = path.filter(|path| Matcher::is_at(path)) {
+        let model = Matcher::load(path)?;
+        let lines = format!(
+            "id: {}\nkind: siamese matcher, for --method DIR of `quarry eval`\ncolumns: {}\n",
+            model.id(),
+            model.dimension()
         );
         return Ok(output::print(&lines)?);
     }

@@ -1,6 +1,5 @@
 //! What `search`, `similar` and `pick` share: which units are asked for, and how results look on a terminal.
 
-use std::collections::HashSet;
 use std::env;
 use std::ops::Range;
 use std::path::Path;
@@ -8,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
-use quarry_answer::{Answer, Excerpt, KINDS, ResultView, Shown};
-use quarry_index::{Filter, Hit};
+use quarry_answer::{Answer, Excerpt, KINDS, ResultView, Shown, UnitsRequest};
+use quarry_index::{Filter, RankingWeights};
 use quarry_source::UnitKind;
 use quarry_walk::{self as walk, FileFlags};
 use serde::Serialize;
@@ -18,9 +17,6 @@ use crate::explain;
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::{self, HitView, Terminal};
-
-/// Number of units that are ranked for each file when results are files.
-const UNITS_PER_FILE: usize = 20;
 
 /// Which units are asked for.
 #[derive(Debug, Clone, Default, Args)]
@@ -129,12 +125,12 @@ pub struct Layout {
     /// None where neither the command line nor a settings file says one.
     pub limit: Option<usize>,
     /// Minimum confidence, if one is given.
-    pub threshold: Option<f32>,
+    threshold: Option<f32>,
     lines: usize,
     /// Lines before and after those.
     context: (usize, usize),
     /// Whether each result is to have an explanation.
-    pub explain: bool,
+    explain: bool,
     /// Whether results are files rather than units.
     per_file: bool,
     format: Format,
@@ -199,9 +195,10 @@ impl Layout {
         Shown { units, excerpt, context: self.context }
     }
 
-    /// Units to ask the index for, so that `limit` results can be shown.
-    pub fn n_units(&self, limit: usize) -> usize {
-        if self.per_file { limit.saturating_mul(UNITS_PER_FILE) } else { limit }
+    /// What is asked for: at most `limit` results of a tree that was opened with its filters.
+    pub fn request<'a>(&self, limit: usize, ranking: &'a RankingWeights) -> UnitsRequest<'a> {
+        let (threshold, explain, per_file) = (self.threshold, self.explain, self.per_file);
+        UnitsRequest { limit, threshold, explain, per_file, ..UnitsRequest::new(ranking) }
     }
 }
 
@@ -287,10 +284,4 @@ fn vimgrep<'a>(
             (result.shown.as_path(), format!(":{line}:{column}:{text}"))
         })
         .collect()
-}
-
-/// The first `limit` results; where results are files, the first of each.
-pub fn ranked(results: impl Iterator<Item = Hit>, limit: usize, layout: &Layout) -> Vec<Hit> {
-    let mut seen = HashSet::new();
-    results.filter(|hit| !layout.per_file || seen.insert((hit.root, hit.path.clone()))).take(limit).collect()
 }

@@ -1,6 +1,5 @@
 //! `quarry search`: finding code.
 
-use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -10,13 +9,10 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use quarry_answer::{Answer, Extras, LineMatch, ResultView, SearchQuestion, Tree, milliseconds};
-use quarry_index::{
-    Filter, Index, NamedRanking, RANKINGS, RankedUnits, RankingWeights, SearchRequest, Update, rules, snippet,
-};
-use quarry_text::{counted, query_terms};
+use quarry_answer::{SearchQuestion, Tree};
+use quarry_index::{Filter, NamedRanking, RANKINGS, Update, rules, snippet};
+use quarry_text::counted;
 use quarry_walk::{SkipReason, Skipped};
-use regex::Regex;
 
 use crate::index::SourcesArgs;
 use crate::lines;
@@ -105,60 +101,21 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
         args.source.rerank(args.rerank);
     }
     let tree = args.source.open(&all, filters, update, is_ranked)?;
-    let index = &tree.index;
     let opened = Instant::now();
     let limit = layout.limit.unwrap_or_else(|| match (&expression, query) {
         (Some(_), "") => usize::MAX,
         _ => settings.get(|layer| layer.limit).unwrap_or_default(),
     });
-    // With an expression any unit may be among the results.
-    let n_units = if expression.is_some() { index.n_units() } else { layout.n_units(limit) };
-    let ranked = if is_ranked {
-        Some(rank(index, query, n_units, settings.ranking(args.ranking.as_deref()))?)
-    } else {
-        None
-    };
-    let confidence = ranked.as_ref().map_or(0.0, RankedUnits::confidence);
-    let (mut matches, order) = match &expression {
-        None => (HashMap::new(), ranked.iter().flat_map(RankedUnits::units).collect()),
-        Some(expression) => matching(index, expression, ranked.as_ref()),
-    };
-    let positions: HashMap<usize, usize> = ranked
-        .iter()
-        .flat_map(RankedUnits::units)
-        .enumerate()
-        .map(|(position, unit)| (unit, position))
-        .collect();
-    let ranked_hit = |unit: usize| index.ranked_hit(ranked.as_ref()?, *positions.get(&unit)?);
-    let hits =
-        order.into_iter().take(n_units).map(|unit| ranked_hit(unit).unwrap_or_else(|| index.unit(unit)));
-    let hits = results::ranked(hits, limit, &layout);
-    let mut explanations = match &ranked {
-        Some(ranked) if layout.explain => index.explain(ranked, &hits)?,
-        _ => Vec::new(),
-    }
-    .into_iter();
-    log::append(|| Record::of_hits("search", &tree, query, hits.iter(), None));
-    let terms = ranked.as_ref().map_or_else(|| query_terms(query), |ranked| ranked.terms_to_show(query));
-    let shown = layout.shown();
-    let views = hits.into_iter().zip(1..).map(|(hit, rank)| {
-        let matches = matches.remove(&hit.unit).unwrap_or_default();
-        let extras = Extras { matches, explanation: explanations.next() };
-        ResultView::new(&tree, (hit, rank), &terms, extras, &shown)
-    });
-    let (root, roots) = quarry_answer::roots(&tree, paths.len());
-    let answer = Answer {
-        question: SearchQuestion { query: query.to_owned(), patterns: args.patterns.clone() },
-        root,
-        roots,
-        results: views.collect(),
-        // An expression alone is met or not.
-        confident: ranked.as_ref().map_or(Some(true), |ranked| ranked.is_confident(layout.threshold)),
-        confidence,
-        took_ms: milliseconds(opened.elapsed()),
-        open_ms: milliseconds(opened - start),
-    };
-    index.check_intact()?;
+    let question = SearchQuestion { query: query.to_owned(), patterns: args.patterns.clone() };
+    let matching = expression.as_ref().map(|expression| lines::find(&tree.index, expression));
+    let ranking = settings.ranking(args.ranking.as_deref());
+    let request = layout.request(limit, &ranking);
+    let found = quarry_answer::search(&tree.index, question, matching, &request)?;
+    log::append(|| Record::of_hits("search", &tree, query, found.hits.iter(), None));
+    let terms = found.terms.clone();
+    let mut answer = found.answer(&tree, &layout.shown(), opened - start)?;
+    // By the paths that were given, although some may hold nothing.
+    (answer.root, answer.roots) = quarry_answer::roots(&tree, paths.len());
     let nothing = match &expression {
         Some(_) => "no line of the files that were searched matches",
         None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
@@ -214,26 +171,6 @@ fn check_paths(query: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<()> {
         "{missing}: no such file or directory; check the path, or put what is a query into quotes: \"{}\"",
         words.join(" ")
     );
-}
-
-fn rank(index: &Index, query: &str, limit: usize, ranking: RankingWeights) -> anyhow::Result<RankedUnits> {
-    Ok(index.rank(&SearchRequest { query, limit, ranking, filter: &Filter::default() })?)
-}
-
-/// The lines that match, by unit, and these units: in the order that a query gives them, and in that of their paths
-/// where it says nothing.
-fn matching(
-    index: &Index,
-    expression: &Regex,
-    ranked: Option<&RankedUnits>,
-) -> (HashMap<usize, Vec<LineMatch>>, Vec<usize>) {
-    let found = lines::find(index, expression);
-    let in_order: Vec<usize> = found.iter().map(|(unit, _)| *unit).collect();
-    let lines: HashMap<usize, Vec<LineMatch>> = found.into_iter().collect();
-    let first = ranked.into_iter().flat_map(RankedUnits::units).filter(|unit| lines.contains_key(unit));
-    let mut seen = HashSet::new();
-    let order = first.chain(in_order).filter(|unit| seen.insert(*unit)).collect();
-    (lines, order)
 }
 
 #[cfg(test)]

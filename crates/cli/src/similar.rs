@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_answer::UnitsRequest;
 use quarry_index::{Filter, Hit, RankingWeights, Update};
 use quarry_walk as walk;
 
@@ -60,16 +59,9 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
         );
     };
     let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
-    let request = UnitsRequest {
-        filter: &Filter::default(),
-        limit: layout.n_units(limit),
-        threshold: layout.threshold,
-        explain: layout.explain,
-        ranking: &RankingWeights::default(),
-        shown: &layout.shown(),
-    };
-    let select = |hits: Vec<Hit>| results::ranked(hits.into_iter(), limit, &layout);
-    let answer = quarry_answer::similar(&tree, &given, &request, opened - start, select)?;
+    let ranking = RankingWeights::default();
+    let found = quarry_answer::similar(index, &given, &layout.request(limit, &ranking))?;
+    let answer = found.answer(&tree, &layout.shown(), opened - start)?;
     let words = Words {
         nothing: "nothing found: no other unit is like it",
         unsure: "Nothing here is clearly like it; the nearest are",

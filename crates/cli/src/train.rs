@@ -2,6 +2,7 @@
 
 mod encoder;
 mod leakage;
+pub mod plan;
 mod sweep;
 
 use std::borrow::Cow;

@@ -145,7 +145,7 @@ fn every_recipe_runs_as_written() {
         assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
         n_recipes += 1;
     }
-    assert_eq!(n_recipes, 19);
+    assert_eq!(n_recipes, 21);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod cache;
 mod many;
 mod reranker;
+pub mod shipped;
 pub mod static_model;
 mod token_match;
 pub mod vocabulary;

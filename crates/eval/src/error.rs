@@ -37,6 +37,23 @@ pub enum EvalError {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A model that could not be trained.
+    #[error("training of {name}")]
+    Training {
+        /// Name of the model in its plan.
+        name: String,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Trained models with different numbers of seeds in one method or run.
+    #[error(
+        "expected trained models with one seed or equally many, found {}; list as many seeds for each",
+        numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+    )]
+    Seeds {
+        /// Numbers of seeds.
+        numbers: Vec<usize>,
+    },
     /// An expression that does not name a method.
     #[error(transparent)]
     Method(#[from] crate::method::MethodError),
@@ -189,6 +206,14 @@ pub enum EvalError {
     /// An index failed.
     #[error(transparent)]
     Index(#[from] quarry_index::Error),
+    /// A policy of reading failed.
+    #[error("{policy}: cannot read on")]
+    Policy {
+        /// Its name.
+        policy: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A data set file is malformed.
     #[error(transparent)]
     Format(#[from] quarry_corpus::formats::FormatError),

@@ -448,7 +448,7 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         ("Q3", plan.has_author()),
         ("Q12", plan.has_author()),
         ("G14", plan.sources.iter().any(|source| source.units == Units::Comments)),
-        ("W4", plan.pool.filters.iter().any(|filter| filter == SNIPPETS)),
+        ("W8", plan.pool.filters.iter().any(|filter| filter == SNIPPETS)),
     ] {
         limits.extend(discrepancy(number).filter(|_| is_in_effect).map(|found| found.about.to_owned()));
     }

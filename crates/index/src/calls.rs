@@ -138,6 +138,21 @@ impl Index {
         Some(self.unit(beginning))
     }
 
+    /// The last line (1-based) of a definition that is given by its beginning, which may be split into several units.
+    #[must_use]
+    pub fn last_line(&self, beginning: &Hit) -> u32 {
+        let units = self.units_of_files[self.table.units[beginning.unit].file as usize].clone();
+        let is_same = |unit: &usize| {
+            self.name_of_unit(*unit) == beginning.name
+                && self.table.units[*unit].kind() == beginning.kind
+                && !beginning.name.is_empty()
+        };
+        let others =
+            (beginning.unit + 1..units.end).take_while(|unit| !(is_same(unit) && self.is_first_part(*unit)));
+        let last = others.filter(is_same).last();
+        last.map_or(beginning.end_line, |unit| self.table.units[unit].end_line)
+    }
+
     /// The calls of any of `targets`, which are definitions, or if there are none, of anything named `name`, in the
     /// order of paths and lines, in files that pass `filter`.
     ///
@@ -248,6 +263,14 @@ impl Index {
         }
         calls.unfinished.extend(file.unfinished());
         Ok(calls)
+    }
+
+    /// Number of units of all searched trees that may mention a name.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn mentions(&self, name: &str) -> Result<usize, Error> {
+        Ok(self.units_with(name)?.len())
     }
 
     /// The units that may contain a name, ascending.

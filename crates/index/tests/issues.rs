@@ -31,7 +31,8 @@ const FILES: [(&str, &str); 6] = [
     ),
     (
         "tests/test_cart.py",
-        "def test_tax():\n    with raises(TaxError, match='no tax for cart in 3 countries'):\n        Cart().total()\n",
+        "def test_tax():\n    with raises(TaxError, match='no tax for cart in 3 countries'):\n        Cart().total()\n\n\n\
+         def test_visit():\n    assert visits(), 'the shop must not be closed'\n",
     ),
     (
         "docs/tax.md",
@@ -68,6 +69,7 @@ impl Tree {
         for (hit, explanation) in hits.iter().zip(&explanations) {
             assert_eq!(hit.score, explanation.value, "{query}");
             assert!(hit.score.is_finite(), "{query}");
+            assert!(hit.parts.message == 0.0 || hit.score <= 1.0, "{query}: {}", hit.score);
         }
         hits.into_iter().map(|hit| hit.name).collect()
     }
@@ -104,6 +106,8 @@ fn a_message_leads_to_what_prints_it_before_tests_documents_and_its_class() {
         tree.check_first(message, "tax_of");
     }
     tree.check_first("Thank you for your visit", "print_receipt");
+    // Only a test prints it.
+    tree.check_first("the shop must not be closed: 'x'", "test_visit");
 }
 
 #[test]

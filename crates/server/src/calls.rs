@@ -1,10 +1,9 @@
 //! Callers and callees as text.
 
+use quarry_answer::text::{BudgetedText, numbered, position, quoted, quoted_start, what};
 use quarry_index::{CallSite, Callee, Calls, Hit, Index, UnfinishedFile};
 use quarry_text::counted;
 
-use crate::results::{position, what};
-use crate::text::{BudgetedText, numbered, quoted, quoted_start};
 use crate::tools::Size;
 
 /// Definitions of one name that are listed.

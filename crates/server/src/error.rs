@@ -2,9 +2,8 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use quarry_answer::text::quoted;
 use quarry_text::printable;
-
-use crate::text::quoted;
 
 /// Why a tool has no answer. The texts are for the agent that called it, and say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +70,14 @@ pub enum ToolError {
         path: String,
         /// The paths nearest to it.
         nearest: Vec<String>,
+    },
+    /// Several trees have this path.
+    #[error("{path}: is in several trees; give {}", listed(trees))]
+    SeveralTrees {
+        /// As given.
+        path: String,
+        /// The path with each of the trees before it.
+        trees: Vec<String>,
     },
     /// A directory was given where a file is needed.
     #[error("{path}: is a directory; give one of its files{}", such_as(files))]

@@ -1,7 +1,7 @@
 //! Search for programs: a server of the Model Context Protocol, for coding agents.
 //!
 //! [`Workspace`] is a source tree with its index, and answers a [`Call`] of one of the [`TOOLS`] with text that an
-//! agent can use at once, within a budget of tokens; it knows no protocol. [`serve_stdio`] puts the protocol around
+//! agent can use at once, within a budget of tokens; it knows no protocol. [`Trees`] are several, and [`serve_stdio`] puts the protocol around
 //! it, and with the feature `http`, `http_service` does; [`Turns`] limits how many calls are answered at once. All that a caller can do wrong is a [`ToolError`], which says what to do instead.
 
 mod calls;
@@ -10,10 +10,10 @@ mod message;
 mod protocol;
 mod reading;
 mod results;
-mod text;
 mod tools;
 mod transport;
 mod tree_path;
+mod trees;
 mod turns;
 mod workspace;
 
@@ -21,6 +21,10 @@ pub use error::{ServeError, ToolError};
 pub use protocol::serve_stdio;
 #[cfg(feature = "http")]
 pub use protocol::{MAX_MESSAGE_BYTES, http_service, refusal_of};
-pub use tools::{Call, IndexStatus, Kind, Object, ReadUnit, Search, Similar, Size, TOOLS, Tool};
+pub use tools::{
+    Call, Context, Detail, IndexStatus, Kind, Object, Outline, Part, ReadUnit, Search, Similar, Size, TOOLS,
+    Tool,
+};
+pub use trees::Trees;
 pub use turns::Turns;
-pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, ToolAnswer, Workspace};
+pub use workspace::{Progress, ReportProgress, Searched, SearchedUnit, Tokens, ToolAnswer, Workspace};

@@ -8,6 +8,9 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+/// What is said of a response without a request.
+pub(crate) const UNASKED: &str = "a response to nothing that was asked";
+
 /// What a line holds.
 #[derive(Debug)]
 pub(crate) enum Line {
@@ -24,6 +27,8 @@ pub(crate) enum Message {
     Good(Box<ClientJsonRpcMessage>),
     /// It is answered with an error.
     Bad(Refusal),
+    /// It answers a request of the server, if it has made one.
+    Response(Box<ClientJsonRpcMessage>),
     /// It has no answer, for this reason.
     Ignored(String),
 }
@@ -84,7 +89,12 @@ fn message(value: Value) -> Message {
     let is_response = object.contains_key("result") || object.contains_key("error");
     match object.get("method") {
         // Never answered, lest two programs answer each other for ever.
-        None if is_response => Message::Ignored("a response to nothing that was asked".to_owned()),
+        None if is_response => match serde_json::from_value::<ClientJsonRpcMessage>(value) {
+            Ok(message @ (JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))) => {
+                Message::Response(Box::new(message))
+            }
+            _ => Message::Ignored(UNASKED.to_owned()),
+        },
         _ if object.get("jsonrpc") != Some(&json!("2.0")) => bad(id, "expected \"jsonrpc\": \"2.0\""),
         _ if has_bad_id => bad(None, "`id`: expected a string or a whole number"),
         None => bad(id, "expected a `method`"),

@@ -2,12 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use quarry_answer::text::{BudgetedText, numbered, quoted, quoted_start, what};
 use quarry_source::{SourceText, Unit, UnitKind};
 use quarry_text::{counted, nearest};
 
 use crate::ToolError;
-use crate::results::what;
-use crate::text::{BudgetedText, numbered, quoted, quoted_start};
 
 /// Names that an error suggests.
 const N_SUGGESTIONS: usize = 5;

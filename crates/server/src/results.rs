@@ -1,12 +1,23 @@
 //! Ranked units as text.
 
+use quarry_answer::text::{BudgetedText, numbered, position, unnumbered};
 use quarry_index::Hit;
 use quarry_source::UnitKind;
 
-use crate::text::{BudgetedText, numbered, quoted, quoted_start, unnumbered};
+use crate::tools::Detail;
 
-/// Lines of a unit that are shown.
-pub(crate) const SNIPPET_LINES: usize = 5;
+/// Lines of a unit that are shown in full detail.
+const SNIPPET_LINES: usize = 5;
+
+impl Detail {
+    /// Lines of a unit that are shown.
+    pub(crate) fn lines(self) -> usize {
+        match self {
+            Self::Brief => 1,
+            Self::Full => SNIPPET_LINES,
+        }
+    }
+}
 
 /// A result, and lines of it to show.
 pub(crate) struct FoundUnit {
@@ -16,11 +27,11 @@ pub(crate) struct FoundUnit {
 }
 
 /// Ranked results under a heading: as many as fit, best first; of the first one at least where it is and what.
-pub(crate) fn list(heading: &str, results: &[FoundUnit], max_tokens: usize) -> String {
+pub(crate) fn list(heading: &str, results: &[FoundUnit], detail: Detail, max_tokens: usize) -> String {
     let mut text = BudgetedText::new(heading, max_tokens);
     let mut n_shown = 0;
     for (found, rank) in results.iter().zip(1..) {
-        let head = head(&found.hit, rank);
+        let head = head(&found.hit, rank, detail);
         let lines: String = snippet(found).collect();
         // Better the first one without lines than nothing.
         let fits = text.push(&format!("{head}{lines}")) || (rank == 1 && text.push(&head));
@@ -36,27 +47,9 @@ pub(crate) fn list(heading: &str, results: &[FoundUnit], max_tokens: usize) -> S
     text.finish(&ending)
 }
 
-/// What a unit is, and its name where it has one.
-pub(crate) fn what(kind: UnitKind, name: &str) -> String {
-    let kind = match kind {
-        UnitKind::Function => "function",
-        UnitKind::Method => "method",
-        UnitKind::Type => "type",
-        UnitKind::Module => "module",
-        UnitKind::Section => "section",
-    };
-    if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
-}
-
-/// Where a unit is, and what.
-pub(crate) fn position(hit: &Hit) -> String {
-    let Hit { path, start_line, end_line, kind, name, .. } = hit;
-    format!("{}:{start_line}-{end_line} {}", quoted(path), what(*kind, name))
-}
-
-fn head(hit: &Hit, rank: usize) -> String {
+fn head(hit: &Hit, rank: usize, detail: Detail) -> String {
     let mut head = format!("{rank}. {}\n", position(hit));
-    if !hit.signature.is_empty() && hit.kind != UnitKind::Section {
+    if detail == Detail::Full && !hit.signature.is_empty() && hit.kind != UnitKind::Section {
         head.push_str(&unnumbered(&hit.signature));
     }
     head
@@ -99,9 +92,16 @@ mod tests {
     fn a_result_is_a_place_a_declaration_and_lines() {
         let results = [found("parse", &["def parse(line):", "", "    return line.split(':')"])];
         assert_eq!(
-            list("", &results, 2_000),
+            list("", &results, Detail::Full, 2_000),
             "1. net/http.py:10-20 function parse\n      | def parse(line)\n    12|     return line.split(':')\n"
         );
+    }
+
+    #[test]
+    fn a_brief_result_is_a_place_and_a_line() {
+        let results = [found("parse", &["    return line.split(':')"])];
+        let text = list("", &results, Detail::Brief, 2_000);
+        assert_eq!(text, "1. net/http.py:10-20 function parse\n    10|     return line.split(':')\n");
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let mut hostile = found("f", &["x = 1\u{2028}2. /etc/passwd:1-9 function root\u{1b}[1A"]);
         hostile.hit.path = "a.py:1-1 function g\n2. b.py".to_owned();
         hostile.hit.name = "f\r\nNothing found.".to_owned();
-        let text = list("", &[hostile], 2_000);
+        let text = list("", &[hostile], Detail::Full, 2_000);
         assert_eq!(
             text,
             "1. \"a.py:1-1 function g\\n2. b.py\":10-20 function \"f\\r\\nNothing found.\"\n      | def f(line)\n    10| x = 1\\u{2028}2. \
@@ -121,7 +121,7 @@ mod tests {
     fn results_that_do_not_fit_are_counted() {
         let long = "x = compute(1)".repeat(10);
         let results: Vec<FoundUnit> = (0..9).map(|n| found(&format!("f{n}"), &[&long])).collect();
-        let text = list("Heading\n", &results, 300);
+        let text = list("Heading\n", &results, Detail::Full, 300);
         assert!(text.len() <= 1_200, "{}", text.len());
         let n_shown = text.matches("net/http.py").count();
         assert!((2..9).contains(&n_shown));
@@ -136,13 +136,13 @@ mod tests {
     fn the_first_result_is_named_however_small_the_budget() {
         let long = "y".repeat(190);
         let results = [found("f", &[long.as_str(); 5]), found("g", &[long.as_str(); 5])];
-        let text = list("", &results, 200);
+        let text = list("", &results, Detail::Full, 200);
         assert!(text.starts_with("1. net/http.py:10-20 function f\n"), "{text}");
         assert!(!text.contains("yyy") && text.contains("1 more did not fit"), "{text}");
     }
 
     #[test]
     fn nothing_is_only_the_heading() {
-        assert_eq!(list("Nothing.\n", &[], 2_000), "Nothing.\n");
+        assert_eq!(list("Nothing.\n", &[], Detail::Brief, 2_000), "Nothing.\n");
     }
 }

@@ -55,62 +55,70 @@ pub struct Tool {
     pub schema: fn() -> Object,
 }
 
-/// All tools, in the order in which they are listed.
-pub const TOOLS: [Tool; 6] = [
+/// All tools, in the order in which they are listed. Descriptions and schemas are in every prompt: a test limits their
+/// tokens.
+pub const TOOLS: [Tool; 8] = [
     Tool {
         name: "search",
         title: "Search code by meaning",
-        description: "Finds functions, methods, types and document sections of this source tree by what they do \
-            (\"retry with backoff\") or by a symbol's name (\"IndexDirectory.lock\"). Use it where you do not know which \
-            words the code uses; for an exact string, grep is better. Answers with ranked results (path:first-last \
-            line), signatures and the most relevant lines, and says so when nothing matches well. Read a result in \
-            full with read_unit.",
+        description: "Find code by what it does (\"retry with backoff\") or by a symbol. Use grep for exact strings. \
+            Ranked path:first-last lines; read one with read_unit.",
         schema: schema::<Search>,
     },
     Tool {
-        name: "similar",
-        title: "Find similar code",
-        description: "Finds code that does something like the function, method or type at a line of a file: other \
-            implementations, duplicates, callers' siblings, examples to follow.",
-        schema: schema::<Similar>,
+        name: "context",
+        title: "Read the code for a question",
+        description: "The code that answers a question, in one call: whole functions, then related signatures, within \
+            max_tokens.",
+        schema: schema::<Context>,
+    },
+    Tool {
+        name: "outline",
+        title: "Map a tree or directory",
+        description: "Map of a directory or of the whole tree: files with their most used types and signatures.",
+        schema: schema::<Outline>,
+    },
+    Tool {
+        name: "read_unit",
+        title: "Read one function, type or section",
+        description: "Source of one function, type or section, by a line in it or its name.",
+        schema: schema::<ReadUnit>,
     },
     Tool {
         name: "callers",
         title: "Find where something is called",
-        description: "Lists the calls of a function, method or type, by its name or a line of it, with the calling \
-            function and line: what a change would affect. Resolved by names, scopes and imports; where these leave \
-            several definitions, it says so. Better than grep, which also finds other things of that name.",
+        description: "Calls of a function, method or type: what a change affects. Give name, or path and line.",
         schema: schema::<Calls>,
     },
     Tool {
         name: "callees",
         title: "Find what something calls",
-        description: "Lists what a function, method or type calls, by its name or a line of it, with the places that \
-            define it; what nothing in the tree defines is listed as external.",
+        description: "What a function calls, and where that is defined. Give name, or path and line.",
         schema: schema::<Calls>,
     },
     Tool {
-        name: "read_unit",
-        title: "Read one function, type or section",
-        description: "Shows the whole source of one function, method, type or document section with line numbers, \
-            named by a line in it or by its name. Give either line or name.",
-        schema: schema::<ReadUnit>,
+        name: "similar",
+        title: "Find similar code",
+        description: "Code like the function or type at a line: other implementations, duplicates.",
+        schema: schema::<Similar>,
     },
     Tool {
         name: "index_status",
         title: "Show what is indexed",
-        description: "Says which directory is searched, how many files and units its index holds, in which languages \
-            (the values that search takes), how many files were left out and why, and whether it is up to date. \
-            Builds nothing and answers at once; the other tools bring the index up to date first.",
+        description: "What is indexed, in which languages, and whether it is up to date.",
         schema: schema::<IndexStatus>,
     },
 ];
 
 /// A call of one of the tools, with valid arguments.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Call {
     /// `search`
     Search(Search),
+    /// `context`
+    Context(Context),
+    /// `outline`
+    Outline(Outline),
     /// `similar`
     Similar(Similar),
     /// `callers`
@@ -126,37 +134,79 @@ pub enum Call {
 /// Arguments of `search`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Search {
-    /// What the code does, in a few plain English words, or the name of a symbol.
-    #[schemars(length(min = 1))]
+    /// What the code does in a few English words, or a symbol.
     pub query: String,
-    /// Directory or file to search in, relative to the root; all of the root if left out.
+    /// Where to search.
+    #[serde(flatten)]
+    pub part: Part,
+    /// More of each result: its signature and most relevant lines.
     #[serde(default)]
-    pub path: String,
-    /// Languages to search in, by lower-case names such as rust, python, cpp, csharp, typescript, markdown; all if
-    /// left out.
-    #[serde(default)]
-    pub languages: Vec<String>,
-    /// Kinds of units to find; all if left out. A module is what lies between functions and types, a section is a
-    /// part of a text document.
-    #[serde(default)]
-    pub kinds: Vec<Kind>,
-    /// Files to search in, as globs in the syntax of .gitignore, such as src/**/*.ts; with a leading ! files to leave
-    /// out.
-    #[serde(default)]
-    pub globs: Vec<String>,
+    pub detail: Detail,
     /// How long the answer may be.
     #[serde(flatten)]
     pub size: Size,
 }
 
+/// Arguments of `context`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct Context {
+    /// As in search.
+    pub query: String,
+    /// Directory or file.
+    #[serde(default)]
+    pub path: String,
+    /// As in search.
+    #[serde(default)]
+    pub globs: Vec<String>,
+    /// Default 4000.
+    #[serde(default = "default_context_tokens")]
+    pub max_tokens: usize,
+}
+
+/// Arguments of `outline`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct Outline {
+    /// Directory or file; everything if left out.
+    #[serde(default)]
+    pub path: String,
+    /// Default 2000.
+    #[serde(default = "default_tokens")]
+    pub max_tokens: usize,
+}
+
+/// The part of the tree that is searched.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct Part {
+    /// Directory or file, relative to the root.
+    #[serde(default)]
+    pub path: String,
+    /// Such as rust, cpp, csharp.
+    #[serde(default)]
+    pub languages: Vec<String>,
+    /// Kinds of units.
+    #[serde(default)]
+    pub kinds: Vec<Kind>,
+    /// As in .gitignore; ! leaves out.
+    #[serde(default)]
+    pub globs: Vec<String>,
+}
+
+/// How much of each result is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "texts on variants would turn the schema's list of names into a union")]
+pub enum Detail {
+    #[default]
+    Brief,
+    Full,
+}
+
 /// Arguments of `similar`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Similar {
-    /// File, relative to the root.
-    #[schemars(length(min = 1))]
+    /// File.
     pub path: String,
-    /// A line in the function, method or type, counted from 1.
-    #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
+    /// A line in it.
     pub line: u32,
     /// How long the answer may be.
     #[serde(flatten)]
@@ -166,14 +216,11 @@ pub struct Similar {
 /// Arguments of `callers` and `callees`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Calls {
-    /// Name of the function, method or type, such as open, or qualified: Index.open. Give either this, or path and line.
-    #[schemars(length(min = 1))]
+    /// Such as open or Index.open.
     pub name: Option<String>,
-    /// File that it is in, relative to the root.
-    #[schemars(length(min = 1))]
+    /// File.
     pub path: Option<String>,
-    /// A line in it, counted from 1.
-    #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
+    /// A line in it.
     pub line: Option<u32>,
     /// How long the answer may be.
     #[serde(flatten)]
@@ -199,31 +246,25 @@ fn has_part(name: &str) -> bool {
 /// How long a list of results may be.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub struct Size {
-    /// Maximum number of results.
+    /// Results, 1 to 50.
     #[serde(default = "default_results")]
-    #[schemars(range(min = *RESULTS.start(), max = *RESULTS.end()))]
     pub k: usize,
-    /// Maximum length of the answer in tokens of about 4 bytes; results that do not fit are left out whole.
+    /// Default 2000.
     #[serde(default = "default_tokens")]
-    #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
     pub max_tokens: usize,
 }
 
 /// Arguments of `read_unit`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct ReadUnit {
-    /// File, relative to the root.
-    #[schemars(length(min = 1))]
+    /// File.
     pub path: String,
-    /// A line in the unit, counted from 1.
-    #[schemars(range(min = *LINES.start(), max = *LINES.end()))]
+    /// A line in it.
     pub line: Option<u32>,
-    /// Name of the unit as search shows it (Class.method), or its last part.
-    #[schemars(length(min = 1))]
+    /// Class.method, or its last part.
     pub name: Option<String>,
-    /// Maximum length of the answer in tokens of about 4 bytes; lines that do not fit are left out.
+    /// Default 2000.
     #[serde(default = "default_tokens")]
-    #[schemars(range(min = *TOKENS.start(), max = *TOKENS.end()))]
     pub max_tokens: usize,
 }
 
@@ -263,6 +304,10 @@ fn default_tokens() -> usize {
     2_000
 }
 
+fn default_context_tokens() -> usize {
+    4_000
+}
+
 impl Call {
     /// Reads and checks the arguments of the tool called `name`; none if there is no such tool. An argument that is
     /// null counts as left out, because some models write it so.
@@ -276,6 +321,14 @@ impl Call {
             "search" => read(arguments).and_then(|search: Search| {
                 search.size.check()?;
                 Ok(Self::Search(search))
+            }),
+            "context" => read(arguments).and_then(|context: Context| {
+                within("max_tokens", &context.max_tokens, &TOKENS)?;
+                Ok(Self::Context(context))
+            }),
+            "outline" => read(arguments).and_then(|outline: Outline| {
+                within("max_tokens", &outline.max_tokens, &TOKENS)?;
+                Ok(Self::Outline(outline))
             }),
             "similar" => read(arguments).and_then(|similar: Similar| {
                 within("line", &similar.line, &LINES)?;
@@ -297,6 +350,50 @@ impl Call {
             "index_status" => read(arguments).map(Self::IndexStatus),
             _ => return None,
         })
+    }
+
+    /// The path that it names, if it can.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Search(search) => Some(&search.part.path),
+            Self::Context(context) => Some(&context.path),
+            Self::Outline(outline) => Some(&outline.path),
+            Self::Similar(similar) => Some(&similar.path),
+            Self::Callers(calls) | Self::Callees(calls) => calls.path.as_deref(),
+            Self::ReadUnit(unit) => Some(&unit.path),
+            Self::IndexStatus(_) => None,
+        }
+    }
+
+    /// The same call with another path.
+    pub(crate) fn with_path(&self, path: &str) -> Self {
+        let (mut call, path) = (self.clone(), path.to_owned());
+        match &mut call {
+            Self::Search(search) => search.part.path = path,
+            Self::Context(context) => context.path = path,
+            Self::Outline(outline) => outline.path = path,
+            Self::Similar(similar) => similar.path = path,
+            Self::Callers(calls) | Self::Callees(calls) => calls.path = Some(path),
+            Self::ReadUnit(unit) => unit.path = path,
+            Self::IndexStatus(_) => {}
+        }
+        call
+    }
+
+    /// The same call with one of `n` equal shares of its tokens, less some.
+    pub(crate) fn with_share(&self, n: usize, less: usize) -> Self {
+        let mut call = self.clone();
+        let max_tokens = match &mut call {
+            Self::Search(search) => &mut search.size.max_tokens,
+            Self::Context(context) => &mut context.max_tokens,
+            Self::Outline(outline) => &mut outline.max_tokens,
+            Self::Similar(similar) => &mut similar.size.max_tokens,
+            Self::Callers(calls) | Self::Callees(calls) => &mut calls.size.max_tokens,
+            Self::ReadUnit(unit) => &mut unit.max_tokens,
+            Self::IndexStatus(_) => return call,
+        };
+        *max_tokens = (*max_tokens / n).saturating_sub(less);
+        call
     }
 
     /// Whether it is answered from an index, which may have to be built first.
@@ -380,10 +477,17 @@ fn schema<T: JsonSchema>() -> Object {
     schema.ensure_object().clone()
 }
 
-/// Takes out formats such as `uint32`, which only schemars knows, and `null` beside another type: what is optional is
+/// Takes out formats such as `uint32`, which only schemars knows, limits, and `null` beside another type: what is optional is
 /// not listed as required, that is enough.
 fn simplify(schema: &mut Schema) {
-    schema.remove("format");
+    // Limits and defaults are checked anyway, and every prompt would repeat them.
+    for key in ["format", "minimum", "maximum", "minLength", "default"] {
+        schema.remove(key);
+    }
+    // A list of names says what they are.
+    if schema.get("enum").is_some() {
+        schema.remove("description");
+    }
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = types.as_slice() {
@@ -437,7 +541,8 @@ mod tests {
             check(&keys.get("items").cloned().unwrap_or_default(), &format!("{path}.items"));
             if let Some(Value::Object(properties)) = keys.get("properties") {
                 for (name, property) in properties {
-                    assert!(property["description"].as_str().is_some_and(|text| text.len() > 10), "{name}");
+                    let is_told = property["description"].is_string() || property["enum"].is_array();
+                    assert!(is_told, "{name}");
                     check(property, &format!("{path}.{name}"));
                 }
             }
@@ -450,6 +555,17 @@ mod tests {
         }
     }
 
+    /// Tokens of all tools as prompts have them: name, description and schema.
+    #[test]
+    fn tools_cost_a_prompt_at_most_900_tokens() {
+        let listed = TOOLS.map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "input_schema": (tool.schema)()})
+                .to_string()
+        });
+        let n_tokens: usize = listed.iter().map(|tool| quarry_answer::count_tokens(tool)).sum();
+        assert!(n_tokens <= 900, "{n_tokens} tokens: {listed:#?}");
+    }
+
     #[test]
     fn the_schema_of_search_says_what_is_checked() {
         let schema = Value::Object(schema::<Search>());
@@ -457,12 +573,10 @@ mod tests {
         let properties = &schema["properties"];
         assert_eq!(
             properties["kinds"]["items"],
-            json!({"type": "string", "description": "Kind of a unit.", "enum": ["function", "method", "type", "module", "section"]})
+            json!({"type": "string", "enum": ["function", "method", "type", "module", "section"]})
         );
-        let k = &properties["k"];
-        assert_eq!((&k["type"], &k["default"]), (&json!("integer"), &json!(10)));
-        assert_eq!((&k["minimum"], &k["maximum"]), (&json!(1), &json!(50)));
-        assert_eq!(properties["query"]["minLength"], 1);
+        assert_eq!(properties["detail"], json!({"type": "string", "enum": ["brief", "full"]}));
+        assert_eq!(properties["k"], json!({"type": "integer", "description": "Results, 1 to 50."}));
     }
 
     #[test]
@@ -471,8 +585,8 @@ mod tests {
         else {
             panic!("refused")
         };
-        assert_eq!((search.size.k, search.size.max_tokens, search.path.as_str()), (10, 2_000, ""));
-        assert_eq!(search.kinds, [Kind::Type]);
+        assert_eq!((search.size.k, search.size.max_tokens, search.part.path.as_str()), (10, 2_000, ""));
+        assert_eq!(search.part.kinds, [Kind::Type]);
         assert!(call("index_status", json!({})).is_ok());
         assert!(call("read_unit", json!({"path": "a", "line": null, "name": "b"})).is_ok());
     }

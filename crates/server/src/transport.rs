@@ -3,7 +3,7 @@
 //! The SDK's transport leaves a client without an answer, or a word in the log, where a line cannot be read, and drops
 //! a last line that has no end. This one answers with the errors of JSON-RPC.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::{Future, ready};
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::message::{Line, Message, Refusal, read};
+use crate::message::{Line, Message, Refusal, UNASKED, read};
 
 /// The longest line that is read, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;
@@ -43,6 +43,8 @@ pub(crate) struct Lines {
     waiting: VecDeque<(Message, Option<u64>)>,
     /// Requests without an answer, with the number of their batch.
     open_requests: HashMap<RequestId, Option<u64>>,
+    /// Requests of the server that the client has not answered.
+    asked: HashSet<RequestId>,
     batches: HashMap<u64, Batch>,
     n_batches: u64,
     /// Whether the protocol that was agreed on has batches.
@@ -79,6 +81,7 @@ impl Lines {
             n_unwritten,
             waiting: VecDeque::new(),
             open_requests: HashMap::new(),
+            asked: HashSet::new(),
             batches: HashMap::new(),
             n_batches: 0,
             takes_batches: false,
@@ -114,7 +117,16 @@ impl Lines {
 
     /// The message, unless it is answered here or has no answer.
     fn accept(&mut self, message: Message, batch: Option<u64>) -> Option<ClientJsonRpcMessage> {
+        let message = match message {
+            Message::Response(message) if self.is_asked(&message) => {
+                self.settle(batch, None);
+                return Some(*message);
+            }
+            Message::Response(_) => Message::Ignored(UNASKED.to_owned()),
+            other => other,
+        };
         let refusal = match message {
+            Message::Response(_) => return None,
             Message::Ignored(why) => {
                 tracing::warn!("ignored a message from the client: {why}");
                 self.settle(batch, None);
@@ -132,6 +144,15 @@ impl Lines {
         }
         self.settle(batch, Some(refusal.to_json()));
         None
+    }
+
+    /// Whether a response is to a request of the server, which then has its answer.
+    fn is_asked(&mut self, message: &ClientJsonRpcMessage) -> bool {
+        match message {
+            JsonRpcMessage::Response(response) => self.asked.remove(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref().is_some_and(|id| self.asked.remove(id)),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => false,
+        }
     }
 
     /// Why a message that is well-formed cannot be handed on.
@@ -217,7 +238,11 @@ impl Lines {
                 Some(&response.id)
             }
             JsonRpcMessage::Error(error) => error.id.as_ref(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+            JsonRpcMessage::Request(request) => {
+                self.asked.insert(request.id.clone());
+                None
+            }
+            JsonRpcMessage::Notification(_) => None,
         };
         match id.and_then(|id| self.open_requests.remove(id)).flatten() {
             None => self.write_text(serde_json::to_string(message)?),

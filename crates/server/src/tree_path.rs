@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
+use quarry_answer::text::quoted;
 use quarry_text::nearest;
 
 use crate::ToolError;
-use crate::text::quoted;
 
 /// Paths that an error suggests.
 const N_SUGGESTIONS: usize = 3;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use quarry_answer::context::{self, ContextRequest};
+use quarry_answer::text::{position, quoted};
+use quarry_answer::{Found, SearchQuestion, UnitsRequest, count_tokens, outline};
 use quarry_embed::Embedder;
-use quarry_index::{
-    Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, SearchRequest, SearchResponse, Status,
-    UnitSource, snippet,
-};
+use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, Status};
 use quarry_source::UnitKind;
 use quarry_text::{counted, query_terms};
 use quarry_walk::{self as walk, Listing, count_by_reason};
@@ -19,10 +19,12 @@ use serde_json::{Value, json};
 use crate::ToolError;
 use crate::calls::{callees_text, callers_text};
 use crate::reading::{UnitSelector, read_unit};
-use crate::results::{FoundUnit, SNIPPET_LINES, list, position};
-use crate::text::quoted;
-use crate::tools::{Call, Calls, ReadUnit, Search, Similar};
+use crate::results::{FoundUnit, list};
+use crate::tools::{Call, Calls, Context as ContextCall, Detail, Outline, Part, ReadUnit, Search, Similar};
 use crate::tree_path::TreePath;
+
+/// Results that are named where none clearly answers.
+const NEAREST: usize = 3;
 
 /// A source tree, its index, and the model that it is searched with.
 ///
@@ -60,7 +62,16 @@ struct InMemory {
 }
 
 /// Is told of searches and of what is read of their results.
-type Observer = dyn Fn(&Searched) + Send + Sync;
+type Observer = dyn Fn(&Searched, &dyn Fn() -> Tokens) + Send + Sync;
+
+/// What an answer cost, and what it stood for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tokens {
+    /// Of the answer.
+    pub given: usize,
+    /// Of the whole file, where a result was read.
+    pub of_file: Option<usize>,
+}
 
 /// A search that was made.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +93,12 @@ pub struct SearchedUnit {
     pub start_line: u32,
     /// Last line, 1-based, inclusive.
     pub end_line: u32,
+}
+
+impl SearchedUnit {
+    fn of(hit: &Hit) -> Self {
+        Self { path: hit.path.clone(), start_line: hit.start_line, end_line: hit.end_line }
+    }
 }
 
 /// The progress of a call that builds an index.
@@ -117,11 +134,13 @@ pub struct ToolAnswer {
     pub text: String,
     /// The same as JSON. Only where it is all that the text says, because some clients show an agent nothing else.
     pub structured: Option<Value>,
+    /// How sure it is that the answer is in the tree, 0 to 1; 1 of a tool that does not rank.
+    pub confidence: f32,
 }
 
 impl From<String> for ToolAnswer {
     fn from(text: String) -> Self {
-        Self { text, structured: None }
+        Self { text, structured: None, confidence: 1.0 }
     }
 }
 
@@ -142,15 +161,30 @@ impl Workspace {
         }
     }
 
+    /// The root of the tree, as given.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it has an indexed file or directory at a path.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let Ok(listing) = self.listing() else { return false };
+        TreePath::of(path, &self.roots(), &paths(&listing)).is_ok()
+    }
+
     /// Ranks with these weights instead of the default ones.
     #[must_use]
     pub fn with_ranking(self, ranking: RankingWeights) -> Self {
         Self { ranking, ..self }
     }
 
-    /// Tells `observer` of each search, and once more when one of its results is read.
+    /// Tells `observer` of each search, and once more when one of its results is read; what it calls counts the tokens.
     #[must_use]
-    pub fn with_observer(self, observer: impl Fn(&Searched) + Send + Sync + 'static) -> Self {
+    pub fn with_observer(
+        self,
+        observer: impl Fn(&Searched, &dyn Fn() -> Tokens) + Send + Sync + 'static,
+    ) -> Self {
         Self { observer: Some(Box::new(observer)), ..self }
     }
 
@@ -178,6 +212,8 @@ impl Workspace {
         let index = || self.index(asked, report);
         match call {
             Call::Search(search) => self.search(search, index),
+            Call::Context(context) => self.context(context, index),
+            Call::Outline(outline) => self.outline(outline, index),
             Call::Similar(similar) => self.similar(similar, index),
             Call::Callers(calls) => self.callers(calls, &*index()?),
             Call::Callees(calls) => self.callees(calls, &*index()?),
@@ -191,25 +227,72 @@ impl Workspace {
         search: &Search,
         index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
     ) -> Result<ToolAnswer, ToolError> {
-        let part = if search.path.is_empty() {
-            TreePath::Root
-        } else {
-            let listing = self.listing()?;
-            TreePath::of(&search.path, &self.roots(), &paths(&listing))?
-        };
-        let kinds: Vec<UnitKind> = search.kinds.iter().map(|&kind| kind.into()).collect();
-        let filter = Filter::new(&search.languages, &kinds, &part.globs(&search.globs))?;
+        let filter = self.filter(&search.part)?;
         let index = index()?;
-        let response = index.search(&SearchRequest {
-            query: &search.query,
-            limit: search.size.k,
-            ranking: self.ranking.clone(),
-            filter: &filter,
-        })?;
-        self.note_search(&search.query, &response.hits);
-        let heading = search_heading(&response, !filter.is_empty());
-        let results = found(&index, response.hits, &query_terms(&search.query));
-        Ok(list(&heading, &results, search.size.max_tokens).into())
+        let request =
+            UnitsRequest { filter: Some(&filter), limit: search.size.k, ..UnitsRequest::new(&self.ranking) };
+        let mut found = quarry_answer::search(&index, SearchQuestion::of(&search.query), None, &request)?;
+        found.terms = query_terms(&search.query);
+        let is_unsure = found.hits.is_empty() || found.confident == Some(false);
+        let heading = match is_unsure {
+            true => context::nothing_heading(found.hits.is_empty(), !filter.is_empty()),
+            false => String::new(),
+        };
+        // What is near tells whether other words would help; a list of what is not meant would not.
+        if is_unsure && search.detail == Detail::Brief {
+            found.hits.truncate(NEAREST);
+        }
+        let searched: Vec<SearchedUnit> = found.hits.iter().map(SearchedUnit::of).collect();
+        let results = results(&index, &found, search.detail);
+        let text = list(&heading, &results, search.detail, search.size.max_tokens);
+        self.note_search(&search.query, searched, &text);
+        Ok(ToolAnswer { text, structured: None, confidence: found.confidence })
+    }
+
+    fn filter(&self, part: &Part) -> Result<Filter, ToolError> {
+        let path = self.part(&part.path)?;
+        let kinds: Vec<UnitKind> = part.kinds.iter().map(|&kind| kind.into()).collect();
+        Ok(Filter::new(&part.languages, &kinds, &path.globs(&part.globs))?)
+    }
+
+    /// The part of the tree that a path names; all of it if the path is empty.
+    fn part(&self, path: &str) -> Result<TreePath, ToolError> {
+        if path.is_empty() {
+            return Ok(TreePath::Root);
+        }
+        let listing = self.listing()?;
+        TreePath::of(path, &self.roots(), &paths(&listing))
+    }
+
+    fn context(
+        &self,
+        asked: &ContextCall,
+        index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
+    ) -> Result<ToolAnswer, ToolError> {
+        let filter = Filter::default().with_globs(&self.part(&asked.path)?.globs(&asked.globs), None)?;
+        let index = index()?;
+        let found = context::context(
+            &index,
+            &ContextRequest {
+                query: &asked.query,
+                filter: &filter,
+                ranking: &self.ranking,
+                max_tokens: asked.max_tokens,
+                weights: context::Weights::default(),
+            },
+        )?;
+        let shown = found.shown.iter().map(|unit| SearchedUnit::of(&index.unit(*unit))).collect();
+        self.note_search(&asked.query, shown, &found.text);
+        Ok(ToolAnswer { text: found.text, structured: None, confidence: found.confidence })
+    }
+
+    fn outline(
+        &self,
+        asked: &Outline,
+        index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
+    ) -> Result<ToolAnswer, ToolError> {
+        let filter = Filter::default().with_globs(&self.part(&asked.path)?.globs(&[]), None)?;
+        Ok(outline::outline(&*index()?, &filter, asked.max_tokens)?.into())
     }
 
     fn similar(
@@ -220,17 +303,19 @@ impl Workspace {
         let listing = self.listing()?;
         let path = TreePath::file(&similar.path, &self.roots(), &paths(&listing))?;
         let index = index()?;
-        let response = index.similar(&path, similar.line, similar.size.k, &Filter::default())?;
-        let given = index.unit_at(&path, similar.line);
-        let given = given.map_or_else(|| format!("{}:{}", quoted(&path), similar.line), |hit| position(&hit));
-        let heading = if response.hits.is_empty() {
-            format!("Nothing is like {given}.\n")
+        let line = similar.line;
+        let no_unit = || Error::NoUnit { path: path.clone(), line };
+        let given = index.unit_at(&path, line).ok_or_else(no_unit)?;
+        let request = UnitsRequest { limit: similar.size.k, ..UnitsRequest::new(&self.ranking) };
+        let found = quarry_answer::similar(&index, &given, &request)?;
+        let heading = if found.hits.is_empty() {
+            format!("Nothing is like {}.\n", position(&given))
         } else {
-            format!("Most like {given}, best first:\n")
+            format!("Most like {}, best first:\n", position(&given))
         };
         // Without a query the first lines say most.
-        let results = found(&index, response.hits, &[]);
-        Ok(list(&heading, &results, similar.size.max_tokens).into())
+        let results = results(&index, &found, Detail::Brief);
+        Ok(list(&heading, &results, Detail::Brief, similar.size.max_tokens).into())
     }
 
     fn callers(&self, calls: &Calls, index: &Index) -> Result<ToolAnswer, ToolError> {
@@ -281,25 +366,22 @@ impl Workspace {
             None => Vec::new(),
         };
         let (lines, answer) = read_unit(&path, &text, &units, wanted, unit.max_tokens)?;
-        self.note_reading(&path, &lines);
+        self.note_reading(&path, &lines, &|| Tokens {
+            given: count_tokens(&answer),
+            of_file: Some(count_tokens(&text.to_str())),
+        });
         Ok(answer.into())
     }
 
-    fn note_search(&self, query: &str, hits: &[Hit]) {
+    fn note_search(&self, query: &str, results: Vec<SearchedUnit>, answer: &str) {
         let Some(observer) = &self.observer else { return };
-        let unit = |hit: &Hit| SearchedUnit {
-            path: hit.path.clone(),
-            start_line: hit.start_line,
-            end_line: hit.end_line,
-        };
-        let results = hits.iter().map(unit).collect();
         let searched = Searched { query: query.to_owned(), results, opened: None };
-        observer(&searched);
+        observer(&searched, &|| Tokens { given: count_tokens(answer), of_file: None });
         *self.last_search.lock().unwrap_or_else(PoisonError::into_inner) = Some(searched);
     }
 
     /// Lines of a file were read: if they are of a result of the last search, that one was opened.
-    fn note_reading(&self, path: &str, lines: &RangeInclusive<u32>) {
+    fn note_reading(&self, path: &str, lines: &RangeInclusive<u32>, tokens: &dyn Fn() -> Tokens) {
         let Some(observer) = &self.observer else { return };
         let last = self.last_search.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(searched) = &*last else { return };
@@ -307,7 +389,7 @@ impl Workspace {
             unit.path == path && unit.start_line <= *lines.end() && *lines.start() <= unit.end_line
         };
         if let Some(position) = searched.results.iter().position(is_read) {
-            observer(&Searched { opened: Some(position + 1), ..searched.clone() });
+            observer(&Searched { opened: Some(position + 1), ..searched.clone() }, tokens);
         }
     }
 
@@ -323,7 +405,7 @@ impl Workspace {
             let text =
                 format!("{root}: {reason}; the first search builds an index, which may take a while\n");
             let structured = json!({ "root": root, "indexed": false, "fresh": false, "reason": reason });
-            return Ok(ToolAnswer { text, structured: Some(structured) });
+            return Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 });
         };
         let left_out = count_by_reason(&index.skipped);
         let searched = if part.is_empty() {
@@ -355,7 +437,7 @@ impl Workspace {
             "units_by_language": index.units_by_language,
             "left_out": left_out,
         });
-        Ok(ToolAnswer { text, structured: Some(structured) })
+        Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 })
     }
 
     fn status_in_memory(&self, index: &Index, reason: &str) -> ToolAnswer {
@@ -374,7 +456,7 @@ impl Workspace {
             "units": index.n_units(),
             "model": model,
         });
-        ToolAnswer { text, structured: Some(structured) }
+        ToolAnswer { text, structured: Some(structured), confidence: 1.0 }
     }
 
     /// The index as the tree is now, for a call that was `asked` then.
@@ -435,31 +517,14 @@ fn paths(listing: &Listing) -> Vec<&str> {
     listing.files.iter().map(|file| file.path.as_str()).collect()
 }
 
-/// Says how far the results can be trusted, and what to do if they cannot.
-fn search_heading(response: &SearchResponse, is_filtered: bool) -> String {
-    let advice = if is_filtered {
-        "other words for what the code does, the name of a symbol, or fewer filters"
-    } else {
-        "other words for what the code does, or the name of a symbol"
+fn results<Q>(index: &Index, found: &Found<Q>, detail: Detail) -> Vec<FoundUnit> {
+    // Of a brief result the name says what the declaration would.
+    let is_beside_declaration = detail == Detail::Brief;
+    let unit = |hit: &Hit| FoundUnit {
+        snippet: found.unit_lines(index, hit, detail.lines(), is_beside_declaration),
+        hit: hit.clone(),
     };
-    if response.hits.is_empty() {
-        format!("Nothing found. Try {advice}.\n")
-    } else if response.is_confident(None) == Some(false) {
-        format!("Nothing matches well; these are hints at best. Try {advice}.\n")
-    } else {
-        String::new()
-    }
-}
-
-fn found(index: &Index, hits: Vec<Hit>, terms: &[String]) -> Vec<FoundUnit> {
-    let lines = |hit: Hit| {
-        // A file that has gone since the index was opened has no lines to show.
-        let UnitSource { text, line_numbers } = index.source(&hit).unwrap_or_default();
-        let range = snippet::best_lines(&text, terms, SNIPPET_LINES);
-        let lines = line_numbers.into_iter().zip(text.lines().map(str::to_owned));
-        FoundUnit { snippet: lines.skip(range.start).take(range.len()).collect(), hit }
-    };
-    hits.into_iter().map(lines).collect()
+    found.hits.iter().map(unit).collect()
 }
 
 #[cfg(test)]
@@ -552,7 +617,10 @@ mod tests {
             workspace.answer(&call, &|_| {}).unwrap().text
         };
         let expected = format!("{:>6}|     say(\"bye\")\n{line:>6}|     socket.shut()\n", line - 1);
-        let found = call("search", json!({"query": "say bye and shut a socket", "languages": ["python"]}));
+        let found = call(
+            "search",
+            json!({"query": "say bye and shut a socket", "languages": ["python"], "detail": "full"}),
+        );
         assert!(found.contains(&format!("net.ipynb:{}-{line} function close", line - 2)), "{found}");
         assert!(found.contains(&expected), "{found}");
         let read = call("read_unit", json!({"path": "net.ipynb", "line": line}));
@@ -570,8 +638,9 @@ mod tests {
         let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
         let options = OpenOptions { directory: Some(index), ..OpenOptions::default() };
         let observed = Arc::clone(&seen);
-        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))
-            .with_observer(move |searched| observed.lock().unwrap().push(searched.clone()));
+        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin())).with_observer(
+            move |searched, tokens| observed.lock().unwrap().push((searched.clone(), tokens())),
+        );
         let call = |name: &str, arguments: Value| {
             let Value::Object(arguments) = arguments else { return };
             let call = Call::new(name, arguments).unwrap().unwrap();
@@ -584,8 +653,11 @@ mod tests {
         call("read_unit", json!({"path": "net.py", "name": "close"}));
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 2);
-        assert_eq!((seen[0].query.as_str(), seen[0].opened), ("close a socket", None));
-        let rank = seen[0].results.iter().position(|unit| unit.start_line == 5).unwrap() + 1;
-        assert_eq!(seen[1], Searched { opened: Some(rank), ..seen[0].clone() });
+        let (searched, tokens) = &seen[0];
+        assert_eq!((searched.query.as_str(), searched.opened), ("close a socket", None));
+        assert!(tokens.given > 10 && tokens.of_file.is_none(), "{tokens:?}");
+        let rank = searched.results.iter().position(|unit| unit.start_line == 5).unwrap() + 1;
+        assert_eq!(seen[1].0, Searched { opened: Some(rank), ..searched.clone() });
+        assert_eq!(seen[1].1.of_file, Some(count_tokens(source)));
     }
 }

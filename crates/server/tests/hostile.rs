@@ -36,6 +36,10 @@ fn answers(root: &Path, index: &Path, path: &str) -> Vec<String> {
         call("read_unit", json!({"path": "none.py", "line": 1})),
         call("search", json!({"query": "x", "path": "nte.py"})),
         call("index_status", json!({})),
+        call("context", json!({"query": "connect to a host"})),
+        call("outline", json!({})),
+        call("search", json!({"query": "connect to a host", "detail": "full"})),
+        call("search", json!({"query": "knitting patterns for woollen mittens"})),
     ]
 }
 

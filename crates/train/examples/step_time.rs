@@ -57,6 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         model: &model,
         rows: &rows,
         held_out: &[],
+        corpus: &[],
         settings: &settings,
         teacher: None,
         provenance: &provenance,

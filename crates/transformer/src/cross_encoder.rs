@@ -14,7 +14,7 @@ use super::encoder::Encoder;
 use super::options::Options;
 use super::pooling::{Head, Pooling};
 use super::reader::{Reader, guarded, parse};
-use super::trainable::truncate_pair;
+use super::trainable::{MATCHER_FILE, truncate_pair};
 use super::weights::Weights;
 use super::{batches, check_numbers, check_tokens};
 
@@ -64,6 +64,11 @@ impl CrossEncoder {
     pub fn load(path: &Path) -> Result<CrossEncoder, EmbedError> {
         if !path.is_dir() {
             return Err(EmbedError::model(path, "is not a directory; expected that of a cross-encoder"));
+        }
+        let matcher = path.join(MATCHER_FILE);
+        if matcher.is_file() {
+            let problem = format!("is a siamese matcher, not a cross-encoder; {}", super::matcher::USE);
+            return Err(EmbedError::model(&matcher, problem));
         }
         let file = path.join("config.json");
         let config: Config = Reader { hash: &mut Xxh3::new() }.required(&file)?;

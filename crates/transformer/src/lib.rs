@@ -14,6 +14,7 @@ mod encoder;
 mod graph;
 mod growth;
 mod layout;
+mod matcher;
 mod modules;
 pub mod nearest;
 mod numeric;
@@ -31,6 +32,7 @@ pub mod trainable;
 mod weights;
 
 pub use cross_encoder::CrossEncoder;
+pub use matcher::{Matcher, read_matcher};
 pub use precomputed::read_vectors;
 pub use token_vectors::{TokenVectors, write_token_vectors};
 pub use tokens::TokenCutter;
@@ -87,7 +89,6 @@ impl TransformerModel {
     /// # Errors
     /// When a file is missing, damaged, or asks for something unsupported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<TransformerModel, EmbedError> {
-        let mut hash = Xxh3::new();
         let (base, options) = Options::split(path)?;
         if !options.replaces_head() && CrossEncoder::is_at(&base) {
             let problem = "contains a cross-encoder, which scores pairs of texts; use it as B of the method rerank(A, B) or \
@@ -97,12 +98,16 @@ impl TransformerModel {
         }
         let matcher = base.join(MATCHER_FILE);
         if !options.replaces_head() && matcher.exists() {
-            let problem = "compares the vectors of the model beside it, and no command searches or measures with it yet; \
-                           train an encoder with an objective without a matcher, such as info-nce, or name a pooling \
-                           after the path, as in DIR:mean, for the vectors alone";
+            let problem = format!("compares the vectors of the model beside it; {}", matcher::USE);
             return Err(EmbedError::model(&matcher, problem));
         }
-        let directory = Directory::read(&base, &options, &mut hash)?;
+        TransformerModel::open(&base, options)
+    }
+
+    /// Loads a directory with options, whatever else is in it.
+    fn open(base: &Path, options: Options) -> Result<TransformerModel, EmbedError> {
+        let mut hash = Xxh3::new();
+        let directory = Directory::read(base, &options, &mut hash)?;
         let mut weights = Weights::open(&directory.weights, &mut hash)?;
         let encoder = directory.architecture.encoder(&mut weights)?.packed();
         let mut adapters = [None, None];
@@ -131,15 +136,14 @@ impl TransformerModel {
                     "gives {} columns, of which {n_kept} cannot be kept; name a smaller number",
                     head.full_dimension()
                 );
-                return Err(EmbedError::model(&base, problem));
+                return Err(EmbedError::model(base, problem));
             }
             head.truncate = Some(n_kept);
         }
         if options != Options::default() {
             hash.update(format!("{options:?}").as_bytes());
         }
-        let prefix =
-            if options.unixcoder { encoder_prefix(&base, &directory.tokenizer)? } else { Vec::new() };
+        let prefix = if options.unixcoder { encoder_prefix(base, &directory.tokenizer)? } else { Vec::new() };
         let graphs = match options.data_flow {
             None => None,
             Some(of) => {
@@ -152,14 +156,14 @@ impl TransformerModel {
                          `graphcodebert` with a GraphCodeBERT model",
                         directory.model_type
                     );
-                    return Err(EmbedError::model(&base, problem));
+                    return Err(EmbedError::model(base, problem));
                 };
-                Some(GraphReader::new(&base, language, &directory.tokenizer, max_tokens)?)
+                Some(GraphReader::new(base, language, &directory.tokenizer, max_tokens)?)
             }
         };
         Ok(TransformerModel {
             id: format!("bert-{}x{hidden}-{:016x}", encoder.shape.n_layers, hash.digest()),
-            path: path.display().to_string(),
+            path: base.display().to_string(),
             encoder,
             tokenizer: directory.tokenizer,
             head,
@@ -308,7 +312,8 @@ pub fn split_options(path: &Path) -> (PathBuf, Option<String>) {
     }
 }
 
-/// The tokens that UniXcoder has after the first one when it is an encoder.
+/// The tokens that UniXcoder has after the first one when it is an encoder; none if the tokenizer adds them itself, as that
+/// of a trained model does.
 fn encoder_prefix(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, EmbedError> {
     let id = |token: &str| {
         tokenizer.token_to_id(token).ok_or_else(|| {
@@ -319,7 +324,10 @@ fn encoder_prefix(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, EmbedE
             EmbedError::model(path, problem)
         })
     };
-    Ok(vec![id("<encoder-only>")?, id("</s>")?])
+    let mode = id("<encoder-only>")?;
+    let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
+    let of_nothing = guarded(path, problem, || tokenizer.encode_fast("", true))?;
+    Ok(if of_nothing.get_ids().contains(&mode) { Vec::new() } else { vec![mode, id("</s>")?] })
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub enum TrainablePooling {
     Mean,
     /// The first, through the model's own layer with a hyperbolic tangent.
     Pooler,
+    /// The first, through the model's own linear map to fewer columns, of length 1, as CodeT5+ has it.
+    Projection,
 }
 
 /// A model directory, read for training.
@@ -64,6 +66,8 @@ pub struct Trainable {
     pub wiring: Wiring,
     /// What makes one vector of the tokens'.
     pub pooling: TrainablePooling,
+    /// Columns of a text's vector.
+    pub dimension: usize,
     /// Whether vectors are compared by cosine.
     pub cosine: bool,
     /// The encoder's tensors, and the pooler's if `pooling` needs it.
@@ -95,22 +99,28 @@ impl Trainable {
         if options.data_flow.is_some() {
             return unsupported(
                 "is asked for data flow, with which no model is trained here; leave out the option `graphcodebert`, and \
-                 train on code alone"
+                 train on code alone, which is not what the paper of GraphCodeBERT trains on"
                     .into(),
             );
         }
+        if let Some(columns) = options.dimension {
+            return unsupported(format!(
+                "is asked for {columns} columns, and trained with all of them; leave out the number, and set `matryoshka` \
+                 to train the first columns as well"
+            ));
+        }
         if directory.head.steps.iter().any(|step| matches!(step, Step::Dense(_)))
             || !directory.head.include_prompt
-            || directory.projects
         {
             return unsupported(
-                "has a Dense module, a projection, or a pooling without the prompt, which cannot be trained; name a \
+                "has a Dense module, or a pooling without the prompt, which cannot be trained; name a \
                  pooling after the path, as in DIR:mean"
                     .into(),
             );
         }
         let pooling = match directory.head.poolings[..] {
             [Pooling::Cls] if options.pooler => TrainablePooling::Pooler,
+            _ if directory.projects => TrainablePooling::Projection,
             [Pooling::Cls] => TrainablePooling::Cls,
             [Pooling::Mean] => TrainablePooling::Mean,
             _ => {
@@ -133,6 +143,14 @@ impl Trainable {
             names.push(("pooler.dense.weight".into(), vec![shape.hidden, shape.hidden]));
             names.push(("pooler.dense.bias".into(), vec![shape.hidden]));
         }
+        let dimension = match directory.architecture.projection_width() {
+            Some(columns) if pooling == TrainablePooling::Projection => columns,
+            _ => shape.hidden,
+        };
+        if pooling == TrainablePooling::Projection {
+            names.push(("proj.weight".into(), vec![dimension, shape.hidden]));
+            names.push(("proj.bias".into(), vec![dimension]));
+        }
         let tensors = names
             .into_iter()
             .map(|(name, shape)| Ok(NamedTensor { values: weights.get(&name, &shape)?, name, shape }))
@@ -141,7 +159,10 @@ impl Trainable {
             if options.unixcoder { encoder_prefix(&base, &directory.tokenizer)? } else { Vec::new() };
         let normalizes = directory.head.steps.iter().any(|step| matches!(step, Step::Normalize));
         Ok(Trainable {
-            cosine: options.normalize.unwrap_or(directory.head.normalize || normalizes),
+            dimension,
+            // A projection is of length 1 whatever is asked for.
+            cosine: pooling == TrainablePooling::Projection
+                || options.normalize.unwrap_or(directory.head.normalize || normalizes),
             directory: base,
             transformer: directory.weights,
             model_type: directory.model_type,
@@ -194,6 +215,35 @@ impl Trainable {
             tokenizer.with_post_processor(Some(processor)).with_truncation(None)?;
             tokenizer.to_string(false)
         })
+    }
+
+    /// The `tokenizer.json` of a model whose texts have a prefix of tokens, which the tokenizer then adds itself; none if
+    /// there is no prefix.
+    ///
+    /// # Errors
+    /// When the tokenizer has no special tokens before and after a text.
+    pub fn prefixed_tokenizer(&self) -> Result<Option<String>, EmbedError> {
+        if self.prefix.is_empty() {
+            return Ok(None);
+        }
+        let mut tokenizer = self.tokenizer.clone();
+        let [first, last] = text_ends(&self.directory, &tokenizer)?;
+        let named = |id: &u32| (tokenizer.id_to_token(*id).unwrap_or_default(), *id);
+        let before: Vec<(String, u32)> = std::iter::once(&first).chain(&self.prefix).map(named).collect();
+        let last = named(&last);
+        let names: Vec<&str> = before.iter().map(|(name, _)| name.as_str()).collect();
+        let single = format!("{} $A {}", names.join(" "), last.0);
+        let mut special: Vec<(String, u32)> = before.into_iter().chain([last]).collect();
+        special.sort();
+        special.dedup();
+        let problem = "has a tokenizer that cannot add a prefix; use that of a UniXcoder model";
+        guarded(&self.directory, problem, || -> tokenizers::Result<String> {
+            let processor =
+                TemplateProcessing::builder().try_single(single)?.special_tokens(special).build()?;
+            tokenizer.with_post_processor(Some(processor)).with_truncation(None)?;
+            tokenizer.to_string(false)
+        })
+        .map(Some)
     }
 
     /// What makes token ids of texts, truncated at `max_tokens` or at the model's own limit, whichever is less;

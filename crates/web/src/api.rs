@@ -11,7 +11,6 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quarry_answer::{
     Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView, Tree,
-    UnitsRequest,
 };
 use quarry_index::{Filter, Hit};
 use quarry_text::query_terms;
@@ -21,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::events::{Closed, Events};
-use crate::fitted::{Fitted, lineless};
+use crate::fitted::Fitted;
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
@@ -88,16 +87,13 @@ impl SearchAsked {
             let start = Instant::now();
             let need = Need::Query(&asked.text, &asked.question.filter, asked.question.limit);
             let tree = current.tree.tree_for(&need)?;
-            let opened = start.elapsed();
-            let Question { shown, explain, .. } = &asked.question;
-            let request = UnitsRequest { shown: &lineless(*explain), ..asked.question.request() };
-            let mut found = quarry_answer::search(&tree, &asked.text, &request)?;
+            let open_time = if tree.is_elsewhere() { start.elapsed() } else { Duration::ZERO };
+            let question = SearchQuestion::of(&asked.text);
+            let mut found = quarry_answer::search(&tree.index, question, None, &asked.question.request())?;
+            found.terms = query_terms(&asked.text);
             metrics.time(Stage::Search, start.elapsed());
-            if tree.is_elsewhere() {
-                found.answer.open_ms = quarry_answer::milliseconds(opened);
-            }
-            let terms = query_terms(&asked.text);
-            Ok(Fitted::new(&tree, found.answer, &found.hits, &terms, shown))
+            let all = 0..found.hits.len();
+            Ok(Fitted::new(&tree, found, all, &asked.question.shown, open_time)?)
         });
         answer.await
     }
@@ -298,15 +294,9 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<
     let answer = app.gate.run(move || {
         let tree = current.tree.tree_for(&like(&position, &question))?;
         let given = unit_at(&tree, &position)?;
-        let mut found = Vec::new();
-        let select = |hits: Vec<Hit>| {
-            found.clone_from(&hits);
-            hits
-        };
-        let Question { shown, explain, .. } = &question;
-        let request = UnitsRequest { shown: &lineless(*explain), ..question.request() };
-        let answer = quarry_answer::similar(&tree, &given, &request, Duration::ZERO, select)?;
-        Ok(Fitted::new(&tree, answer, &found, &[], shown))
+        let found = quarry_answer::similar(&tree.index, &given, &question.request())?;
+        let all = 0..found.hits.len();
+        Ok(Fitted::new(&tree, found, all, &question.shown, Duration::ZERO)?)
     });
     Ok(Json(answer.await?))
 }

@@ -1,7 +1,10 @@
 //! Answers whose lines fit.
 
-use quarry_answer::{Answer, AnswerEnd, Excerpt, Extras, ResultView, Shown, Tree};
-use quarry_index::Hit;
+use std::ops::Range;
+use std::time::Duration;
+
+use quarry_answer::{Answer, AnswerEnd, Found, ResultView, Shown, Tree, n_bytes};
+use quarry_index::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,50 +26,20 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// A unit without lines.
-const NO_LINES: Shown = Shown { units: true, excerpt: Excerpt::Best(0), context: (0, 0) };
-
-/// What is asked for first: no lines, whose length is not known before they are read, and nothing of units but how their
-/// scores come about.
-pub(crate) fn lineless(explain: bool) -> Shown {
-    Shown { units: explain, ..NO_LINES }
-}
-
 impl<Q> Fitted<Q> {
-    /// Gives the results of a [`lineless`] answer, which are of `hits`, the lines that are to be `shown`, as long as they fit.
-    pub(crate) fn new(tree: &Tree, answer: Answer<Q>, hits: &[Hit], terms: &[String], shown: &Shown) -> Self {
-        Self::within(MAX_SOURCE_BYTES, tree, answer, hits, terms, shown)
-    }
-
-    fn within(
-        mut left: usize,
+    /// The results at some positions, with the lines that are to be `shown` as long as they fit.
+    ///
+    /// # Errors
+    /// When a file of the index was overwritten since it was opened.
+    pub(crate) fn new(
         tree: &Tree,
-        mut answer: Answer<Q>,
-        hits: &[Hit],
-        terms: &[String],
+        found: Found<Q>,
+        positions: Range<usize>,
         shown: &Shown,
-    ) -> Self {
-        let mut without_lines = 0;
-        for (result, hit) in answer.results.iter_mut().zip(hits) {
-            let rank = result.rank;
-            let view = |explanation, shown: &Shown| {
-                let extras = Extras { explanation, ..Extras::default() };
-                ResultView::new(tree, (hit.clone(), rank), terms, extras, shown)
-            };
-            let mut explanation = result.unit.as_mut().and_then(|unit| unit.explanation.take());
-            if without_lines == 0 {
-                let whole = view(explanation.take(), shown);
-                if let Some(rest) = left.checked_sub(n_bytes(&whole)) {
-                    left = rest;
-                    *result = whole;
-                    continue;
-                }
-                explanation = whole.unit.and_then(|unit| unit.explanation);
-            }
-            without_lines += 1;
-            *result = view(explanation, &NO_LINES);
-        }
-        Self { answer, without_lines }
+        open_time: Duration,
+    ) -> Result<Self, Error> {
+        let (answer, without_lines) = found.fitted(tree, positions, shown, MAX_SOURCE_BYTES, open_time)?;
+        Ok(Self { answer, without_lines })
     }
 
     /// Bytes of source, about.
@@ -83,11 +56,4 @@ impl<Q> Fitted<Q> {
     pub(crate) fn into_parts(self) -> (Answer<Q>, usize) {
         (self.answer, self.without_lines)
     }
-}
-
-fn n_bytes(result: &ResultView) -> usize {
-    result.unit.as_ref().map_or(0, |unit| {
-        // Those of all blocks, of which programs are sent the first one.
-        unit.blocks.iter().flat_map(|block| &block.lines).map(|(_, line)| line.len() + 1).sum()
-    })
 }

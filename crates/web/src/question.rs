@@ -78,8 +78,9 @@ impl Question {
     }
 
     pub(crate) fn request(&self) -> UnitsRequest<'_> {
-        let Self { filter, limit, threshold, explain, ranking, shown, .. } = self;
-        UnitsRequest { filter, limit: *limit, threshold: *threshold, explain: *explain, ranking, shown }
+        let Self { filter, limit, threshold, explain, ranking, .. } = self;
+        let (limit, threshold, explain) = (*limit, *threshold, *explain);
+        UnitsRequest { filter: Some(filter), limit, threshold, explain, ..UnitsRequest::new(ranking) }
     }
 }
 

@@ -10,6 +10,7 @@ use quarry_eval::localize::entity::Level;
 use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
 use quarry_eval::localize::{Localizer, Outcome, Places, localize};
 use quarry_eval::plan::write_whole;
+use quarry_eval::reading::trees::ask_issues;
 use quarry_metrics::significance::Bootstrap;
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs};
 use super::compare;
 use super::models::ModelArgs;
+use super::reading::{self, PolicyArgs};
 use crate::eval::shown;
 use crate::{new_file, output, progress};
 
@@ -60,6 +62,8 @@ pub struct LocalizeArgs {
     #[command(flatten)]
     models: ModelArgs,
     #[command(flatten)]
+    policy: PolicyArgs,
+    #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
@@ -87,6 +91,17 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let places = Places { mirrors: &args.mirrors, work: &work, features: args.features.is_some() };
     let bar = progress::Progress::new("issues", issues.len());
     bar.show();
+    if args.policy.is_given() {
+        let method = match args.methods.as_slice() {
+            [Localizer::Method(method)] => method,
+            _ => bail!("--policy goes with one --method that is a search, such as hybrid or balanced"),
+        };
+        let reads = ask_issues(&issues, method, places, &models, &|| bar.inc(1), &mut |tree, questions| {
+            reading::ask(&args.policy, tree, questions)
+        })?;
+        bar.finish_and_clear();
+        return reading::print(&args.policy, &args.file, &reads, &args.output, &bootstrap);
+    }
     let outcome = localize(&issues, &args.methods, places, &models, &|| bar.inc(1))?;
     bar.finish_and_clear();
     models.report_spending();

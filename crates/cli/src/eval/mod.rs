@@ -8,6 +8,7 @@ mod localize;
 pub mod models;
 mod plan;
 mod protocol;
+mod reading;
 mod repo;
 mod repo_search;
 mod report;

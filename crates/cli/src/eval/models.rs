@@ -7,9 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::Document;
+use quarry_embed::shipped::Tier;
 use quarry_embed::{CachedEmbedder, EmbedError, Embedder, WithReranker};
 use quarry_eval::EvalError;
-use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer, Tier};
+use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
 use quarry_eval::plan::Input;
 use quarry_llm::{
     Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings, Transport,

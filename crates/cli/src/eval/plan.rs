@@ -3,8 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use quarry_eval::plan::{Event, Locations, Plan, Program, Store, running_build, write_whole};
+use quarry_eval::plan::{
+    Event, Locations, Plan, PlannedRun, Program, Store, TrainedModels, Trainer, running_build, write_whole,
+};
 use quarry_eval::report;
+use quarry_metrics::table::{Sections, Table};
+use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{LayoutArgs, ReposArgs};
@@ -20,6 +24,9 @@ pub struct RunArgs {
     /// Directory that paths of data in the plan are relative to
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
+    /// Measure nothing: list the models that the plan trains, with the time that each takes, from one measured step
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     repos: ReposArgs,
     /// Directory of the results; what is in it is not measured again [default: PLAN.results beside the plan]
@@ -47,6 +54,69 @@ struct Environment {
 /// Name of the file with the results, in their directory.
 pub const RESULTS: &str = "results.json";
 
+/// What trains the models of plans.
+#[cfg(feature = "train")]
+fn trainer() -> anyhow::Result<&'static dyn Trainer> {
+    Ok(&crate::train::plan::EncoderTrainer)
+}
+
+#[cfg(not(feature = "train"))]
+fn trainer() -> anyhow::Result<&'static dyn Trainer> {
+    anyhow::bail!("this build trains no models, which the plan asks for; install with the default features")
+}
+
+/// What a dry run lists.
+#[derive(Serialize)]
+struct DryRun {
+    training: Vec<PlannedRun>,
+    /// Of all runs that are not trained yet.
+    seconds: f64,
+    /// Numbers of methods by data set, of which those that are known are not measured again.
+    methods: Vec<(String, usize)>,
+}
+
+fn dry_run(args: &RunArgs, plan: &Plan, locations: &Locations, store: &Store) -> anyhow::Result<()> {
+    let training = match plan.training.is_empty() {
+        true => Vec::new(),
+        false => plan.planned_runs(locations, store, trainer()?)?,
+    };
+    let seconds = training.iter().filter_map(|run| run.estimate).map(|estimate| estimate.seconds()).sum();
+    let methods = plan.datasets.iter().map(|dataset| (dataset.name.clone(), dataset.methods.len())).collect();
+    let report = DryRun { training, seconds, methods };
+    args.layout.print(&report, || {
+        let header = ["trained model", "settings", "examples", "steps", "seconds a step", "time"];
+        let mut table = Table::new(header).align_left([1]);
+        for PlannedRun { name, settings, trained, estimate } in &report.training {
+            let [examples, steps, step, time] = match estimate {
+                Some(estimate) => [
+                    estimate.examples.to_string(),
+                    estimate.steps.to_string(),
+                    format!("{:.3}", estimate.step_seconds),
+                    duration(estimate.seconds()),
+                ],
+                None => ["", "", "", if *trained { "trained before" } else { "" }].map(str::to_owned),
+            };
+            table.push([name.clone(), settings.join(" "), examples, steps, step, time]);
+        }
+        let methods = report.methods.iter().map(|(name, n)| format!("{name}: {}\n", counted(*n, "method")));
+        let total = format!(
+            "\nTraining takes about {} on this machine, and then are measured:\n",
+            duration(report.seconds)
+        );
+        Sections::new().table(table).text(total + &methods.collect::<String>())
+    })
+}
+
+/// A length of time for people: `40 s`, `12 min`, `3.5 h`, `20 days`.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 100.0 => format!("{seconds:.0} s"),
+        _ if seconds < 6_000.0 => format!("{:.0} min", seconds / 60.0),
+        _ if seconds < 172_800.0 => format!("{:.1} h", seconds / 3_600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
+    }
+}
+
 /// Runs `quarry eval run`.
 ///
 /// # Errors
@@ -58,15 +128,33 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let plan = Plan::read(&args.plan)?;
     let models = args.models.resolve(None)?;
     let directory = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
-    let locations = Locations { data: args.data.clone(), repositories: args.repos.directories.clone() };
+    let beside = args.plan.parent().unwrap_or(Path::new(""));
+    let locations = Locations {
+        data: args.data.clone(),
+        plan: beside.to_owned(),
+        repositories: args.repos.directories.clone(),
+    };
     let store = Store::open(&directory)?;
+    if args.dry_run {
+        return dry_run(args, &plan, &locations, &store);
+    }
+    let trained = match plan.training.is_empty() {
+        true => TrainedModels::default(),
+        false => plan.train(&locations, &store, trainer()?, |event, name, settings| {
+            let known = if event == Event::Known { " (trained before)" } else { "" };
+            output::note(&format!(
+                "training of {}{known}",
+                [&[name.to_owned()], settings].concat().join(" ")
+            ));
+        })?,
+    };
     let program = Program {
         build: running_build()?,
         load: &models,
         api: &|api| models.api_identity(api),
         chat: &|chat| models.chat_identity(chat),
     };
-    let results = plan.run(&locations, &store, &program, |event, dataset, method| {
+    let results = plan.run(&locations, &store, &program, &trained, |event, dataset, method| {
         let known = if event == Event::Known { " (measured before)" } else { "" };
         output::note(&format!("{}: {method}{known}", dataset.name));
     })?;
@@ -77,7 +165,6 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         architecture: std::env::consts::ARCH,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let beside = args.plan.parent().unwrap_or(Path::new(""));
     let json = serde_json::to_string_pretty(&results)? + "\n";
     let mut files = vec![
         (directory.join(RESULTS), json.clone()),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use quarry_corpus::formats::repo_search as format;
+use quarry_eval::reading::trees::ask_table;
 use quarry_eval::repo_search;
 use quarry_eval::spans::MEASURE;
 use quarry_metrics::significance::{Bootstrap, Interval};
@@ -12,6 +13,7 @@ use quarry_metrics::table::{Sections, Table};
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, MethodArgs, OutputArgs, ReposArgs};
+use super::reading::{self, PolicyArgs};
 use crate::eval::shown;
 use crate::new_file;
 use crate::progress;
@@ -27,6 +29,8 @@ pub struct RepoSearchArgs {
     repos: ReposArgs,
     #[command(flatten)]
     method: MethodArgs,
+    #[command(flatten)]
+    policy: PolicyArgs,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -44,6 +48,15 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     let repositories = format::read(&args.table)?;
     let bar = progress::Progress::new("searching", repositories.len());
     let method = &args.method.method;
+    if args.policy.is_given() {
+        let reads =
+            ask_table(&repositories, &args.repos.directories, method, &models, &mut |tree, questions| {
+                bar.inc(1);
+                reading::ask(&args.policy, tree, questions)
+            })?;
+        bar.finish_and_clear();
+        return reading::print(&args.policy, &args.table, &reads, &args.output, &bootstrap);
+    }
     let scores =
         repo_search::evaluate(&repositories, &args.repos.directories, method, &models, |_| bar.inc(1))?;
     bar.finish_and_clear();

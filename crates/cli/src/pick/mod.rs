@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use quarry_answer::Tree;
-use quarry_index::{Filter, Hit, RankingWeights, SearchRequest, Update, snippet};
+use quarry_answer::{SearchQuestion, Tree, UnitsRequest};
+use quarry_index::{Hit, RankingWeights, Update, snippet};
 use quarry_source::SourceText;
 use quarry_text::query_terms;
 use ratatui::crossterm::event;
@@ -133,21 +133,16 @@ impl Search {
             return Ok(nothing);
         }
         let start = Instant::now();
-        let request = SearchRequest {
-            query,
-            limit: self.limit,
-            ranking: self.ranking.clone(),
-            filter: &Filter::default(),
-        };
-        let response = self.tree.index.search(&request)?;
-        let confident = response.is_confident(self.threshold) != Some(false);
+        let (limit, threshold) = (self.limit, self.threshold);
+        let request = UnitsRequest { limit, threshold, ..UnitsRequest::new(&self.ranking) };
+        let found = quarry_answer::search(&self.tree.index, SearchQuestion::of(query), None, &request)?;
         let choice = |hit: Hit| {
             let position = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
             Choice { hit, position }
         };
         Ok(PickResults {
-            choices: response.hits.into_iter().map(choice).collect(),
-            confident,
+            confident: found.confident != Some(false),
+            choices: found.hits.into_iter().map(choice).collect(),
             took_ms: quarry_answer::milliseconds(start.elapsed()),
             ..nothing
         })

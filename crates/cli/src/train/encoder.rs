@@ -1,6 +1,6 @@
 //! `quarry train encoder`: fine-tuning transformer encoders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::clean;
 use quarry_train::encoder::{
-    Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings, Teacher, split,
-    train,
+    Estimate, Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings,
+    Teacher, estimate, split, train,
 };
 use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
@@ -37,30 +37,33 @@ pub struct EncoderArgs {
     pub model: PathBuf,
     /// File of pairs: as `quarry data pairs` or `quarry data build` writes it, or of another format with pairs
     #[arg(long, value_name = "FILE", required = true)]
-    pairs: Vec<PathBuf>,
+    pub pairs: Vec<PathBuf>,
     /// File of pairs to choose the best epoch by, in place of a part of the others that is held out
     #[arg(long, value_name = "FILE")]
-    dev: Vec<PathBuf>,
+    pub dev: Vec<PathBuf>,
+    /// File of codes that are ranked for the queries of these pairs, besides the pairs' own: a code base, or pairs
+    #[arg(long, value_name = "FILE")]
+    pub corpus: Vec<PathBuf>,
     /// Directory of a model to learn from, or `builtin`, for the objectives distill-scores and distill-vectors, and for
     /// code_vectors = "teacher"; for distill-scores also that of a cross-encoder
     #[arg(long, value_name = "DIR")]
-    teacher: Option<PathBuf>,
+    pub teacher: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
     #[arg(long, value_name = "FILE")]
-    recipe: Option<PathBuf>,
+    pub recipe: Option<PathBuf>,
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as with
     /// those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
-    exclude: Vec<PathBuf>,
+    pub exclude: Vec<PathBuf>,
     /// Train on evaluation data all the same; the model's card will say so
     #[arg(long)]
-    allow_evaluation_data: bool,
+    pub allow_evaluation_data: bool,
     /// Tab-separated list of the pairs' repositories with their licenses, for the model's card
     #[arg(long, value_name = "FILE")]
-    manifest: Option<PathBuf>,
+    pub manifest: Option<PathBuf>,
     /// Directory for the model, its card and the run's state; a run that was cut off goes on from there
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
@@ -96,73 +99,120 @@ impl LoadedTeacher {
     }
 }
 
+/// The model, pairs and settings of a run.
+struct LoadedRun {
+    settings: Settings,
+    model: Trainable,
+    teacher: Option<LoadedTeacher>,
+    rows: Vec<Row>,
+    held_out: Vec<Row>,
+    corpus: Vec<String>,
+    provenance: Provenance,
+}
+
+impl LoadedRun {
+    /// Reads all files, and refuses evaluation data.
+    fn load(args: &EncoderArgs, bar: &progress::Progress) -> anyhow::Result<Self> {
+        let settings = settings(args)?;
+        settings.check()?;
+        let mut model = Trainable::read(&with_options(&args.model, &settings.options))?;
+        if settings.layers > 0 {
+            model.keep_layers(settings.layers)?;
+        }
+        let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
+        let guard = EvaluationGuard::open(&args.exclude, &args.pairs)?;
+        let (mut rows, mut found) = (Vec::new(), Leakage::default());
+        for path in &args.pairs {
+            let (of_file, named) = read_rows(path, &settings)?;
+            found.found.extend(named);
+            found.add(&guard, path, &of_file);
+            rows.extend(of_file);
+        }
+        let leakage = checked(args, &guard, &found)?;
+        if !found.found.is_empty() {
+            say(bar, &format!("warning: {leakage}"));
+        }
+        note_left_out(clean(&mut rows));
+        let (rows, held_out) = if args.dev.is_empty() {
+            let (rows, mut held_out) =
+                split(rows, if settings.select == Select::Last { 0.0 } else { settings.held_out });
+            if held_out.len() > settings.max_held_out {
+                let pairs = counted(held_out.len(), "held-out pair");
+                say(bar, &format!("{} of {pairs} are measured (max_held_out)", settings.max_held_out));
+                held_out.truncate(settings.max_held_out);
+            }
+            (rows, held_out)
+        } else {
+            let mut held_out = Vec::new();
+            for path in &args.dev {
+                held_out.extend(read_rows(path, &settings)?.0);
+            }
+            note_left_out(clean(&mut held_out));
+            (rows, held_out)
+        };
+        let corpus = read_corpus(&args.corpus, &settings)?;
+        let files = args.pairs.iter().chain(&args.dev).chain(&args.corpus);
+        let provenance = Provenance {
+            command: command_line(std::env::args_os()),
+            base: args.model.display().to_string(),
+            data: files.map(|path| hash_of(path)).collect::<anyhow::Result<_>>()?,
+            licenses: licenses(&rows, args.manifest.as_deref())?,
+            leakage,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        Ok(Self { settings, model, teacher, rows, held_out, corpus, provenance })
+    }
+
+    fn as_run<'a>(&'a self, directory: &'a Path) -> Run<'a> {
+        Run {
+            model: &self.model,
+            rows: &self.rows,
+            held_out: &self.held_out,
+            corpus: &self.corpus,
+            settings: &self.settings,
+            teacher: self.teacher.as_ref().map(LoadedTeacher::as_teacher),
+            provenance: &self.provenance,
+            directory,
+        }
+    }
+}
+
+/// How long a run takes, from one measured step; nothing is written.
+///
+/// # Errors
+/// As [`train_encoder`].
+pub fn estimate_encoder(args: &EncoderArgs) -> anyhow::Result<Estimate> {
+    let bar = progress::Progress::new("measuring a step", 0);
+    let loaded = LoadedRun::load(args, &bar)?;
+    Ok(estimate(&loaded.as_run(&args.out))?)
+}
+
 /// Trains, and says what it came to.
 ///
 /// # Errors
 /// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
 pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
-    let settings = settings(args)?;
-    settings.check()?;
-    let mut model = Trainable::read(&with_options(&args.model, &settings.options))?;
-    if settings.layers > 0 {
-        model.keep_layers(settings.layers)?;
-    }
-    let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
-    let guard = EvaluationGuard::open(&args.exclude, &args.pairs)?;
-    let (mut rows, mut found) = (Vec::new(), Leakage::default());
-    for path in &args.pairs {
-        let (of_file, named) = read_rows(path, &settings)?;
-        found.found.extend(named);
-        found.add(&guard, path, &of_file);
-        rows.extend(of_file);
-    }
     let bar = progress::Progress::new("training", 0);
-    let leakage = checked(args, &guard, &found)?;
-    if !found.found.is_empty() {
-        say(&bar, &format!("warning: {leakage}"));
-    }
-    note_left_out(clean(&mut rows));
-    let (rows, held_out) = if args.dev.is_empty() {
-        split(rows, if settings.select == Select::Last { 0.0 } else { settings.held_out })
-    } else {
-        let mut held_out = Vec::new();
-        for path in &args.dev {
-            held_out.extend(read_rows(path, &settings)?.0);
-        }
-        note_left_out(clean(&mut held_out));
-        (rows, held_out)
-    };
-    let provenance = Provenance {
-        command: command_line(std::env::args_os()),
-        base: args.model.display().to_string(),
-        data: args.pairs.iter().chain(&args.dev).map(|path| hash_of(path)).collect::<anyhow::Result<_>>()?,
-        licenses: licenses(&rows, args.manifest.as_deref())?,
-        leakage,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let loaded = LoadedRun::load(args, &bar)?;
+    let LoadedRun { settings, provenance, .. } = &loaded;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be made", args.out.display()))?;
     let page = args.out.join(PAGE);
     let mut mean_loss = None;
-    let teacher = teacher.as_ref().map(LoadedTeacher::as_teacher);
-    let run = Run {
-        model: &model,
-        rows: &rows,
-        held_out: &held_out,
-        settings: &settings,
-        teacher,
-        provenance: &provenance,
-        directory: &args.out,
-    };
+    let run = loaded.as_run(&args.out);
     let outcome = train(&run, |progress| match progress {
-        Progress::Ready { n_examples, n_held_out, n_steps, n_done } => {
+        Progress::Ready { n_examples, n_held_out, n_codes, n_steps, n_done } => {
             bar.rename("training");
             bar.resume(n_done, n_steps);
             let resumed = if n_done > 0 { format!(", resumed after {n_done}") } else { String::new() };
             let examples = counted(n_examples, "example");
             let steps = counted(n_steps, "step");
-            say(&bar, &format!("{examples}, {n_held_out} held out, {steps}{resumed}"));
+            let among = match settings.select.ranks() && n_codes > 0 {
+                true => format!(" among {}", counted(n_codes, "code")),
+                false => String::new(),
+            };
+            say(&bar, &format!("{examples}, {n_held_out} held out{among}, {steps}{resumed}"));
         }
         Progress::Teacher { done, all } => {
             bar.rename("teacher reads");
@@ -180,7 +230,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
             }
             // The page is for people who wait; the run does not end because it cannot be written.
             if let Err(error) =
-                new_file::write_text(&page, &training_page_of(&args.out, &so_far, &settings, &provenance))
+                new_file::write_text(&page, &training_page_of(&args.out, &so_far, settings, provenance))
             {
                 say(&bar, &format!("warning: {error:#}"));
             }
@@ -210,7 +260,7 @@ fn training_page_of(out: &Path, outcome: &Outcome, settings: &Settings, provenan
     }
     facts.extend(facts_of(settings));
     let run = training_run(&out.display().to_string(), &outcome.losses, &outcome.evaluations);
-    training_page(&format!("Training of {}", provenance.base), measure(settings.select), &[run], &facts)
+    training_page(&format!("Training of {}", provenance.base), settings.select.measure(), &[run], &facts)
 }
 
 /// Settings by name, those of an optimizer and the like with a dot.
@@ -248,13 +298,8 @@ pub fn training_run(name: &str, losses: &[LossPoint], evaluations: &[Evaluation]
     }
 }
 
-/// What a selection measures.
-fn measure(select: Select) -> &'static str {
-    if select == Select::Accuracy { "accuracy" } else { "MRR" }
-}
-
 fn line(evaluation: &Evaluation, select: Select) -> String {
-    let name = measure(select);
+    let name = select.measure();
     let value = match evaluation.value {
         Some(value) => format!("held-out {name} {value:.4}"),
         None => "nothing measured".to_owned(),
@@ -312,6 +357,38 @@ fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<
         bail!("{}: holds no pair; make some with `quarry data pairs`", path.display());
     }
     Ok((rows, named))
+}
+
+/// The codes of files, each once.
+fn read_corpus(paths: &[PathBuf], settings: &Settings) -> anyhow::Result<Vec<String>> {
+    let (mut codes, mut known) = (Vec::new(), HashSet::new());
+    let mut add = |code: String| {
+        if known.insert(code.clone()) {
+            codes.push(code);
+        }
+    };
+    for path in paths {
+        check_regular(path)?;
+        let mut rows = Vec::new();
+        let forms = [settings.query_form, settings.code_form].map(|form| form == Form::Tokens);
+        if read_own_rows(path, forms, &mut rows, &mut Vec::new())? {
+            rows.into_iter().for_each(|row| add(row.code));
+            continue;
+        }
+        let sources = quarry_corpus::dataset::sources(&[path.to_owned()], "", "train")?;
+        quarry_corpus::dataset::for_each(&sources, &mut |_, record| {
+            match record {
+                Record::Document(document) => add(document.full_text().into_owned()),
+                Record::Pair(pair) => add(pair.code.form(settings.code_form == Form::Tokens).to_owned()),
+                _ => {}
+            }
+            Ok(())
+        })?;
+    }
+    if codes.is_empty() && !paths.is_empty() {
+        bail!("--corpus: the files hold no code; name a code base, or pairs");
+    }
+    Ok(codes)
 }
 
 /// Reads a file with one JSON object a line that has `query` and `code`, and names those that are evaluation data by their

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::write::NewDirectories;
+use quarry_eval::plan::mean_and_deviation;
 use quarry_eval::report::training::{TrainingRun, training_page};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
@@ -83,13 +84,10 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     }
     let combinations = combinations(&args.grid)?;
     let base = settings(&args.encoder)?;
-    let measure = match base.select {
-        Select::Mrr => "MRR",
-        Select::Accuracy => "accuracy",
-        Select::Last => {
-            bail!("the recipe selects nothing by held-out pairs; --set select='\"mrr\"' or accuracy does")
-        }
-    };
+    if base.select == Select::Last {
+        bail!("the recipe selects nothing by held-out pairs; --set select='\"mrr\"', ndcg or accuracy does");
+    }
+    let measure = base.select.measure();
     // All mistakes are found before the first run.
     let mut runs: Vec<Vec<EncoderArgs>> = Vec::new();
     for combination in &combinations {
@@ -205,13 +203,6 @@ fn summary(
     }
     all.sort_by(|a, b| b.mean.total_cmp(&a.mean));
     Ok(all)
-}
-
-fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()))
 }
 
 fn sections(report: &SweepReport, seeds: u64) -> Sections {

@@ -273,6 +273,32 @@ pub fn localize(
 ) -> Result<Outcome, EvalError> {
     let finders: Vec<Finder<'_>> =
         localizers.iter().map(|localizer| Finder::new(localizer, load)).collect::<Result<_, _>>()?;
+    let model = |finder: &Finder<'_>| Some(finder.embedder()??.id().to_owned());
+    let mut outcome = Outcome { models: finders.iter().map(model).collect(), ..Outcome::default() };
+    each_commit(issues, places, &mut outcome, on_issue, &mut |indexes, snapshot, numbers, outcome| {
+        let asking = Asking { issues, finders: &finders, load, features: places.features };
+        asking.ask_commit(indexes, snapshot, numbers, outcome)
+    })?;
+    outcome.asked.sort_by_key(|asked| asked.issue);
+    if outcome.asked.is_empty() {
+        return Err(EvalError::NothingToAsk { name: "the file of issues".to_owned() });
+    }
+    Ok(outcome)
+}
+
+/// Is given each commit, its files, the issues about it, and what is found.
+type OnCommit<'a> =
+    &'a mut dyn FnMut(&CommitIndexes<'_>, &Snapshot, &[usize], &mut Outcome) -> Result<(), EvalError>;
+
+/// Takes the tree of each repository from commit to commit of its issues. Issues without a gold function or commit are
+/// counted in `outcome`.
+pub(crate) fn each_commit(
+    issues: &[Issue],
+    places: Places<'_>,
+    outcome: &mut Outcome,
+    on_issue: &dyn Fn(),
+    on_commit: OnCommit<'_>,
+) -> Result<(), EvalError> {
     let mut of_repositories: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, issue) in issues.iter().enumerate() {
         of_repositories.entry(&issue.repository).or_default().push(number);
@@ -281,8 +307,6 @@ pub fn localize(
         .into_iter()
         .map(|(name, numbers)| Ok((name, clone_of(places.mirrors, name)?, numbers)))
         .collect::<Result<_, EvalError>>()?;
-    let model = |finder: &Finder<'_>| Some(finder.embedder()??.id().to_owned());
-    let mut outcome = Outcome { models: finders.iter().map(model).collect(), ..Outcome::default() };
     let work = places.work.canonicalize().map_err(|source| results(places.work, source))?;
     let lock = File::create(work.join(LOCK)).map_err(|source| results(&work, source))?;
     if !quarry_files::try_lock(&lock).map_err(|source| results(&work, source))? {
@@ -290,21 +314,9 @@ pub fn localize(
     }
     for (name, clone, numbers) in clones {
         let place = work.join(name.replace('/', "+"));
-        Repository {
-            issues,
-            clone: &clone,
-            place: &place,
-            finders: &finders,
-            load,
-            features: places.features,
-        }
-        .ask(&numbers, &mut outcome, on_issue)?;
+        Repository { issues, clone: &clone, place: &place }.visit(&numbers, outcome, on_issue, on_commit)?;
     }
-    outcome.asked.sort_by_key(|asked| asked.issue);
-    if outcome.asked.is_empty() {
-        return Err(EvalError::NothingToAsk { name: "the file of issues".to_owned() });
-    }
-    Ok(outcome)
+    Ok(())
 }
 
 fn results(path: &Path, source: io::Error) -> EvalError {
@@ -336,13 +348,24 @@ struct Repository<'a> {
     clone: &'a Path,
     /// Directory for its tree and indexes.
     place: &'a Path,
+}
+
+/// What is asked of each commit.
+struct Asking<'a> {
+    issues: &'a [Issue],
     finders: &'a [Finder<'a>],
     load: &'a LoadModel<'a>,
     features: bool,
 }
 
 impl Repository<'_> {
-    fn ask(&self, numbers: &[usize], outcome: &mut Outcome, on_issue: &dyn Fn()) -> Result<(), EvalError> {
+    fn visit(
+        &self,
+        numbers: &[usize],
+        outcome: &mut Outcome,
+        on_issue: &dyn Fn(),
+        on_commit: OnCommit<'_>,
+    ) -> Result<(), EvalError> {
         fs::create_dir_all(self.place).map_err(|source| results(self.place, source))?;
         let mut checkout = Checkout::open(self.place).map_err(|source| results(self.place, source))?;
         let mut commits: Vec<(Snapshot, Vec<usize>)> = Vec::new();
@@ -380,13 +403,15 @@ impl Repository<'_> {
                 commit: snapshot.commit(),
                 previous: previous.as_deref(),
             };
-            self.ask_commit(&place, snapshot, numbers, outcome)?;
+            on_commit(&place, snapshot, numbers, outcome)?;
             numbers.iter().for_each(|_| on_issue());
             previous = Some(place.commit);
         }
         Ok(())
     }
+}
 
+impl Asking<'_> {
     fn ask_commit(
         &self,
         indexes: &CommitIndexes<'_>,
@@ -400,7 +425,7 @@ impl Repository<'_> {
         let default = self.finders.iter().find_map(Finder::embedder).flatten();
         for (position, finder) in self.finders.iter().enumerate() {
             let embedder = finder.embedder().unwrap_or(default);
-            let index = indexes.open(embedder)?;
+            let (index, _) = indexes.open(embedder)?;
             let mut entities = Entities::new(&index);
             if position == 0 {
                 for &number in numbers {
@@ -457,7 +482,7 @@ fn candidates(
 }
 
 /// The indexes of the tree of a commit, one per model.
-struct CommitIndexes<'a> {
+pub(crate) struct CommitIndexes<'a> {
     place: &'a Path,
     tree: &'a Path,
     commit: String,
@@ -466,9 +491,14 @@ struct CommitIndexes<'a> {
 }
 
 impl CommitIndexes<'_> {
-    /// Opens the index of a model, or one without vectors. An index that an earlier run has written is not compared with
+    /// The directory with the files of the commit.
+    pub(crate) fn tree(&self) -> &Path {
+        self.tree
+    }
+
+    /// Opens the index of a model, or one without vectors, and names its directory. An index that an earlier run has written is not compared with
     /// the tree, which is the same.
-    fn open(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<Index, EvalError> {
+    pub(crate) fn open(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<(Index, PathBuf), EvalError> {
         let model = quarry_files::digest(&[embedder.map_or("", |embedder| embedder.id())]);
         let of_model = self.place.join(format!("index-{}", model.chars().take(12).collect::<String>()));
         let directory = of_model.join(&self.commit);
@@ -477,7 +507,7 @@ impl CommitIndexes<'_> {
             Index::open_or_build(self.tree, &options, embedder.cloned(), &|_| {})
         };
         if let Ok(opened) = open(directory.clone(), Update::Never) {
-            return Ok(opened.index);
+            return Ok((opened.index, directory));
         }
         // Under another name, until it is up to date.
         let started = of_model.join(format!("{}.new", self.commit));
@@ -495,7 +525,7 @@ impl CommitIndexes<'_> {
         prepare().map_err(|source| results(&of_model, source))?;
         drop(open(started.clone(), Update::Required)?);
         fs::rename(&started, &directory).map_err(|source| results(&directory, source))?;
-        Ok(open(directory, Update::Never)?.index)
+        Ok((open(directory.clone(), Update::Never)?.index, directory))
     }
 }
 

@@ -170,23 +170,29 @@ impl Method {
     /// The same method with relative paths resolved against `directory`.
     #[must_use]
     pub fn in_directory(self, directory: &Path) -> Self {
+        self.with_paths(&|path| directory.join(path))
+    }
+
+    /// The same method with other paths.
+    #[must_use]
+    pub fn with_paths(self, located: &dyn Fn(&Path) -> PathBuf) -> Self {
         match self {
-            Method::Model(path) => Method::Model(directory.join(path)),
-            Method::Run(path) => Method::Run(directory.join(path)),
-            Method::Vectors { directory: path, similarity } => {
-                Method::Vectors { directory: directory.join(path), similarity }
+            Method::Model(path) => Method::Model(located(&path)),
+            Method::Run(path) => Method::Run(located(&path)),
+            Method::Vectors { directory, similarity } => {
+                Method::Vectors { directory: located(&directory), similarity }
             }
             Method::Chat(chat) => {
-                let prompts = chat.prompts.map(|path| directory.join(path));
+                let prompts = chat.prompts.map(|path| located(&path));
                 Method::Chat(ChatModel { prompts, ..chat })
             }
             Method::Fused { fusion, parts } => {
                 let parts =
-                    parts.into_iter().map(|(weight, part)| (weight, part.in_directory(directory))).collect();
+                    parts.into_iter().map(|(weight, part)| (weight, part.with_paths(located))).collect();
                 Method::Fused { fusion, parts }
             }
             Method::Rerank { first, second, depth } => {
-                let [first, second] = [first, second].map(|part| Box::new(part.in_directory(directory)));
+                let [first, second] = [first, second].map(|part| Box::new(part.with_paths(located)));
                 Method::Rerank { first, second, depth }
             }
             other => other,

@@ -9,6 +9,7 @@ mod error;
 mod expression;
 mod fusion;
 mod lucene;
+mod matcher;
 mod pairs;
 mod parser;
 mod postings;
@@ -30,15 +31,16 @@ use crate::EvalError;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
+use quarry_embed::shipped::Tier;
 use quarry_embed::{EmbedError, Embedder, PairModel};
-use quarry_transformer::CrossEncoder;
 use quarry_transformer::nearest::{self, Neighbor};
+use quarry_transformer::{CrossEncoder, Matcher};
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A method over a fixed corpus.
-pub trait Scorer: Sync {
+pub trait Scorer: Send + Sync {
     /// What the scores mean.
     fn scale(&self) -> Scale;
 
@@ -119,15 +121,6 @@ pub enum ModelName<'a> {
     Api(&'a ApiModel),
     /// What orders results again in a tier of quality that has such models.
     Reranker(Tier),
-}
-
-/// The tiers of quality in which models order results again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
-    /// A small transformer reads the first results.
-    Balanced,
-    /// After that a larger one reads the first of these again.
-    Best,
 }
 
 /// The identities of a re-ranker and of the one that it has itself.
@@ -234,6 +227,12 @@ impl Method {
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
                 let model = CrossEncoder::load(path)?;
+                models.push(model.id().to_owned());
+                on_embedded(documents.len());
+                Box::new(AllPairs::new(model, documents)?)
+            }
+            Method::Model(path) if Matcher::is_at(path) => {
+                let model = Matcher::load(path)?;
                 models.push(model.id().to_owned());
                 on_embedded(documents.len());
                 Box::new(AllPairs::new(model, documents)?)

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 ///
 /// Work that can be done on each text separately is done once per text: a cross-encoder tokenizes it, a siamese
 /// matcher computes a vector, a chat model formats part of a prompt. The rest is done for every pair.
-pub trait PairScorer: Sync {
+pub trait PairScorer: Send + Sync {
     /// A prepared query.
     type Query: Send + Sync;
     /// A prepared document.

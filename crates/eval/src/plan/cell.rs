@@ -70,6 +70,7 @@ impl FirstDocument {
 #[derive(Debug)]
 pub struct Store {
     cells: PathBuf,
+    models: PathBuf,
     /// The system releases the lock when the process ends, however it ends.
     _lock: File,
 }
@@ -98,7 +99,14 @@ impl Store {
                 }
             }
         }
-        Ok(Self { cells, _lock: lock })
+        // Of a path that does not begin where the process is, so that models can name each other.
+        let models = directory.canonicalize().map_err(refuse)?.join("models");
+        Ok(Self { cells, models, _lock: lock })
+    }
+
+    /// The directory of trained models.
+    pub(super) fn models(&self) -> PathBuf {
+        self.models.clone()
     }
 
     /// A cell that was measured before, if its file is intact.

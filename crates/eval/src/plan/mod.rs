@@ -13,11 +13,16 @@ mod page;
 mod results;
 mod run;
 mod tables;
+mod training;
 
 pub use cell::{Cell, FirstDocument, QueriesOf, RankedQuery, Store, write_whole};
 pub use identity::{Identity, Input, Program, running_build};
 pub use results::{DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices};
 pub use run::{Event, Locations};
+pub use training::{
+    PlannedRun, TrainedCombination, TrainedModels, TrainedRun, Trainer, TrainerError, TrainingEstimate,
+    TrainingPlan, TrainingResults, TrainingRun, mean_and_deviation,
+};
 
 use crate::EvalError;
 use crate::method::Method;
@@ -46,6 +51,9 @@ pub struct Plan {
     /// Resampling of intervals and p-values.
     #[serde(default)]
     pub bootstrap: Bootstrap,
+    /// Models to train.
+    #[serde(default)]
+    pub training: Vec<TrainingPlan>,
     /// Data sets to measure on.
     pub datasets: Vec<DatasetPlan>,
 }
@@ -73,7 +81,8 @@ pub struct DatasetPlan {
     /// Names of the measures to show; all if empty. For rankings, only these are measured.
     #[serde(default)]
     pub measures: Vec<String>,
-    /// Methods, as for `quarry eval --method`; paths in them are relative to the directory of the data.
+    /// Methods, as for `quarry eval --method`; paths in them are relative to the directory of the data, and `trained:NAME` is
+    /// a model that the plan trains.
     pub methods: Vec<String>,
     /// The one of `methods` that the others are compared with.
     pub baseline: String,
@@ -83,7 +92,7 @@ pub struct DatasetPlan {
 }
 
 /// One path or several.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Paths(pub Vec<PathBuf>);
 
 impl<'de> Deserialize<'de> for Paths {
@@ -137,8 +146,19 @@ impl Plan {
         })?;
         let refuse = |mistake: Mistake| EvalError::PlanEntry { path: path.to_owned(), mistake };
         let mut plan: Plan = toml_file::parse(&text).map_err(refuse)?;
+        let mut trained: Vec<TrainingPlan> = Vec::new();
+        for (number, entry) in plan.training.iter().enumerate() {
+            for entry in entry.expanded() {
+                entry.check(&trained).map_err(|(key, problem)| {
+                    let entry = [At::Key("training"), At::Item(number), At::Key(key)];
+                    refuse(Mistake { line: line_of(&text, &entry), problem })
+                })?;
+                trained.push(entry);
+            }
+        }
+        plan.training = trained;
         for (number, dataset) in plan.datasets.iter_mut().enumerate() {
-            dataset.check().map_err(|(key, problem)| {
+            dataset.check(&plan.training).map_err(|(key, problem)| {
                 let entry = [At::Key("datasets"), At::Item(number), At::Key(key)];
                 refuse(Mistake { line: line_of(&text, &entry), problem })
             })?;
@@ -150,10 +170,19 @@ impl Plan {
 impl DatasetPlan {
     /// Rejects plans that cannot be run, with the key of the wrong entry, and sets the measures to measure to those that
     /// are shown.
-    fn check(&mut self) -> Result<(), (&'static str, String)> {
+    fn check(&mut self, trained: &[TrainingPlan]) -> Result<(), (&'static str, String)> {
         let Self { name, methods, baseline, .. } = self;
         for method in &*methods {
-            method.parse::<Method>().map_err(|error| ("methods", error.to_string()))?;
+            let method = method.parse::<Method>().map_err(|error| ("methods", error.to_string()))?;
+            for (found, _) in method.paths().into_iter().filter_map(training::trained_name) {
+                if trained.iter().all(|entry| entry.name != found) {
+                    let names = did_you_mean_or_all(found, trained.iter().map(|entry| entry.name.as_str()));
+                    return Err((
+                        "methods",
+                        format!("{name:?}: no model {found:?} is trained here; {names}"),
+                    ));
+                }
+            }
         }
         if !methods.contains(baseline) {
             let problem = format!(

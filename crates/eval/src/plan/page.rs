@@ -10,6 +10,9 @@ impl Results {
     pub fn page(&self) -> String {
         let mut page = format!("# {}\n", self.title);
         paragraph(&mut page, &self.introduction);
+        if let Some(training) = self.training_table() {
+            under(&mut page, "Models that were trained:", &training);
+        }
         for dataset in &self.datasets {
             let _ = write!(page, "\n## {}\n", dataset.name);
             paragraph(&mut page, &dataset.description);

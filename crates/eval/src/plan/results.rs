@@ -1,9 +1,10 @@
 //! Computing the results on a page from the cells of a data set.
 
-use super::{Cell, DatasetPlan, Input, Plan, Reference};
+use super::training::PREFIX;
+use super::{Cell, DatasetPlan, Input, Plan, Reference, TrainingResults, mean_and_deviation};
 use crate::EvalError;
 use crate::evaluation::most_moved;
-use crate::protocol::{Outcome, Part, Values, discrepancy, protocol};
+use crate::protocol::{OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol};
 use crate::slices::Property;
 use quarry_metrics::calibration::{Bin, Binning, reliability};
 use quarry_metrics::significance::{
@@ -21,6 +22,9 @@ pub struct Results {
     pub introduction: String,
     /// Resampling of intervals and p-values.
     pub bootstrap: Bootstrap,
+    /// One entry per model that the plan trained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub training: Vec<TrainingResults>,
     /// One entry per data set of the plan.
     pub datasets: Vec<DatasetResults>,
 }
@@ -81,6 +85,9 @@ pub struct MethodResults {
     pub model: Option<String>,
     /// Means by measure.
     pub metrics: BTreeMap<String, f64>,
+    /// Sample standard deviations of the means over seeds, by measure; empty for a single seed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub deviations: BTreeMap<String, f64>,
     /// Bootstrap intervals of the means.
     pub intervals: BTreeMap<String, Interval>,
     /// Means of the first measure by stratum.
@@ -90,7 +97,7 @@ pub struct MethodResults {
     /// itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub over_baseline: BTreeMap<String, PairedDifference>,
-    /// The first measure of each query, in the order of their ids.
+    /// The first measure of each query, in the order of their ids; the mean over seeds.
     pub values: Vec<f64>,
     /// Calibration of scores that are probabilities; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -144,7 +151,11 @@ const BINS: usize = 10;
 ///
 /// # Errors
 /// When two cells of a data set are inconsistent.
-pub(super) fn assemble(plan: &Plan, cells: &[Vec<Cell>]) -> Result<Results, EvalError> {
+pub(super) fn assemble(
+    plan: &Plan,
+    cells: &[Vec<Vec<Cell>>],
+    training: &[TrainingResults],
+) -> Result<Results, EvalError> {
     let datasets = plan
         .datasets
         .iter()
@@ -154,17 +165,18 @@ pub(super) fn assemble(plan: &Plan, cells: &[Vec<Cell>]) -> Result<Results, Eval
         title: plan.title.clone(),
         introduction: plan.introduction.clone(),
         bootstrap: plan.bootstrap.clone(),
+        training: training.to_vec(),
         datasets: datasets.collect::<Result<_, _>>()?,
     })
 }
 
 fn dataset_results(
     dataset: &DatasetPlan,
-    cells: &[Cell],
+    cells: &[Vec<Cell>],
     bootstrap: &Bootstrap,
 ) -> Result<DatasetResults, EvalError> {
-    let outcomes: Vec<&Outcome> = cells.iter().map(|cell| &cell.outcome).collect();
-    let first = outcomes.first().copied();
+    let first_cell = cells.first().and_then(|cells| cells.first());
+    let first: Option<&Outcome> = first_cell.map(|cell| &cell.outcome);
     let parts = match protocol(&dataset.protocol).and_then(|protocol| protocol.strata) {
         Some(stratum) => vec![part_results(dataset, cells, "all", Some(stratum), bootstrap)?],
         None => {
@@ -172,48 +184,61 @@ fn dataset_results(
             names.map(|name| part_results(dataset, cells, name, None, bootstrap)).collect::<Result<_, _>>()?
         }
     };
-    let numbers = first.iter().flat_map(|outcome| &outcome.discrepancies);
+    let of_protocol = protocol(&dataset.protocol).map_or(&[][..], |protocol| protocol.discrepancies);
+    let trains = dataset.methods.iter().any(|method| method.contains(PREFIX));
+    let of_training = OF_TRAINING.into_iter().filter(|number| trains && of_protocol.contains(number));
+    let of_outcome = first.iter().flat_map(|outcome| &outcome.discrepancies);
+    let numbers = of_outcome.cloned().chain(of_training.map(str::to_owned));
     Ok(DatasetResults {
         name: dataset.name.clone(),
         description: dataset.description.clone(),
         protocol: dataset.protocol.clone(),
-        files: cells.first().map(|cell| cell.identity.files.clone()).unwrap_or_default(),
+        files: first_cell.map(|cell| cell.identity.files.clone()).unwrap_or_default(),
         baseline: dataset.baseline.clone(),
         parts,
         figures: cells
             .iter()
-            .map(|cell| (cell.identity.method.clone(), cell.outcome.figures.clone()))
+            .filter_map(|seeds| {
+                let figures: Vec<_> = seeds.iter().map(|cell| cell.outcome.figures.clone()).collect();
+                Some((seeds.first()?.identity.method.clone(), over_seeds(&figures)))
+            })
             .collect(),
         discrepancies: numbers
-            .filter_map(|number| Some((number.clone(), discrepancy(number)?.about.to_owned())))
+            .filter_map(|number| {
+                let about = discrepancy(&number)?.about.to_owned();
+                Some((number, about))
+            })
             .collect(),
         references: dataset.references.clone(),
     })
 }
 
 /// The results on a part of all methods' outcomes; if `stratum_name` is given, on all parts as strata.
-fn part_results(
+fn part_results<'a>(
     dataset: &DatasetPlan,
-    cells: &[Cell],
+    cells: &'a [Vec<Cell>],
     name: &str,
     stratum_name: Option<&str>,
     bootstrap: &Bootstrap,
 ) -> Result<PartResults, EvalError> {
     let chosen = |part: &&Part| stratum_name.is_some() || part.name == name;
-    let strata: Vec<Vec<&Part>> =
-        cells.iter().map(|cell| cell.outcome.parts.iter().filter(chosen).collect()).collect();
-    let first = strata.first().map_or(&[][..], Vec::as_slice);
+    let parts_of = |cell: &'a Cell| -> Vec<&'a Part> { cell.outcome.parts.iter().filter(chosen).collect() };
+    // By method, seed and stratum.
+    let strata: Vec<Vec<Vec<&Part>>> =
+        cells.iter().map(|seeds| seeds.iter().map(parts_of).collect()).collect();
+    let first = strata.first().and_then(|seeds| seeds.first()).map_or(&[][..], Vec::as_slice);
     let measures = shown_measures(dataset, first);
-    let baseline = cells.iter().position(|cell| cell.identity.method == dataset.baseline);
+    let firsts: Vec<&Cell> = cells.iter().filter_map(|seeds| seeds.first()).collect();
+    let baseline = firsts.iter().position(|cell| cell.identity.method == dataset.baseline);
     let mut methods = Vec::with_capacity(cells.len());
-    for (index, (cell, parts)) in cells.iter().zip(&strata).enumerate() {
+    for (index, (cell, parts)) in firsts.iter().zip(&strata).enumerate() {
         let against =
             baseline.filter(|baseline| *baseline != index).map(|baseline| strata[baseline].as_slice());
         methods.push(method_results(cell, parts, against, &measures, bootstrap)?);
     }
     correct(&mut methods, &measures);
     let of_queries: Vec<&BTreeMap<String, super::RankedQuery>> =
-        cells.iter().filter_map(|cell| cell.queries.get(name)).collect();
+        firsts.iter().filter_map(|cell| cell.queries.get(name)).collect();
     let complete = of_queries.len() == cells.len()
         && of_queries.iter().zip(&methods).all(|(queries, method)| queries.len() == method.values.len());
     let of_queries = if complete { of_queries } else { Vec::new() };
@@ -245,10 +270,11 @@ fn shown_measures(dataset: &DatasetPlan, parts: &[&Part]) -> Vec<String> {
     if named.is_empty() { all } else { named }
 }
 
+/// The results of a method with the parts of each of its seeds.
 fn method_results(
     cell: &Cell,
-    parts: &[&Part],
-    against: Option<&[&Part]>,
+    seeds: &[Vec<&Part>],
+    against: Option<&[Vec<&Part>]>,
     measures: &[String],
     bootstrap: &Bootstrap,
 ) -> Result<MethodResults, EvalError> {
@@ -256,22 +282,22 @@ fn method_results(
         method: cell.identity.method.clone(),
         model: cell.outcome.model.clone(),
         metrics: BTreeMap::new(),
+        deviations: BTreeMap::new(),
         intervals: BTreeMap::new(),
         by_stratum: BTreeMap::new(),
         over_baseline: BTreeMap::new(),
         values: Vec::new(),
-        reliability: parts.first().map_or(Vec::new(), |part| bins(part)),
+        reliability: seeds.first().and_then(|parts| parts.first()).map_or(Vec::new(), |part| bins(part)),
     };
     for (index, measure) in measures.iter().enumerate() {
-        let values = values(parts, measure);
-        let Some(values) = values else {
-            // For example the area under a curve, which is not a mean over cases: it has a value, but no interval.
-            let of_first = parts.first().and_then(|part| part.means().get(measure).copied());
-            results.metrics.extend(of_first.map(|value| (measure.clone(), value)));
-            continue;
-        };
+        let of_seeds: Option<Vec<f64>> = seeds.iter().map(|parts| mean_of(parts, measure)).collect();
+        let of_seeds = of_seeds.filter(|values| !values.is_empty());
+        if let Some((mean, deviation)) = of_seeds.map(|values| mean_and_deviation(&values)) {
+            results.metrics.insert(measure.clone(), mean);
+            results.deviations.extend(deviation.map(|deviation| (measure.clone(), deviation)));
+        }
+        let Some(values) = values(seeds, measure) else { continue };
         let strata: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-        results.metrics.insert(measure.clone(), mean(&strata));
         results.intervals.insert(measure.clone(), mean_interval(&strata, bootstrap)?);
         if let Some(of_baseline) = against.and_then(|against| self::values(against, measure)) {
             let of_baseline: Vec<&[f64]> = of_baseline.iter().map(Vec::as_slice).collect();
@@ -279,8 +305,8 @@ fn method_results(
             results.over_baseline.insert(measure.clone(), difference);
         }
         if index == 0 {
-            let by_stratum =
-                parts.iter().zip(&strata).map(|(part, values)| (part.name.clone(), mean(&[values])));
+            let parts = seeds.first().into_iter().flatten();
+            let by_stratum = parts.zip(&strata).map(|(part, values)| (part.name.clone(), mean(&[values])));
             results.by_stratum = by_stratum.collect();
             results.values = values.concat();
         }
@@ -288,13 +314,37 @@ fn method_results(
     Ok(results)
 }
 
+/// The mean of a measure over the strata of a seed. An area under a curve, for example, is not a mean over cases: it has a
+/// value, but no interval.
+fn mean_of(parts: &[&Part], measure: &str) -> Option<f64> {
+    match values_of(parts, measure) {
+        Some(strata) => Some(mean(&strata.iter().map(Vec::as_slice).collect::<Vec<_>>())),
+        None => parts.first()?.means().get(measure).copied(),
+    }
+}
+
 /// Values of a measure, stratum by stratum.
-fn values(parts: &[&Part], measure: &str) -> Option<Vec<Vec<f64>>> {
-    parts
-        .iter()
-        .map(|part| part.values_of(measure))
-        .collect::<Option<Vec<_>>>()
-        .filter(|strata| !strata.is_empty())
+fn values_of(parts: &[&Part], measure: &str) -> Option<Vec<Vec<f64>>> {
+    let strata: Option<Vec<Vec<f64>>> = parts.iter().map(|part| part.values_of(measure)).collect();
+    strata.filter(|strata| !strata.is_empty())
+}
+
+/// The same as means over seeds, query by query: a difference is between methods then, not between seeds of one.
+fn values(seeds: &[Vec<&Part>], measure: &str) -> Option<Vec<Vec<f64>>> {
+    let mut sum: Option<Vec<Vec<f64>>> = None;
+    for parts in seeds {
+        let of_seed = values_of(parts, measure)?;
+        match &mut sum {
+            None => sum = Some(of_seed),
+            Some(sum) => {
+                let cells = sum.iter_mut().flatten().zip(of_seed.into_iter().flatten());
+                cells.for_each(|(sum, value)| *sum += value);
+            }
+        }
+    }
+    let n = seeds.len() as f64;
+    sum.iter_mut().flatten().flatten().for_each(|value| *value /= n);
+    sum
 }
 
 /// Corrects the p-values of all methods and measures together.

@@ -2,6 +2,7 @@
 
 use super::{
     Cell, DatasetPlan, FirstDocument, Identity, Input, Paths, Plan, Program, RankedQuery, Results, Store,
+    TrainedModels,
 };
 use crate::EvalError;
 use crate::method::{LoadModel, Method};
@@ -13,13 +14,15 @@ use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::repo_search as table;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Directories with the files of a plan.
 #[derive(Debug, Clone)]
 pub struct Locations {
     /// Directory that paths of data are relative to.
     pub data: PathBuf,
+    /// Directory of the plan, that recipes are relative to.
+    pub plan: PathBuf,
     /// Directories of the checkouts for protocols that search repositories, as for [`repo_search::directory_of`].
     pub repositories: Vec<PathBuf>,
 }
@@ -27,15 +30,15 @@ pub struct Locations {
 /// Progress of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The method was measured before.
+    /// The method was measured before, or the model trained.
     Known,
-    /// The method is being measured.
+    /// The method is being measured, or the model trained.
     Started,
 }
 
 impl Plan {
     /// Measures the cells that are not stored, and computes the results; `on_method` is called for each method on
-    /// each data set.
+    /// each data set, for each seed of its models.
     ///
     /// # Errors
     /// When a data set cannot be read, a method fails, or results cannot be stored.
@@ -44,6 +47,7 @@ impl Plan {
         locations: &Locations,
         store: &Store,
         program: &Program<'_>,
+        trained: &TrainedModels,
         mut on_method: impl FnMut(Event, &DatasetPlan, &str),
     ) -> Result<Results, EvalError> {
         let mut cells = Vec::with_capacity(self.datasets.len());
@@ -52,38 +56,52 @@ impl Plan {
             let files = locations.inputs(dataset)?;
             for name in &dataset.methods {
                 let method: Method = name.parse()?;
-                let identity = Identity {
-                    build: program.build.clone(),
-                    protocol: dataset.protocol.clone(),
-                    options: dataset.options.clone(),
-                    split: dataset.split.clone(),
-                    files: files.clone(),
-                    method: name.clone(),
-                    method_files: locations.method_files(&method)?,
-                    models: program.models(&method)?,
-                };
-                of_dataset.push(match store.find(&identity) {
-                    Some(cell) => {
-                        on_method(Event::Known, dataset, name);
-                        cell
-                    }
-                    None => {
-                        on_method(Event::Started, dataset, name);
-                        let cell = dataset.measure(
-                            identity,
-                            &method.clone().in_directory(&locations.data),
-                            locations,
-                            program.load,
-                        )?;
-                        store.keep(&cell)?;
-                        cell
-                    }
-                });
+                let mut of_method = Vec::new();
+                for seed in 0..trained.n_seeds(&method.paths())? {
+                    let located = |path: &Path| trained.located(path, &locations.data, seed);
+                    let identity = Identity {
+                        build: program.build.clone(),
+                        protocol: dataset.protocol.clone(),
+                        options: dataset.options.clone(),
+                        split: dataset.split.clone(),
+                        files: files.clone(),
+                        method: name.clone(),
+                        method_files: method_files(&method, &located)?,
+                        models: program.models(&method)?,
+                    };
+                    of_method.push(match store.find(&identity) {
+                        Some(cell) => {
+                            on_method(Event::Known, dataset, name);
+                            cell
+                        }
+                        None => {
+                            on_method(Event::Started, dataset, name);
+                            let method = method.clone().with_paths(&located);
+                            let cell = dataset.measure(identity, &method, locations, program.load)?;
+                            store.keep(&cell)?;
+                            cell
+                        }
+                    });
+                }
+                of_dataset.push(of_method);
             }
             cells.push(of_dataset);
         }
-        super::results::assemble(self, &cells)
+        super::results::assemble(self, &cells, &trained.results)
     }
+}
+
+/// The files and directories that a method reads, by their paths in the expression, without the options after them.
+fn method_files(
+    method: &Method,
+    located: &dyn Fn(&Path) -> PathBuf,
+) -> Result<BTreeMap<String, Input>, EvalError> {
+    let files = method.paths().into_iter().map(|path| {
+        let (at, _) = quarry_transformer::split_options(&located(path));
+        let input = Input { path: path.to_owned(), ..Input::read(Path::new(""), &at)? };
+        Ok((path.display().to_string(), input))
+    });
+    files.collect()
 }
 
 impl Locations {
@@ -107,14 +125,6 @@ impl Locations {
             inputs.insert(role.name.to_owned(), trees);
         }
         Ok(inputs)
-    }
-
-    fn method_files(&self, method: &Method) -> Result<BTreeMap<String, Input>, EvalError> {
-        let files = method
-            .paths()
-            .into_iter()
-            .map(|path| Ok((path.display().to_string(), Input::read(&self.data, path)?)));
-        files.collect()
     }
 
     /// The paths of a data set's files, by role.

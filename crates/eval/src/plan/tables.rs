@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use quarry_text::counted;
 
-use super::{DatasetResults, PartResults, Reference, Results, Slices};
+use super::{DatasetResults, PartResults, Reference, Results, Slices, TrainedCombination, TrainingResults};
 use quarry_metrics::table::Table;
 
 impl Results {
@@ -13,13 +13,55 @@ impl Results {
     pub fn note(&self, dataset: &DatasetResults) -> String {
         let bootstrap = &self.bootstrap;
         format!(
-            "In brackets: {:.0} % bootstrap interval over queries; p: paired bootstrap against {}, two-sided, corrected \
+            "In brackets: {:.0} % bootstrap interval over queries{}; p: paired bootstrap against {}, two-sided, corrected \
              by Holm over the table; {} resamples, seed {}.",
             bootstrap.confidence * 100.0,
+            if self.training.is_empty() {
+                ""
+            } else {
+                ", of means over seeds, with ± their standard deviation"
+            },
             dataset.baseline,
             bootstrap.resamples,
             bootstrap.seed
         )
+    }
+}
+
+impl TrainingResults {
+    /// How the training went, for each combination of the grid.
+    fn rows(&self) -> impl Iterator<Item = [String; 7]> + '_ {
+        self.combinations.iter().enumerate().map(|(index, combination)| {
+            let TrainedCombination { settings, mean, deviation, epochs } = combination;
+            let deviation = deviation.map_or(String::new(), |deviation| format!(" ± {deviation:.3}"));
+            let epochs = epochs.iter().map(|epoch| epoch.map_or("-".to_owned(), |epoch| epoch.to_string()));
+            let chosen = if index == self.chosen && self.combinations.len() > 1 { " (used)" } else { "" };
+            [
+                self.name.clone(),
+                self.model.clone(),
+                format!(
+                    "{}{}{chosen}",
+                    self.recipe,
+                    settings.iter().map(|setting| format!(" {setting}")).collect::<String>()
+                ),
+                self.examples.to_string(),
+                self.measure.clone(),
+                number(*mean) + &deviation,
+                epochs.collect::<Vec<_>>().join(", "),
+            ]
+        })
+    }
+}
+
+impl Results {
+    /// The models that were trained; `None` without any.
+    #[must_use]
+    pub fn training_table(&self) -> Option<Table> {
+        let header =
+            ["trained model", "began as", "recipe", "examples", "held-out measure", "value", "epochs"];
+        let mut table = Table::new(header);
+        self.training.iter().flat_map(TrainingResults::rows).for_each(|row| table.push(row));
+        (!self.training.is_empty()).then_some(table)
     }
 }
 
@@ -113,7 +155,9 @@ impl PartResults {
                 let interval = interval.map_or(String::new(), |interval| {
                     format!(" [{:.3}, {:.3}]", interval.low, interval.high)
                 });
-                row.push(number(method.metrics.get(measure).copied()) + &interval);
+                let deviation = method.deviations.get(measure);
+                let deviation = deviation.map_or(String::new(), |deviation| format!(" ± {deviation:.3}"));
+                row.push(number(method.metrics.get(measure).copied()) + &deviation + &interval);
                 if compared(measure) {
                     let p = method.over_baseline.get(measure).map(|difference| p_value(difference.p));
                     row.push(p.unwrap_or_else(|| {

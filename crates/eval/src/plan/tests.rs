@@ -80,6 +80,7 @@ fn run_in(
 ) -> (Result<Results, EvalError>, Vec<Event>) {
     let locations = Locations {
         data: directory.to_owned(),
+        plan: directory.to_owned(),
         repositories: if with_repositories { vec![directory.join("repos")] } else { Vec::new() },
     };
     let store = Store::open(&directory.join("results")).unwrap();
@@ -90,7 +91,8 @@ fn run_in(
         api: &|_| unreachable!("no method here asks a server"),
         chat: &|_| unreachable!("no method here asks a server"),
     };
-    let results = plan.run(&locations, &store, &program, |event, _, _| events.push(event));
+    let results =
+        plan.run(&locations, &store, &program, &TrainedModels::default(), |event, _, _| events.push(event));
     (results, events)
 }
 
@@ -249,10 +251,14 @@ fn each_build_model_and_server_is_measured_for_itself() {
             api: &|api| Ok(format!("{} at {server}", api.model)),
             chat: &|chat| Ok(format!("{} at {server}", chat.model)),
         };
-        let locations = Locations { data: directory.path().to_owned(), repositories: Vec::new() };
+        let locations = Locations {
+            data: directory.path().to_owned(),
+            plan: directory.path().to_owned(),
+            repositories: Vec::new(),
+        };
         let store = Store::open(&directory.path().join("results")).unwrap();
         let mut started = Vec::new();
-        let run = plan.run(&locations, &store, &program, |event, _, method| {
+        let run = plan.run(&locations, &store, &program, &TrainedModels::default(), |event, _, method| {
             if event == Event::Started {
                 started.push(method.to_owned());
             }

@@ -137,7 +137,7 @@ pub(super) fn ceiling(documents: &[Document], lists: &[Candidates<'_>]) -> f64 {
 }
 
 /// Means over seeds by name, and with several seeds their sample standard deviations as `NAME deviation`.
-pub(super) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
+pub(crate) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
     let n = by_seed.len() as f64;
     let mut figures = BTreeMap::new();
     for name in by_seed.first().into_iter().flat_map(BTreeMap::keys) {

@@ -321,7 +321,7 @@ pub(super) static CSN99_PYTHON: Protocol = Protocol {
         Measure::Ndcg(Some(10)),
     ],
     options: &["measures", "ties"],
-    discrepancies: &["V5"],
+    discrepancies: &["V5", "W6"],
     strata: None,
     run: csn99_python,
 };

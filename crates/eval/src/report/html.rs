@@ -35,6 +35,9 @@ fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
         } }
     };
     let main = html! {
+        @if let Some(training) = results.training_table() {
+            section { h2 { "Models that were trained" } (table(&training)) }
+        }
         @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index, comparison)) }
     };
     (header, main)

@@ -49,7 +49,11 @@ fn pairs_are_labeled_by_two_people_and_those_that_they_dispute_are_not_exported(
     let path = |name: &str| directory.path().join(name);
     fs::create_dir_all(path("src")).unwrap();
     fs::write(path("src/a.py"), CODES).unwrap();
-    fs::write(path("queries.txt"), "strip the spaces of a text or of values\nthe smallest of values in a text\n").unwrap();
+    fs::write(
+        path("queries.txt"),
+        "strip the spaces of a text or of values\nthe smallest of values in a text\n",
+    )
+    .unwrap();
     let people = "\"people\"\nguideline = \"cosqa\"\nannotators = [\"Ann\", \"Bob\"]\nminimum_alpha = 0.0";
     let text = r#"
 [[sources]]

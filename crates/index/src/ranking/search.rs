@@ -13,6 +13,7 @@ use crate::ranking::intent::UnitFeatures;
 use crate::ranking::issue::Issue;
 use crate::ranking::issue::evidence::N_PRINTING;
 use crate::ranking::issue::literal::Message;
+use crate::ranking::question::QuestionKind;
 use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::{best, better_first, hide};
@@ -30,6 +31,12 @@ const FILES_PER_TASK: usize = 1 << 12;
 
 /// Minimum share of a message that a unit must print to come first for it.
 const MIN_PRINTED: f32 = 0.75;
+
+/// Minimum share of the words of a report that a unit must have to be compared with it.
+const LEAST_OF_REPORT: f32 = 0.6;
+
+/// The share of what a score lacks to 1 that a unit gets which prints all of the query; the rest keeps the order of several.
+const MOST_OF_MESSAGE: f32 = 0.99;
 
 /// Minimum cosine at which two units with the same name are near-duplicates.
 const ALIKE: f32 = 0.95;
@@ -122,51 +129,68 @@ impl Index {
             self.read_with_query(&mut candidates, request.query, cross_encoder, ranking)?;
         }
         if !is_symbol {
-            self.put_printing_first(&mut candidates, &signals, request);
+            self.put_printing_first(&mut candidates, &signals, request)?;
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
         Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as, evidence, of_issue: None })
     }
 
-    /// Puts first the units that print the query, if it is the text of a message.
+    /// Puts first the units that print the query, if it is the text of a message: these get a share of what their scores lack to 1.
     fn put_printing_first(
         &self,
         candidates: &mut Vec<Candidate>,
         signals: &Signals,
         request: &SearchRequest,
-    ) {
-        let Some(message) = Message::of(request.query).filter(|message| message.n_words() >= 3) else {
-            return;
+    ) -> Result<(), Error> {
+        let Some(message) = Message::of(request.query).filter(Message::is_phrase) else { return Ok(()) };
+        let is_report = QuestionKind::of(request.query) == QuestionKind::Error;
+        let fixed = if message.has_values() {
+            // The words of values are in other units.
+            let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
+            let terms = query_terms(&message.fixed());
+            let mut scores = self.lexical.scores(&terms, &request.ranking.bm25f, groups)?;
+            hide(&mut scores.texts, self.allowed(request.filter).as_deref());
+            Some(scores)
+        } else {
+            None
         };
-        // Without values, the unit has every word.
-        let least = if message.has_values() { 0.3 } else { 0.99 };
-        let lexical = &signals.lexical;
+        let lexical = fixed.as_ref().unwrap_or(&signals.lexical);
+        // A report may be filled with words that look like others; any other text has to be in the unit.
+        let least = if is_report || message.has_values() { LEAST_OF_REPORT } else { 0.99 };
         let most = max_or_one(&lexical.texts);
         // Of those with equal parts of it, the best by their words.
         let matched = lexical.matched.iter().zip(&lexical.texts).map(|(&matched, score)| {
             if *score > 0.0 && matched >= least { matched + 0.01 * score / most } else { 0.0 }
         });
         let matched: Vec<f32> = matched.collect();
-        for (unit, printed) in self.printing(&message, &matched, 2 * N_PRINTING) {
-            if printed < MIN_PRINTED {
-                continue;
-            }
-            let demotion = rules::demotion(self.flags(&self.table.units[unit]), false, &request.ranking);
+        let mut printing = self.printing(&message, &matched, 8 * N_PRINTING);
+        printing.retain(|(_, printed)| *printed >= MIN_PRINTED);
+        let demotion =
+            |unit: usize| rules::demotion(self.flags(&self.table.units[unit]), false, &request.ranking);
+        // A report that only tests or generated files print is found there.
+        let mildest = if is_report {
+            printing.iter().map(|(unit, _)| demotion(*unit)).fold(f32::MIN_POSITIVE, f32::max)
+        } else {
+            1.0
+        };
+        for (unit, printed) in printing {
             if !candidates.iter().any(|candidate| candidate.unit == unit) {
                 let parts = ScoreParts {
-                    lexical: lexical.texts[unit],
+                    lexical: signals.lexical.texts[unit],
                     dense: signals.dense[unit],
                     ..ScoreParts::default()
                 };
                 candidates.push(Candidate { unit, score: 0.0, parts, features: UnitFeatures::default() });
             }
             if let Some(candidate) = candidates.iter_mut().find(|candidate| candidate.unit == unit) {
-                candidate.parts.message = printed * demotion;
+                let share = MOST_OF_MESSAGE * printed * demotion(unit) / mildest;
+                candidate.parts.message = share * (1.0 - candidate.score).max(0.0);
                 candidate.score += candidate.parts.message;
             }
         }
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
+        Ok(())
     }
 
     /// The signals of each candidate that do not depend on other candidates.

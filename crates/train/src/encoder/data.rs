@@ -153,6 +153,10 @@ impl Reader {
         })
     }
 
+    fn code(&self, text: &str) -> Result<Vec<u32>, TrainError> {
+        self.code.ids(&format!("{}{text}", self.document_prompt)).map_err(TrainError::Model)
+    }
+
     fn query(&self, text: &str) -> Result<Vec<u32>, TrainError> {
         self.query.ids(&format!("{}{text}", self.query_prompt)).map_err(TrainError::Model)
     }
@@ -210,12 +214,9 @@ impl Examples {
             .collect();
         let codes = match reader.kind {
             Kind::Classifier => Vec::new(),
-            _ => code_texts
-                .par_iter()
-                .map(|code| {
-                    reader.code.ids(&format!("{}{code}", reader.document_prompt)).map_err(TrainError::Model)
-                })
-                .collect::<Result<Vec<_>, TrainError>>()?,
+            _ => {
+                code_texts.par_iter().map(|code| reader.code(code)).collect::<Result<Vec<_>, TrainError>>()?
+            }
         };
         let all: Vec<Example> = numbered
             .par_iter()
@@ -261,6 +262,16 @@ impl Examples {
             }
         }
         Ok(examples)
+    }
+
+    /// Adds codes that are ranked with the others, unless they are known.
+    pub(super) fn add_codes(&mut self, codes: &[String], reader: &Reader) -> Result<(), TrainError> {
+        let mut known: HashSet<String> = self.code_texts.iter().cloned().collect();
+        let new: Vec<&String> = codes.iter().filter(|code| known.insert((*code).clone())).collect();
+        let ids = new.par_iter().map(|code| reader.code(code)).collect::<Result<Vec<_>, TrainError>>()?;
+        self.codes.extend(ids);
+        self.code_texts.extend(new.into_iter().cloned());
+        Ok(())
     }
 
     /// The batches of an epoch, as numbers of examples. A last batch of one example is left out where a loss compares

@@ -4,6 +4,7 @@ use candle_core::{Result, Tensor};
 use quarry_transformer::trainable::NamedTensor;
 
 use super::network::{Dropout, Parameters};
+use super::objective::normalize;
 
 /// A linear layer as PyTorch begins it: uniform within 1/√inputs.
 fn linear(name: &str, n_inputs: usize, n_outputs: usize, random: &mut fastrand::Rng) -> [NamedTensor; 2] {
@@ -38,6 +39,11 @@ pub(super) fn match_all(parameters: &Parameters, queries: &Tensor, documents: &T
     let sum = of_both.broadcast_add(&of_query)?.broadcast_add(&of_document)?;
     let inner = sum.broadcast_add(parameters.get("matcher.dense.bias")?)?.tanh()?;
     parameters.linear("matcher.out_proj", &inner.reshape((n * m, d))?)?.reshape((n, m))
+}
+
+/// Whether a model's classifier reads its projection, of length 1, as GenCodeSearchNet's CodeT5+ does.
+fn has_projection(model_type: &str) -> bool {
+    model_type == "codet5p_embedding"
 }
 
 /// Whether a model's classifier is BERT's: its pooler and one layer. RoBERTa has two layers of its own.
@@ -76,6 +82,10 @@ pub(super) fn classify(
         let pooled = parameters.linear("pooler.dense", first)?.tanh()?;
         return parameters.linear("classifier", &dropout.apply(&pooled)?);
     }
-    let inner = parameters.linear("classifier.dense", &dropout.apply(first)?)?.tanh()?;
+    let first = match has_projection(model_type) {
+        true => normalize(&parameters.linear("proj", first)?)?,
+        false => first.clone(),
+    };
+    let inner = parameters.linear("classifier.dense", &dropout.apply(&first)?)?.tanh()?;
     parameters.linear("classifier.out_proj", &dropout.apply(&inner)?)
 }

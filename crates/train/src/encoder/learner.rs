@@ -15,6 +15,7 @@ use super::objective::{
     Coclr, Rewritten, binary_cross_entropy, coclr, coclr_paper, cross_entropy, distill_known_scores,
     distill_scores, distill_vectors, info_nce, margin, matryoshka, multi_positive, normalize, tri_loss,
 };
+use super::selection::Ranked;
 use super::settings::{CodeVectors, Kind, Objective, OtherPositives, Settings};
 
 /// The loss of vectors against the targets of a teacher.
@@ -214,7 +215,7 @@ impl Learner<'_> {
         Ok(outcome)
     }
 
-    fn classes(&self, examples: &[&Example], dropout: &mut Dropout) -> Result<Tensor> {
+    pub(super) fn classes(&self, examples: &[&Example], dropout: &mut Dropout) -> Result<Tensor> {
         let texts: Vec<&[u32]> = examples.iter().map(|example| example.query.as_slice()).collect();
         let states = self.network.states(self.parameters, &texts, dropout)?;
         classify(self.parameters, self.model_type, &first(&states, &texts)?, dropout)
@@ -334,7 +335,7 @@ impl Learner<'_> {
     }
 
     /// The vectors of texts, in order, without anything dropped.
-    fn embed_all(&self, texts: &[&[u32]]) -> Result<Tensor> {
+    pub(super) fn embed_all(&self, texts: &[&[u32]]) -> Result<Tensor> {
         // Texts of a chunk have about one length, so that few are padded.
         let mut order: Vec<u32> = (0..texts.len() as u32).collect();
         order.sort_by_key(|at| texts[*at as usize].len());
@@ -351,15 +352,11 @@ impl Learner<'_> {
             .index_select(&Tensor::from_vec(places, texts.len(), &candle_core::Device::Cpu)?, 0)
     }
 
-    /// Reciprocal rank of each positive pair's code among all codes. Ties count against the model, other codes that
-    /// answer the query do not.
-    pub(super) fn reciprocal_ranks(
-        &self,
-        data: &Examples,
-        targets: Option<&TeacherTargets>,
-    ) -> Result<Vec<f64>> {
+    /// Where each positive pair's code is ranked among all codes. Ties count against the model, other codes that answer
+    /// the query do not.
+    pub(super) fn ranks(&self, data: &Examples, targets: Option<&TeacherTargets>) -> Result<Vec<Ranked>> {
         if self.settings.objective.kind() == Kind::Classifier {
-            return self.reciprocal_ranks_by_class(data);
+            return self.ranks_by_class(data);
         }
         let asked: Vec<&Example> = data.list.iter().filter(|example| example.label).collect();
         if asked.is_empty() {
@@ -388,14 +385,15 @@ impl Learner<'_> {
                 let above = |(code, score): (usize, &f32)| {
                     is_above(*score, own) && !data.answers(example, code as u32)
                 };
-                ranks.push(1.0 / (1 + scores.iter().enumerate().filter(|cell| above(*cell)).count()) as f64);
+                let above = scores.iter().enumerate().filter(|cell| above(*cell)).count();
+                ranks.push(Ranked { query: example.query_key, above, code: example.code });
             }
         }
         Ok(ranks)
     }
 
     /// The same for a classifier, among the codes that are labeled for the query.
-    fn reciprocal_ranks_by_class(&self, data: &Examples) -> Result<Vec<f64>> {
+    fn ranks_by_class(&self, data: &Examples) -> Result<Vec<Ranked>> {
         let mut scores = Vec::with_capacity(data.list.len());
         for examples in data.list.chunks(EVALUATION_CHUNK) {
             let examples: Vec<&Example> = examples.iter().collect();
@@ -408,13 +406,14 @@ impl Learner<'_> {
         }
         let rank = |(example, own): (&Example, &f32)| {
             let others = others.get(&example.query_key).into_iter().flatten();
-            1.0 / (1 + others.filter(|score| is_above(**score, *own)).count()) as f64
+            let above = others.filter(|score| is_above(**score, *own)).count();
+            Ranked { query: example.query_key, above, code: example.code }
         };
         Ok(data.list.iter().zip(&scores).filter(|(example, _)| example.label).map(rank).collect())
     }
 
     /// The matcher's logits, by parts of the codes that fit in memory.
-    fn match_by_parts(&self, queries: &Tensor, codes: &Tensor) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn match_by_parts(&self, queries: &Tensor, codes: &Tensor) -> Result<Vec<Vec<f32>>> {
         const PART: usize = 256;
         let mut rows: Vec<Vec<f32>> = vec![Vec::new(); queries.dim(0)?];
         for start in (0..codes.dim(0)?).step_by(PART) {

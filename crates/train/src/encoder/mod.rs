@@ -5,6 +5,7 @@
 mod attention;
 mod checkpoint;
 mod data;
+mod estimate;
 mod fused;
 mod head;
 mod learner;
@@ -13,14 +14,15 @@ pub mod objective;
 mod optimizer;
 mod output;
 mod rewrite;
+mod selection;
 mod settings;
 mod teacher;
 
 use std::fs;
 use std::path::Path;
 
-use candle_core::DType;
-use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
+use quarry_transformer::read_matcher;
+use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable, TrainablePooling};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -30,15 +32,18 @@ use data::{Examples, Reader, mix};
 use learner::{Learner, TeacherTargets};
 use network::{Network, Parameters};
 use optimizer::{Moments, clip, schedule};
-use output::Numbers;
 use teacher::{check_teacher, teacher_targets};
 
 pub use data::{Row, split};
+pub use estimate::{Estimate, estimate};
 pub use optimizer::{AdamW, Decay};
-pub use output::Provenance;
+pub use output::{Provenance, Report};
 pub use rewrite::Rewrite;
 pub use settings::{Batches, CodeVectors, Form, Kind, Objective, OtherPositives, Select, Settings};
 pub use teacher::Teacher;
+
+/// Raised when the same settings, model and pairs give other weights than before.
+pub const VERSION: u32 = 1;
 
 /// Points of the curve of a run's loss.
 pub const LOSS_POINTS: u64 = 200;
@@ -65,6 +70,8 @@ pub enum Progress {
         n_examples: usize,
         /// Examples to measure.
         n_held_out: usize,
+        /// Codes that are ranked to measure them.
+        n_codes: usize,
         /// Steps in all.
         n_steps: u64,
         /// Steps that were done before.
@@ -116,6 +123,8 @@ pub struct Run<'a> {
     pub rows: &'a [Row],
     /// Pairs to choose the best epoch by.
     pub held_out: &'a [Row],
+    /// Codes that are ranked for the queries of these pairs, besides the pairs' own.
+    pub corpus: &'a [String],
     /// The recipe.
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
@@ -133,52 +142,10 @@ pub struct Run<'a> {
 /// When settings or rows do not allow it, the loss is not a number, or the directory cannot be used. A model that is in
 /// the directory is never overwritten.
 pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome, TrainError> {
-    let Run { model, rows, held_out, settings, teacher, provenance, directory } = *run;
-    settings.check()?;
-    if settings.layers > 0 && settings.layers != model.shape.n_layers {
-        return Err(TrainError::Settings(format!(
-            "layers: expected a model with {} layers, found {}; see Trainable::keep_layers",
-            settings.layers, model.shape.n_layers
-        )));
-    }
+    let Run { model, rows, held_out, corpus, settings, teacher, provenance, directory } = *run;
     check_directory(directory)?;
+    let Prepared { network, parameters, reader: _, examples, measured, steps_an_epoch } = Prepared::new(run)?;
     fs::create_dir_all(directory).map_err(|error| TrainError::file(directory, error))?;
-    let network = Network::new(model, model.cosine);
-    let parameters = Parameters::new(&start(model, settings)?)?;
-    let reader = Reader::new(model, settings)?;
-    let examples = Examples::new(rows, &reader, settings)?;
-    let measured = &held_out[..held_out.len().min(settings.max_held_out)];
-    let measured =
-        Examples::new(measured, &reader, &Settings { rewrite: Rewrite::None, ..settings.clone() })?;
-    let steps_an_epoch = examples.plan(settings, 0).len().div_ceil(settings.accumulate) as u64;
-    if steps_an_epoch == 0 {
-        return Err(TrainError::Settings(format!(
-            "{} examples are too few to learn from; give more pairs (a query and a code, for tri-loss a summary too)",
-            examples.list.len()
-        )));
-    }
-    if settings.objective.kind() == Kind::Classifier && examples.list.iter().all(|example| example.label) {
-        return Err(TrainError::Settings(
-            "all pairs are labeled 1, from which nothing can be learned; give some with label 0 or with negatives (`quarry \
-             data negatives`), or set random_negatives"
-                .into(),
-        ));
-    }
-    if measured.list.is_empty() && settings.select != Select::Last {
-        return Err(TrainError::Settings(
-            "nothing is held out to choose the best epoch by; raise held_out, name a file with --dev, or set select = \
-             \"last\""
-                .into(),
-        ));
-    }
-    if let Some(columns) =
-        settings.matryoshka.iter().find(|columns| !(1..=network.shape.hidden).contains(*columns))
-    {
-        return Err(TrainError::Settings(format!(
-            "matryoshka: expected numbers of columns from 1 to {}, found {columns}",
-            network.shape.hidden
-        )));
-    }
     let n_steps = steps_an_epoch * settings.epochs as u64;
     let warm_up =
         if settings.warm_up < 1.0 { settings.warm_up * n_steps as f64 } else { settings.warm_up } as u64;
@@ -188,13 +155,13 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
     };
     let targets = teacher_targets(teacher, &examples, settings, &mut report)?;
     if let Some(targets) = &targets {
-        check_teacher(targets, settings, network.shape.hidden)?;
+        check_teacher(targets, settings, network.dimension)?;
     }
 
     let mut values: Vec<Vec<f32>> = parameters.tensors()?.into_iter().map(|tensor| tensor.values).collect();
     let lengths: Vec<usize> = values.iter().map(Vec::len).collect();
     let teacher_id = teacher.map(Teacher::id).unwrap_or_default();
-    let identity = identity(rows, held_out, &examples, teacher_id, &values);
+    let identity = identity(rows, held_out, corpus, &examples, teacher_id, &values);
     let _lock = RunLock::take(directory)?;
     let checkpoint = Checkpoint::new(directory, settings, identity);
     let mut state = match checkpoint.read(&lengths)? {
@@ -214,6 +181,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
     report(Progress::Ready {
         n_examples: examples.list.len(),
         n_held_out: measured.list.len(),
+        n_codes: measured.codes.len(),
         n_steps,
         n_done: state.step,
     });
@@ -276,7 +244,11 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         }
         parameters.set(state.measured())?;
         let value = match settings.select {
-            Select::Mrr => average(&learner.reciprocal_ranks(&measured, measured_targets.as_ref())?),
+            Select::Mrr => {
+                let ranked = learner.ranks(&measured, measured_targets.as_ref())?;
+                average(&selection::reciprocal_ranks(&ranked))
+            }
+            Select::Ndcg => average(&selection::ndcg(&learner.ranks(&measured, measured_targets.as_ref())?)),
             Select::Accuracy => average(&learner.hits(&measured)?),
             Select::Last => None,
         };
@@ -306,11 +278,100 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         None => (None, average.unwrap_or(values)),
     };
     parameters.set(&values)?;
-    let numbers = Numbers { learned: examples.list.len(), held_out: measured.list.len() };
-    let card = output::card(provenance, settings, numbers, &evaluations, kept.as_ref());
-    output::write_model(directory, model, network.cosine, settings, &parameters.tensors()?, &card)?;
+    let report = Report {
+        settings: settings.clone(),
+        n_examples: examples.list.len(),
+        n_held_out: measured.list.len(),
+        n_codes: measured.codes.len(),
+        evaluations: evaluations.clone(),
+        kept: kept.clone(),
+    };
+    let card = output::card(provenance, &report);
+    let tensors = parameters.tensors()?;
+    output::write_model(directory, model, network.cosine, settings, &tensors, &card, &report)?;
     checkpoint.remove()?;
     Ok(Outcome { losses: curve.points, evaluations, kept })
+}
+
+/// A run before its first step.
+struct Prepared {
+    network: Network,
+    parameters: Parameters,
+    reader: Reader,
+    examples: Examples,
+    measured: Examples,
+    /// Steps of the optimizer in an epoch.
+    steps_an_epoch: u64,
+}
+
+impl Prepared {
+    /// Reads the texts, and checks that they and the settings allow training.
+    fn new(run: &Run<'_>) -> Result<Prepared, TrainError> {
+        let Run { model, rows, held_out, corpus, settings, .. } = *run;
+        settings.check()?;
+        if settings.layers > 0 && settings.layers != model.shape.n_layers {
+            return Err(TrainError::Settings(format!(
+                "layers: expected a model with {} layers, found {}; see Trainable::keep_layers",
+                settings.layers, model.shape.n_layers
+            )));
+        }
+        let network = Network::new(model, model.cosine);
+        let parameters = Parameters::new(&start(model, settings)?)?;
+        let reader = Reader::new(model, settings)?;
+        let examples = Examples::new(rows, &reader, settings)?;
+        let measured = measured(held_out, corpus, &reader, settings)?;
+        let steps_an_epoch = examples.plan(settings, 0).len().div_ceil(settings.accumulate) as u64;
+        if steps_an_epoch == 0 {
+            return Err(TrainError::Settings(format!(
+                "{} examples are too few to learn from; give more pairs (a query and a code, for tri-loss a summary too)",
+                examples.list.len()
+            )));
+        }
+        if settings.objective.kind() == Kind::Classifier && examples.list.iter().all(|example| example.label)
+        {
+            return Err(TrainError::Settings(
+                "all pairs are labeled 1, from which nothing can be learned; give some with label 0 or with negatives (`quarry \
+             data negatives`), or set random_negatives"
+                    .into(),
+            ));
+        }
+        if measured.list.is_empty() && settings.select != Select::Last {
+            return Err(TrainError::Settings(
+                "nothing is held out to choose the best epoch by; raise held_out, name a file with --dev, or set select = \
+             \"last\""
+                    .into(),
+            ));
+        }
+        if let Some(columns) =
+            settings.matryoshka.iter().find(|columns| !(1..=network.dimension).contains(*columns))
+        {
+            return Err(TrainError::Settings(format!(
+                "matryoshka: expected numbers of columns from 1 to {}, found {columns}",
+                network.dimension
+            )));
+        }
+        Ok(Prepared { network, parameters, reader, examples, measured, steps_an_epoch })
+    }
+}
+
+/// The examples to measure.
+fn measured(
+    held_out: &[Row],
+    corpus: &[String],
+    reader: &Reader,
+    settings: &Settings,
+) -> Result<Examples, TrainError> {
+    if !corpus.is_empty() && (settings.objective.kind() == Kind::Classifier || !settings.select.ranks()) {
+        return Err(TrainError::Settings(
+            "a corpus is ranked to choose the best epoch, with select = \"mrr\" or \"ndcg\" and an objective that trains \
+             vectors; leave out --corpus"
+                .into(),
+        ));
+    }
+    let mut measured =
+        Examples::new(held_out, reader, &Settings { rewrite: Rewrite::None, ..settings.clone() })?;
+    measured.add_codes(corpus, reader)?;
+    Ok(measured)
 }
 
 /// Moves an average towards the values after a step. In the first steps it keeps less of its previous value, so that the
@@ -325,58 +386,30 @@ fn move_average(average: &mut [Vec<f32>], values: &[Vec<f32>], decay: f64, step:
 /// The tensors that a run begins with: the model's, and those of a new head, or of the matcher beside the model.
 fn start(model: &Trainable, settings: &Settings) -> Result<Vec<NamedTensor>, TrainError> {
     let mut tensors = model.tensors.clone();
-    let hidden = model.shape.hidden;
     let seed = mix(settings.seed, 0x6865_6164);
     match settings.objective.kind() {
         Kind::Encoder => {}
-        Kind::Classifier if model.wiring.relative.is_some() => {
+        Kind::Classifier
+            if model.wiring.relative.is_some() && model.pooling != TrainablePooling::Projection =>
+        {
             return Err(TrainError::Settings(format!(
-                "cross-entropy needs a BERT or RoBERTa model, found {}; name one of these, or another objective",
+                "cross-entropy needs a BERT or RoBERTa model, or CodeT5+ with its projection, found {}; name one of these, or another objective",
                 model.model_type
             )));
         }
         Kind::Classifier => {
-            tensors.extend(head::new_classifier(&model.model_type, hidden, 2, seed, &model.tensors));
+            tensors.extend(head::new_classifier(&model.model_type, model.dimension, 2, seed, &model.tensors));
         }
         Kind::Matcher => {
-            let new = head::new_matcher(hidden, seed);
             let path = model.directory.join(MATCHER_FILE);
-            tensors.extend(if path.is_file() { read_matcher(&path, &new)? } else { new });
+            let known = path.is_file().then(|| read_matcher(&path, model.dimension)).transpose();
+            tensors.extend(match known.map_err(TrainError::Model)? {
+                Some(known) => known.into(),
+                None => head::new_matcher(model.dimension, seed),
+            });
         }
     }
     Ok(tensors)
-}
-
-/// The tensors of a matcher's file, which must have the shapes of `expected`.
-fn read_matcher(path: &Path, expected: &[NamedTensor]) -> Result<Vec<NamedTensor>, TrainError> {
-    let tensors = quarry_transformer::convert::read_safetensors(path).map_err(TrainError::Model)?;
-    expected
-        .iter()
-        .map(|expected| {
-            let NamedTensor { name, shape, .. } = expected;
-            let Some(tensor) = tensors.get(name) else {
-                return Err(TrainError::file(
-                    path,
-                    format!("has no tensor {name}; remove the file to start over"),
-                ));
-            };
-            if tensor.dims() != shape {
-                let problem = format!(
-                    "contains {name} with shape {:?}, expected {shape:?}; use the matcher of the same model",
-                    tensor.dims()
-                );
-                return Err(TrainError::file(path, problem));
-            }
-            let values = tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-            if !values.iter().all(|value| value.is_finite()) {
-                return Err(TrainError::file(
-                    path,
-                    format!("contains NaN or infinity in {name}; train it again"),
-                ));
-            }
-            Ok(NamedTensor { values, ..expected.clone() })
-        })
-        .collect()
 }
 
 /// Mean loss and gradients of several batches.
@@ -419,8 +452,18 @@ fn average(values: &[f64]) -> Option<f64> {
 }
 
 /// Tells the data, the teacher and the first weights of one run from those of another.
-fn identity(rows: &[Row], held_out: &[Row], examples: &Examples, teacher: &str, values: &[Vec<f32>]) -> u64 {
+fn identity(
+    rows: &[Row],
+    held_out: &[Row],
+    corpus: &[String],
+    examples: &Examples,
+    teacher: &str,
+    values: &[Vec<f32>],
+) -> u64 {
     let mut hash = Xxh3::new();
+    for code in corpus {
+        hash.update(&xxh3_64(code.as_bytes()).to_le_bytes());
+    }
     for row in rows.iter().chain(held_out) {
         for text in [&row.query, &row.code, &row.summary].into_iter().chain(&row.negatives) {
             hash.update(&xxh3_64(text.as_bytes()).to_le_bytes());

@@ -160,7 +160,9 @@ pub(super) struct Network {
     wiring: Wiring,
     /// What makes one vector of the tokens'.
     pub pooling: TrainablePooling,
-    /// Whether that vector has length 1.
+    /// Columns of that vector.
+    pub dimension: usize,
+    /// Whether it has length 1.
     pub cosine: bool,
 }
 
@@ -172,6 +174,7 @@ impl Network {
             padding: model.padding,
             wiring: model.wiring.clone(),
             pooling: model.pooling,
+            dimension: model.dimension,
             cosine,
         }
     }
@@ -187,6 +190,7 @@ impl Network {
         let pooled = match self.pooling {
             TrainablePooling::Cls => first(&states, texts)?,
             TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states, texts)?)?.tanh()?,
+            TrainablePooling::Projection => parameters.linear("proj", &first(&states, texts)?)?,
             TrainablePooling::Mean => mean(&states, texts)?,
         };
         if self.cosine { normalize(&pooled) } else { Ok(pooled) }
@@ -385,6 +389,7 @@ mod tests {
             "tiny-t5:mean",
             "tiny-t5:mean:dot",
             "tiny-codet5p:mean",
+            "tiny-codet5p",
         ] {
             let (network, parameters, ids) = read(name);
             let found: Vec<f32> =
@@ -399,7 +404,9 @@ mod tests {
 
     #[test]
     fn gradients_are_those_of_finite_differences() {
-        for name in ["tiny-bert:pooler:dot", "tiny-roberta", "tiny-mpnet:mean", "tiny-t5:mean"] {
+        for name in
+            ["tiny-bert:pooler:dot", "tiny-roberta", "tiny-mpnet:mean", "tiny-t5:mean", "tiny-codet5p"]
+        {
             let (network, parameters, ids) = read(name);
             let loss = |parameters: &Parameters| {
                 let vectors = embed(&network, parameters, &ids);

@@ -9,6 +9,7 @@ use candle_core::{Device, Tensor};
 use quarry_transformer::trainable::{
     MATCHER_FILE, MAX_QUERY_TOKENS, NamedTensor, Trainable, TrainablePooling,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::checkpoint::write_tensors;
@@ -29,6 +30,45 @@ const TAKEN_OVER: [&str; 9] = [
     "sentencepiece.bpe.model",
 ];
 
+/// Name of the file with the [`Report`] of a run, in its directory.
+const REPORT_FILE: &str = "training.json";
+
+/// What a finished run came to, as a file of its directory.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The recipe.
+    pub settings: Settings,
+    /// Examples that were learned from.
+    pub n_examples: usize,
+    /// Held-out examples that were measured.
+    pub n_held_out: usize,
+    /// Codes that were ranked to measure them.
+    pub n_codes: usize,
+    /// All evaluations.
+    pub evaluations: Vec<Evaluation>,
+    /// That of the weights that were kept.
+    pub kept: Option<Evaluation>,
+}
+
+impl Report {
+    /// Reads that of a directory; `None` if its run has not ended.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(directory: &Path) -> Result<Option<Report>, TrainError> {
+        // Of both files the weights come last.
+        let path = directory.join(REPORT_FILE);
+        if !directory.join("model.safetensors").is_file() || !path.is_file() {
+            return Ok(None);
+        }
+        let text = fs::read(&path).map_err(|error| TrainError::file(&path, error))?;
+        let damaged = |error| {
+            TrainError::file(&path, format!("is damaged: {error}; remove the directory to train again"))
+        };
+        serde_json::from_slice(&text).map(Some).map_err(damaged)
+    }
+}
+
 /// Writes the model. The weights come last, so that a directory with them is complete.
 pub(super) fn write_model(
     directory: &Path,
@@ -37,6 +77,7 @@ pub(super) fn write_model(
     settings: &Settings,
     tensors: &[NamedTensor],
     card: &str,
+    report: &Report,
 ) -> Result<(), TrainError> {
     let failed = |path: &Path, error: std::io::Error| {
         TrainError::file(path, format!("cannot be written: {error}; make space, or name another directory"))
@@ -75,13 +116,23 @@ pub(super) fn write_model(
         write(name, &pretty(&tokenizer))?;
         write("tokenizer.json", &model.pair_tokenizer().map_err(TrainError::Model)?)?;
     }
+    // Any program that reads the tokenizer adds the prefix that the model was trained with.
+    if let Some(tokenizer) =
+        model.prefixed_tokenizer().map_err(TrainError::Model)?.filter(|_| kind != Kind::Classifier)
+    {
+        write("tokenizer.json", &tokenizer)?;
+    }
     write("config.json", &pretty(&config))?;
     write("README.md", card)?;
+    let report = serde_json::to_value(report).map_err(|error| TrainError::file(directory, error))?;
+    write(REPORT_FILE, &pretty(&report))?;
     let (head, encoder): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
         tensors.iter().partition(|tensor| tensor.name.starts_with("matcher."));
     if kind != Kind::Classifier {
         let limit = settings.max_query_tokens.max(settings.max_code_tokens);
         let limit = model.shape.max_tokens.map_or(limit, |most| limit.min(most));
+        // The configuration of a model with a projection says that it has one; no module of other programs is it.
+        let projects = model.pooling == TrainablePooling::Projection;
         let pooling = if model.pooling == TrainablePooling::Mean { "mean" } else { "cls" };
         let mut modules = vec![("", "models.Transformer"), ("1_Pooling", "models.Pooling")];
         let is = |mode: &str| pooling == mode;
@@ -90,7 +141,9 @@ pub(super) fn write_model(
             "pooling_mode_cls_token": is("cls"),
             "pooling_mode_mean_tokens": is("mean"),
         });
-        write("1_Pooling/config.json", &pretty(&pooling))?;
+        if !projects {
+            write("1_Pooling/config.json", &pretty(&pooling))?;
+        }
         write(
             "sentence_bert_config.json",
             &pretty(&json!({ "max_seq_length": limit, "do_lower_case": false })),
@@ -113,7 +166,7 @@ pub(super) fn write_model(
                 .collect();
             save(&directory.join("2_Dense/model.safetensors"), linear.iter())?;
         }
-        if cosine {
+        if cosine && !projects {
             modules.push(("3_Normalize", "models.Normalize"));
             fs::create_dir_all(directory.join("3_Normalize")).map_err(|error| failed(directory, error))?;
         }
@@ -124,7 +177,9 @@ pub(super) fn write_model(
                 json!({ "idx": at, "name": at.to_string(), "path": path, "type": format!("sentence_transformers.{kind}") })
             })
             .collect();
-        write("modules.json", &pretty(&json!(modules)))?;
+        if !projects {
+            write("modules.json", &pretty(&json!(modules)))?;
+        }
         let prompts = json!({ "query": model.query_prompt, "document": model.document_prompt });
         let similarity = if cosine { "cosine" } else { "dot" };
         let sentence = json!({ "prompts": prompts, "similarity_fn_name": similarity });
@@ -136,6 +191,7 @@ pub(super) fn write_model(
     // A classifier's file has the encoder under the model's name, as transformers writes it.
     let prefix = match kind {
         Kind::Classifier if model.model_type == "bert" => "bert.",
+        Kind::Classifier if model.wiring.is_t5 => "",
         Kind::Classifier => "roberta.",
         _ => "",
     };
@@ -155,6 +211,7 @@ fn classifier_architecture(model_type: &str) -> &'static str {
         "bert" => "BertForSequenceClassification",
         "xlm-roberta" => "XLMRobertaForSequenceClassification",
         "camembert" => "CamembertForSequenceClassification",
+        "codet5p_embedding" => "CodeT5pEmbeddingForSequenceClassification",
         _ => "RobertaForSequenceClassification",
     }
 }
@@ -191,13 +248,8 @@ pub struct Provenance {
 }
 
 /// The card, in Markdown.
-pub(super) fn card(
-    provenance: &Provenance,
-    settings: &Settings,
-    numbers: Numbers,
-    evaluations: &[Evaluation],
-    kept: Option<&Evaluation>,
-) -> String {
+pub(super) fn card(provenance: &Provenance, report: &Report) -> String {
+    let settings = &report.settings;
     let mut text = String::from(
         "---\nlibrary_name: sentence-transformers\ntags: [code-search]\n---\n\n# A model trained with Quarry\n\n",
     );
@@ -209,7 +261,7 @@ pub(super) fn card(
     let _ = writeln!(
         text,
         "## Data\n\n{} examples to learn from, {} held out.\n",
-        numbers.learned, numbers.held_out
+        report.n_examples, report.n_held_out
     );
     for (file, hash) in &provenance.data {
         let _ = writeln!(text, "- `{file}` (xxh3 {hash})");
@@ -219,16 +271,12 @@ pub(super) fn card(
         let _ = writeln!(text, "- {license}: {n}");
     }
     let _ = writeln!(text, "\nEvaluation data: {}.\n", provenance.leakage);
-    let measure = match settings.select {
-        Select::Accuracy => "accuracy",
-        _ => "measure",
-    };
-    let measure = if settings.select == Select::Mrr { "MRR" } else { measure };
+    let measure = settings.select.measure();
     let _ = writeln!(
         text,
         "## Results on the held-out pairs\n\n| epoch | step | loss | {measure} |\n| --- | --- | --- | --- |"
     );
-    for evaluation in evaluations {
+    for evaluation in &report.evaluations {
         let value = evaluation.value.map_or_else(|| "–".to_owned(), |value| format!("{value:.4}"));
         let _ = writeln!(
             text,
@@ -236,19 +284,21 @@ pub(super) fn card(
             evaluation.epoch, evaluation.step, evaluation.loss
         );
     }
-    if let Some(kept) = kept {
-        let _ = writeln!(text, "\nThe weights are those after epoch {}.", kept.epoch);
+    if let Some(kept) = &report.kept {
+        let among = match settings.select {
+            Select::Last => "the last".to_owned(),
+            Select::Accuracy => format!("the best accuracy on {} held-out pairs", report.n_held_out),
+            _ if settings.objective.kind() == Kind::Classifier => {
+                format!("the best {measure} among the codes labeled for each held-out query")
+            }
+            _ => format!(
+                "the best {measure} of {} held-out pairs among {} codes",
+                report.n_held_out, report.n_codes
+            ),
+        };
+        let _ = writeln!(text, "\nThe weights are those after epoch {}: {among}.", kept.epoch);
     }
     let settings = serde_json::to_value(settings).map(|value| pretty(&value)).unwrap_or_default();
     let _ = writeln!(text, "\n## Settings\n\n```json\n{settings}```");
     text
-}
-
-/// How many examples there were.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Numbers {
-    /// To learn from.
-    pub learned: usize,
-    /// To measure.
-    pub held_out: usize,
 }

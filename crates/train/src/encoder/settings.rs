@@ -111,14 +111,36 @@ pub enum Batches {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
-    /// Mean reciprocal rank of the own code among all held-out ones, with `cross-entropy` among those that are labeled for
+    /// Mean reciprocal rank of the own code among all held-out ones and those of a corpus, with `cross-entropy` among those that are labeled for
     /// the query; a later epoch wins ties.
     #[default]
     Mrr,
+    /// NDCG of the first ten codes, over all codes that answer a held-out query, among the same codes; a later epoch wins
+    /// ties.
+    Ndcg,
     /// Share of held-out pairs whose label is predicted; a later epoch wins ties.
     Accuracy,
     /// The last epoch is kept.
     Last,
+}
+
+impl Select {
+    /// Whether codes are ranked.
+    #[must_use]
+    pub fn ranks(self) -> bool {
+        matches!(self, Select::Mrr | Select::Ndcg)
+    }
+
+    /// The measure, as cards and tables have it.
+    #[must_use]
+    pub fn measure(self) -> &'static str {
+        match self {
+            Select::Mrr => "MRR",
+            Select::Ndcg => "NDCG@10",
+            Select::Accuracy => "accuracy",
+            Select::Last => "measure",
+        }
+    }
 }
 
 /// Which form of the texts is read, where a data set has two.
@@ -203,7 +225,8 @@ pub struct Settings {
     pub dropout: f32,
     /// Share of the queries that is held out, unless held-out pairs are given.
     pub held_out: f64,
-    /// Maximum number of held-out pairs that are measured.
+    /// Maximum number of pairs that are held out of those given to learn from; held-out pairs that are given are all
+    /// measured.
     pub max_held_out: usize,
     /// How the best epoch is chosen.
     pub select: Select,

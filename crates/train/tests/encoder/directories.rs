@@ -149,3 +149,101 @@ fn a_checkpoint_that_cannot_be_written_or_used_is_an_error_that_says_so() {
         &["checkpoint.safetensors: is not a complete checkpoint", "move the directory away"],
     );
 }
+
+#[test]
+fn a_prefix_that_a_model_was_trained_with_is_written_with_it() {
+    let (_kept, out) = out();
+    let copy = out.parent().unwrap().join("copy");
+    fs::create_dir_all(&copy).unwrap();
+    for name in ["config.json", "pytorch_model.bin", "tokenizer_config.json", "tokenizer.json"] {
+        let bytes = fs::read(base("tiny-roberta", "").join(name)).unwrap();
+        // A token of UniXcoder in the place of one that is not used.
+        let bytes = match name {
+            "tokenizer.json" => {
+                String::from_utf8(bytes).unwrap().replace("<mask>", "<encoder-only>").into_bytes()
+            }
+            _ => bytes,
+        };
+        fs::write(copy.join(name), bytes).unwrap();
+    }
+    run(&with_options(&copy, ":unixcoder:cosine"), &settings(), &out, |_| {}).unwrap();
+    let embed =
+        |path: &Path| TransformerModel::load(path).unwrap().embed_queries(&["sort the list"]).unwrap();
+    let plain = embed(&out);
+    // Also where the user adds the option all the same.
+    assert_eq!(plain, embed(&with_options(&out, ":unixcoder:cosine")));
+    let tokenizer =
+        fs::read_to_string(out.join("tokenizer.json")).unwrap().replace("<encoder-only>", "<mask>");
+    let other = out.parent().unwrap().join("other");
+    fs::create_dir_all(other.join("1_Pooling")).unwrap();
+    for name in ["config.json", "model.safetensors", "modules.json", "1_Pooling/config.json"] {
+        fs::copy(out.join(name), other.join(name)).unwrap();
+    }
+    let original = fs::read_to_string(copy.join("tokenizer.json")).unwrap();
+    assert_ne!(tokenizer, original);
+    fs::write(other.join("tokenizer.json"), original).unwrap();
+    assert_ne!(plain, embed(&with_options(&other, ":mean:cosine")));
+    let limit = |path: &Path| {
+        Trainable::read(path).unwrap().text_tokenizer(8).unwrap().ids("a b c d e f g h i").unwrap()
+    };
+    assert_eq!(limit(&out), limit(&with_options(&copy, ":unixcoder")));
+}
+
+#[test]
+fn a_projection_is_trained_with_its_encoder() {
+    for objective in [Objective::InfoNce, Objective::Siamese] {
+        let (_kept, out) = out();
+        let settings = Settings { objective, matryoshka: Vec::new(), ..settings() };
+        let base = base("tiny-codet5p", "");
+        run(&base, &settings, &out, |_| {}).unwrap();
+        let projection = |path: &Path| {
+            let tensors = Trainable::read(path).unwrap().tensors;
+            tensors.into_iter().find(|tensor| tensor.name == "proj.weight").unwrap().values
+        };
+        assert_ne!(projection(&base), projection(&out));
+        match objective {
+            Objective::Siamese => assert_eq!(Matcher::load(&out).unwrap().dimension(), 6),
+            _ => {
+                let rows = TransformerModel::load(&out).unwrap().embed_queries(&["sort the list"]).unwrap();
+                let length: f32 = rows.values.iter().map(|value| value * value).sum();
+                assert!(rows.dimension == 6 && (length - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_best_epoch_is_chosen_among_the_codes_of_a_corpus() {
+    let corpus: Vec<String> = split(rows(), settings().held_out).0.into_iter().map(|row| row.code).collect();
+    let measure = |select: Select, corpus: &[String]| {
+        let (_kept, out) = out();
+        let settings = Settings { select, epochs: 1, ..settings() };
+        let model = Trainable::read(&base("tiny-bert", "")).unwrap();
+        let (learned, held_out) = split(rows(), settings.held_out);
+        let mut n_codes = 0;
+        let run = Run {
+            model: &model,
+            rows: &learned,
+            held_out: &held_out,
+            corpus,
+            settings: &settings,
+            teacher: None,
+            provenance: &Provenance::default(),
+            directory: &out,
+        };
+        let outcome = train(&run, |progress| {
+            if let Progress::Ready { n_codes: n, .. } = progress {
+                n_codes = n;
+            }
+        })?;
+        let card = fs::read_to_string(out.join("README.md")).unwrap();
+        assert!(card.contains(&format!("held-out pairs among {n_codes} codes")), "{card}");
+        Ok::<_, TrainError>((outcome.kept.unwrap().value.unwrap(), n_codes))
+    };
+    for select in [Select::Mrr, Select::Ndcg] {
+        let (own, among) = (measure(select, &[]).unwrap(), measure(select, &corpus).unwrap());
+        assert!(own.0 > among.0 && own.1 < among.1, "{own:?} {among:?}");
+    }
+    let error = measure(Select::Last, &corpus).unwrap_err().to_string();
+    assert!(error.contains("leave out --corpus"), "{error}");
+}

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, activation, check_epsilon, check_sizes, parse};
+use super::{Architecture, Classifier, Shape, activation, check_epsilon, check_sizes, parse};
 use crate::attention::{Attention, Biases, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::layout::{Layout, Relative, Wiring};
-use crate::pooling::Dense;
+use crate::pooling::{Dense, DenseFunction, Pooling, Step};
 use crate::weights::Weights;
 use quarry_embed::EmbedError;
 
@@ -210,6 +210,25 @@ impl Architecture for T5 {
 
     fn projection_width(&self) -> Option<usize> {
         self.projection
+    }
+
+    /// That of GenCodeSearchNet's fine-tuned CodeT5+, on the projection.
+    fn classifier(&self, weights: &mut Weights, n_labels: usize) -> Result<Classifier, EmbedError> {
+        let (Some(width), Some(projection)) = (self.projection, self.projection(weights)?) else {
+            let problem = "contains a cross-encoder of T5, which has no form that others share; expected one of CodeT5+";
+            return Err(EmbedError::model(weights.path(), problem));
+        };
+        let dense = Linear::new(weights, "classifier.dense", width, width)?;
+        let output = Linear::new(weights, "classifier.out_proj", width, n_labels)?;
+        Ok(Classifier {
+            pooling: Pooling::Cls,
+            steps: vec![
+                Step::Dense(projection),
+                Step::Normalize,
+                Step::Dense(Dense::new(dense, DenseFunction::Tanh)),
+                Step::Dense(Dense::linear(output)),
+            ],
+        })
     }
 
     fn projection(&self, weights: &Weights) -> Result<Option<Dense>, EmbedError> {

@@ -1,12 +1,12 @@
 //! Results: of a query, like other code, and calls.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, Tree, UnitView, UnitsRequest};
+use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, SearchQuestion, Tree, UnitView};
 use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
 use quarry_source::SourceText;
 use quarry_text::{counted, query_terms};
@@ -16,7 +16,7 @@ use super::layout::{file_address, page};
 use super::{ProblemPage, is_fragment};
 use crate::api::{CallsAsked, MAX_CALLS, like, unit_at};
 use crate::app::App;
-use crate::fitted::{Fitted, lineless};
+use crate::fitted::Fitted;
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
 use crate::params::Params;
@@ -70,17 +70,18 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     let html = gate.run(move || {
         let need = Need::Query(&text, &question.filter, question.limit);
         let (start, tree) = (Instant::now(), current.tree.tree_for(&need)?);
-        let request = UnitsRequest { shown: &lineless(question.explain), ..question.request() };
-        let mut found = quarry_answer::search(&tree, &text, &request)?;
+        let asked = SearchQuestion::of(&text);
+        let mut found = quarry_answer::search(&tree.index, asked, None, &question.request())?;
         let searched = start.elapsed();
         app.metrics.time(Stage::Search, searched);
         let facets = found.facets(&tree, &question.directory);
         let has_more = found.hits.len() >= from + n_on_page;
-        let hits: Vec<Hit> = found.hits.drain(..).skip(from - 1).take(n_on_page).collect();
-        found.answer.results = found.answer.results.drain(..).skip(from - 1).take(n_on_page).collect();
-        let terms = query_terms(&text);
-        let (answer, without_lines) =
-            Fitted::new(&tree, found.answer, &hits, &terms, &question.shown).into_parts();
+        let page = from - 1..from - 1 + n_on_page;
+        let hits: Vec<Hit> = found.hits.iter().skip(page.start).take(n_on_page).cloned().collect();
+        let (terms, read_as) = (query_terms(&text), found.read_as.clone());
+        found.terms.clone_from(&terms);
+        let fitted = Fitted::new(&tree, found, page, &question.shown, Duration::ZERO)?;
+        let (answer, without_lines) = fitted.into_parts();
         let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };
         let heading = html! {
             h1 .hidden { "Results for " (text) }
@@ -95,7 +96,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
                     " in " (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
                     @if answer.confident == Some(false) { " – nothing here clearly answers this; the nearest are:" }
                 }
-                @if let Some(read_as) = &found.read_as { " Searched for " b { (read_as) } "." }
+                @if let Some(read_as) = &read_as { " Searched for " b { (read_as) } "." }
             }
         };
         let facets = shown.facets(&facets);
@@ -127,14 +128,10 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     let html = gate.run(move || {
         let tree = current.tree.tree_for(&like(&position, &question))?;
         let given = unit_at(&tree, &position)?;
-        let mut shown = Vec::new();
-        let select = |hits: Vec<Hit>| {
-            shown.clone_from(&hits);
-            hits
-        };
-        let request = UnitsRequest { shown: &lineless(question.explain), ..question.request() };
-        let answer = quarry_answer::similar(&tree, &given, &request, Default::default(), select)?;
-        let (answer, without_lines) = Fitted::new(&tree, answer, &shown, &[], &question.shown).into_parts();
+        let found = quarry_answer::similar(&tree.index, &given, &question.request())?;
+        let hits = found.hits.clone();
+        let fitted = Fitted::new(&tree, found, 0..hits.len(), &question.shown, Duration::ZERO)?;
+        let (answer, without_lines) = fitted.into_parts();
         let params = Params::default();
         let page = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &[] };
         let body = html! {
@@ -142,7 +139,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
                 main #main tabindex="-1" {
                     h1 .summary { "Code like " (page.unit_link(&given)) }
                     @if answer.results.is_empty() { p role="status" { "Nothing is like it." } }
-                    (page.results(&answer.results, &shown, without_lines))
+                    (page.results(&answer.results, &hits, without_lines))
                 }
             }
         };

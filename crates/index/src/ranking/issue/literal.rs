@@ -19,6 +19,8 @@ const MAX_BYTES: usize = 4096;
 pub struct Message {
     /// With single spaces, in lower case.
     text: String,
+    /// Where it begins after an exception's class.
+    start: usize,
     /// For each byte, whether it counts: letters and digits outside of values and placeholders.
     counts: Vec<bool>,
     total: usize,
@@ -29,57 +31,66 @@ impl Message {
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim();
-        let text = match raised(text) {
+        // An exception's class does not count, but a literal may begin with such words.
+        let (text, class) = match raised(text) {
             Some(whole) if whole.len() == text.len() => {
-                whole.split_once(": ").map_or(whole, |(_, message)| message)
+                (whole, whole.split_once(": ").map_or(0, |(class, _)| class.split_whitespace().count()))
             }
-            Some(message) => message,
-            None => text,
+            Some(message) => (message, 0),
+            None => (text, 0),
         };
-        let text = text.trim().trim_matches(['"', '\'', '`', '“', '”']);
-        let text = normalized(truncated(text, MAX_BYTES));
+        let text = normalized(truncated(unquoted(text.trim()), MAX_BYTES));
+        let start = text.split(' ').take(class).map(|word| word.len() + 1).sum::<usize>().min(text.len());
         let mut counts = vec![false; text.len()];
         for word in text.split(' ') {
-            let start = word.as_ptr() as usize - text.as_ptr() as usize;
-            if !is_value(word) {
+            let at = word.as_ptr() as usize - text.as_ptr() as usize;
+            if at >= start && !is_value(word) {
                 let bytes = word.bytes().map(is_letter);
-                counts[start..start + word.len()].iter_mut().zip(bytes).for_each(|(count, is)| *count = is);
+                counts[at..at + word.len()].iter_mut().zip(bytes).for_each(|(count, is)| *count = is);
             }
         }
         for placeholder in placeholders(&text) {
             counts[placeholder].fill(false);
         }
         let total = counts.iter().filter(|counts| **counts).count();
-        let n_words = text.split(' ').filter(|word| !is_value(word) && word.bytes().any(is_letter)).count();
-        (n_words >= 2 && total >= 2 * MIN_PIECE).then_some(Self { text, counts, total })
+        let message = Self { text, start, counts, total };
+        (message.n_words() >= 2 && total >= 2 * MIN_PIECE).then_some(message)
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.text[self.start..].split(' ')
     }
 
     /// Number of its words, without values.
+    fn n_words(&self) -> usize {
+        self.words().filter(|word| !is_value(word) && word.bytes().any(is_letter)).count()
+    }
+
+    /// Whether it is long enough to be a query of its own: of three words, or of four together with values.
     #[must_use]
-    pub fn n_words(&self) -> usize {
-        self.text.split(' ').filter(|word| !is_value(word)).count()
+    pub fn is_phrase(&self) -> bool {
+        self.n_words() >= 3 || self.words().count() >= 4
     }
 
     /// Whether it has values or placeholders.
     #[must_use]
     pub fn has_values(&self) -> bool {
-        self.text.split(' ').any(is_value)
+        self.words().any(is_value)
     }
 
     /// Its words without values and placeholders.
     #[must_use]
     pub fn fixed(&self) -> String {
-        let kept = self.text.split(' ').filter(|word| !is_value(word));
-        kept.collect::<Vec<_>>().join(" ")
+        self.words().filter(|word| !is_value(word)).collect::<Vec<_>>().join(" ")
     }
 
-    /// The share of the message that the literals of a source print, 0 to 1. Source that has the message outside of a literal
-    /// counts nearly as much.
+    /// The share of the message that the literals of a source print, 0 to 1. Source that has the message outside of a literal,
+    /// as templates do, counts nearly as much; docstrings and comments do not count.
     #[must_use]
     pub fn printed_by(&self, source: &str) -> f32 {
         let mut is_covered = vec![false; self.text.len()];
         let mut n_exact = 0;
-        for literal in literals(source) {
+        for literal in literals(source).filter(|literal| !literal.is_docstring).map(|literal| literal.text) {
             let literal = normalized(truncated(literal, MAX_BYTES));
             if let Some(found) = self.covered_by(&literal) {
                 n_exact += 1;
@@ -93,8 +104,11 @@ impl Message {
         if n_exact > 0 && printed >= 1.0 {
             return printed;
         }
-        let is_quoted = normalized(source).contains(&self.text);
-        if is_quoted { printed.max(0.95) } else { printed }
+        if normalized(&without_comments(source)).contains(&self.text[self.start..]) {
+            printed.max(0.95)
+        } else {
+            printed
+        }
     }
 
     fn counted(&self, is_covered: &[bool], values: bool) -> usize {
@@ -111,7 +125,9 @@ impl Message {
         for placeholder in
             placeholders(literal).into_iter().chain(std::iter::once(literal.len()..literal.len()))
         {
-            pieces.push(literal[start..placeholder.start].trim());
+            // Marks at its ends may be those of a value, or be cut off.
+            let is_mark = |c: char| c.is_ascii() && !c.is_ascii_alphanumeric();
+            pieces.push(literal[start..placeholder.start].trim_matches(is_mark));
             start = placeholder.end;
         }
         let mut found = Vec::new();
@@ -136,6 +152,13 @@ impl Message {
         }
         (!found.is_empty()).then_some(found)
     }
+}
+
+/// The text without a pair of quotes around it.
+fn unquoted(text: &str) -> &str {
+    let pairs = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”')];
+    let inner = |(open, close)| text.strip_prefix(open)?.strip_suffix(close);
+    pairs.into_iter().find_map(inner).unwrap_or(text)
 }
 
 fn is_letter(byte: u8) -> bool {
@@ -217,9 +240,17 @@ fn bracketed(bytes: &[u8], close: u8) -> usize {
     end.map_or(0, |end| end + 1)
 }
 
-/// The string literals of a source in any language, by their quotes alone, without these. A literal in single or double quotes ends
-/// with its line.
-fn literals(source: &str) -> impl Iterator<Item = &str> {
+/// A string literal, without its quotes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Literal<'a> {
+    text: &'a str,
+    /// Whether it stands for itself, as docstrings do, and is not a value.
+    is_docstring: bool,
+}
+
+/// The string literals of a source in any language, by their quotes alone. A literal in single or double quotes ends with its
+/// line.
+fn literals(source: &str) -> impl Iterator<Item = Literal<'_>> {
     let bytes = source.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -238,9 +269,37 @@ fn literals(source: &str) -> impl Iterator<Item = &str> {
                 continue;
             };
             at = end + if is_triple { 3 } else { 1 };
-            return Some(&source[start..end]);
+            let is_docstring = is_triple && stands_alone(&source[..start - 3]);
+            return Some(Literal { text: &source[start..end], is_docstring });
         }
     })
+}
+
+/// Whether a literal in triple quotes after some source is a statement: it begins its line, and the line before does not go on.
+fn stands_alone(before: &str) -> bool {
+    let before = before.trim_end_matches(['r', 'R', 'u', 'U']);
+    let Some(previous) = before.trim_end_matches([' ', '\t']).strip_suffix('\n') else {
+        return before.trim().is_empty();
+    };
+    !previous.trim_end().ends_with(['(', '[', '{', ',', '=', '+', '\\', '%'])
+}
+
+/// What comments of usual languages begin with, if they have their line for themselves.
+const COMMENTS: [&str; 7] = ["//", "#", "/*", "* ", "--", ";", "<!--"];
+
+/// A source without docstrings and lines of comments.
+fn without_comments(source: &str) -> String {
+    let mut kept = String::with_capacity(source.len());
+    let mut rest = source;
+    let docstrings = literals(source).filter(|literal| literal.is_docstring);
+    for Literal { text, .. } in docstrings {
+        let at = text.as_ptr() as usize - rest.as_ptr() as usize;
+        kept.push_str(&rest[..at]);
+        rest = &rest[at + text.len()..];
+    }
+    kept.push_str(rest);
+    let is_comment = |line: &&str| COMMENTS.iter().any(|mark| line.trim_start().starts_with(mark));
+    kept.lines().filter(|line| !is_comment(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Where the literal that begins at `start` ends; `None` if it does not within reach.
@@ -283,6 +342,10 @@ mod tests {
             ("\"no cart of customers\"", "x = 'no cart of customers'"),
             ("shop.CartError: no cart of customers", "x = 'no cart of customers'"),
             ("error: no cart of customers", "x = 'error: no cart of customers'"),
+            ("ShopError: no cart of 12 customers", "x = 'ShopError: no cart of %d customers'"),
+            ("no cart of 'x' with list ", "\"no cart of #{id} with list '#{list}': #{error}\""),
+            ("It should have a `Cart`", "assert!(x, \"It should have a `Cart`\")"),
+            ("no cart of customers", "raise Error(\n    \"\"\"no cart of customers\"\"\"\n)"),
         ] {
             assert!(printed(message, source) > 0.99, "{message} {source} {}", printed(message, source));
         }
@@ -295,6 +358,10 @@ mod tests {
             ("cannot open the file", "open the file cannot"),
             ("cannot open the file for reading", "'cannot'"),
             ("no cart of customers", "don't know 'no' 'of'"),
+            ("no cart of customers", "def f():\n    \"\"\"No cart of customers.\"\"\"\n    return 'cart'"),
+            ("no cart of customers", "\"\"\"No cart of customers.\"\"\""),
+            ("no cart of customers", "// There is no cart of customers.\nlet x = 1;"),
+            ("no cart of customers", "# no cart of customers\nx = 1"),
         ] {
             assert!(printed(message, source) < 0.5, "{message} {source} {}", printed(message, source));
         }

@@ -3,7 +3,11 @@
 
 use std::borrow::Cow;
 
+use quarry_index::Hit;
+use quarry_source::UnitKind;
 use quarry_text::printable;
+
+use crate::kind_name;
 
 /// Bytes of source code to a token, about: tokenizers of large language models differ.
 const BYTES_PER_TOKEN: usize = 4;
@@ -15,20 +19,21 @@ const RESERVED_BYTES: usize = 200;
 const MAX_LINE_CHARS: usize = 200;
 
 /// A text that grows by whole pieces as long as they fit.
-pub(crate) struct BudgetedText {
+pub struct BudgetedText {
     text: String,
     max_bytes: usize,
 }
 
 impl BudgetedText {
     /// Begins with a heading, which always fits.
-    pub(crate) fn new(heading: &str, max_tokens: usize) -> Self {
+    #[must_use]
+    pub fn new(heading: &str, max_tokens: usize) -> Self {
         let max_bytes = (max_tokens * BYTES_PER_TOKEN).saturating_sub(RESERVED_BYTES);
         Self { text: heading.to_owned(), max_bytes }
     }
 
     /// Appends `piece` if all of it fits, and says whether it did.
-    pub(crate) fn push(&mut self, piece: &str) -> bool {
+    pub fn push(&mut self, piece: &str) -> bool {
         let fits = self.text.len() + piece.len() <= self.max_bytes;
         if fits {
             self.text.push_str(piece);
@@ -37,19 +42,22 @@ impl BudgetedText {
     }
 
     /// The text with a last piece, which always fits.
-    pub(crate) fn finish(mut self, ending: &str) -> String {
+    #[must_use]
+    pub fn finish(mut self, ending: &str) -> String {
         self.text.push_str(ending);
         self.text
     }
 }
 
 /// A line of a file after its number and the gutter, cut if it is too long.
-pub(crate) fn numbered(number: u32, line: &str) -> String {
+#[must_use]
+pub fn numbered(number: u32, line: &str) -> String {
     content(&number.to_string(), line)
 }
 
 /// Text from a file that is not one of its lines, such as a signature, after the gutter.
-pub(crate) fn unnumbered(text: &str) -> String {
+#[must_use]
+pub fn unnumbered(text: &str) -> String {
     content("", text)
 }
 
@@ -58,7 +66,8 @@ fn content(number: &str, text: &str) -> String {
 }
 
 /// A name or path from the tree, in quotes unless it is one plain word.
-pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn quoted(name: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_whitespace() || matches!(c, '"' | '|' | '\\');
     match printable(name) {
         Cow::Borrowed(name) if !name.contains(is_odd) => Cow::Borrowed(name),
@@ -75,11 +84,32 @@ fn shortened(line: &str) -> String {
 }
 
 /// [`quoted`], at most [`MAX_LINE_CHARS`] characters of it.
-pub(crate) fn quoted_start(name: &str) -> String {
+#[must_use]
+pub fn quoted_start(name: &str) -> String {
     match name.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}…", quoted(&name[..end])),
         None => quoted(name).into_owned(),
     }
+}
+
+/// What a unit is, and its name where it has one.
+#[must_use]
+pub fn what(kind: UnitKind, name: &str) -> String {
+    let kind = kind_name(kind);
+    if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
+}
+
+/// Where a unit is, and what.
+#[must_use]
+pub fn position(hit: &Hit) -> String {
+    position_to(hit, hit.end_line)
+}
+
+/// Where a definition is that is given by its beginning, and what.
+#[must_use]
+pub fn position_to(hit: &Hit, end_line: u32) -> String {
+    let Hit { path, start_line, kind, name, .. } = hit;
+    format!("{}:{start_line}-{end_line} {}", quoted(path), what(*kind, name))
 }
 
 #[cfg(test)]

@@ -1,0 +1,354 @@
+//! Tokens to the answer: what an agent reads until the function that it looks for is shown.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use quarry_answer::context::{ContextRequest, Weights, context};
+use quarry_answer::outline::outline;
+use quarry_answer::{TOKENIZER, count_tokens};
+use quarry_embed::StaticModel;
+use quarry_eval::EvalError;
+use quarry_eval::reading::grep::{Files, Grep, GrepPolicy};
+use quarry_eval::reading::report::{PolicyReport, ReadingReport, report};
+use quarry_eval::reading::trees::AskedTree;
+use quarry_eval::reading::{BUDGETS, Policy, Question, Read, Reader, positions, read_all};
+use quarry_index::{Filter, Index, OpenOptions, RankingWeights, Update};
+use quarry_metrics::significance::Bootstrap;
+use quarry_metrics::table::{Sections, Table};
+use quarry_server::{Call, Workspace};
+use quarry_text::query_terms;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::arguments::OutputArgs;
+use crate::eval::shown;
+use crate::new_file;
+
+/// Tokens of the map that is read first.
+const MAP_TOKENS: usize = 2_000;
+
+/// Results of a second search, after all of the first were read.
+const MORE_RESULTS: usize = 30;
+
+/// Tokens that a unit may have.
+const UNIT_TOKENS: usize = 20_000;
+
+/// How agents read.
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    /// Measure the tokens that an agent reads until the function is fully shown, instead of ranks: search (then read_unit),
+    /// context, outline (then read_unit), grep-files, grep-lines, grep-functions (the rarest 3 words, or N: grep-files:N); may
+    /// be repeated: the others are compared with the first
+    #[arg(long = "policy", value_name = "POLICY")]
+    policies: Vec<PolicyName>,
+}
+
+impl PolicyArgs {
+    /// Whether tokens are measured.
+    pub fn is_given(&self) -> bool {
+        !self.policies.is_empty()
+    }
+}
+
+/// A policy as the command line names it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum PolicyName {
+    Search,
+    Context(Weights),
+    Outline,
+    Grep(Grep),
+}
+
+impl FromStr for PolicyName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let weights = |text: &str| {
+            let (decay, thrift) = text.split_once(':')?;
+            Some(Weights { decay: decay.parse().ok()?, thrift: thrift.parse().ok()? })
+        };
+        match text {
+            "search" => Ok(Self::Search),
+            "context" => Ok(Self::Context(Weights::default())),
+            "outline" => Ok(Self::Outline),
+            _ if text.starts_with("grep-") => Ok(Self::Grep(text.parse()?)),
+            _ => match text.strip_prefix("context:").and_then(weights) {
+                Some(weights) => Ok(Self::Context(weights)),
+                None => Err(format!(
+                    "expected search, context, outline, grep-files, grep-lines or grep-functions, found {text}"
+                )),
+            },
+        }
+    }
+}
+
+/// Reads about the questions of a tree.
+///
+/// # Errors
+/// When a policy fails.
+pub fn ask(args: &PolicyArgs, tree: AskedTree<'_>, questions: &[Question]) -> Result<Vec<Read>, EvalError> {
+    let greps = args.policies.iter().any(|name| matches!(name, PolicyName::Grep(_)));
+    let files = if greps { Some(Files::read(tree.index)?) } else { None };
+    let workspace = workspace(tree);
+    let policy = |name: &PolicyName| -> Option<Box<dyn Policy + '_>> {
+        Some(match name {
+            PolicyName::Search => Box::new(SearchPolicy { workspace: &workspace }),
+            PolicyName::Outline => Box::new(OutlinePolicy { workspace: &workspace, index: tree.index }),
+            PolicyName::Context(weights) => {
+                let (index, ranking, weights) = (tree.index, tree.ranking, *weights);
+                Box::new(ContextPolicy { workspace: &workspace, index, ranking, weights })
+            }
+            PolicyName::Grep(grep) => Box::new(GrepPolicy { grep: *grep, files: files.as_ref()? }),
+        })
+    };
+    let policies: Vec<Box<dyn Policy + '_>> = args.policies.iter().filter_map(policy).collect();
+    let policies: Vec<&dyn Policy> = policies.iter().map(AsRef::as_ref).collect();
+    read_all(questions, &policies, &count_tokens)
+}
+
+fn workspace(tree: AskedTree<'_>) -> Workspace {
+    let options = OpenOptions {
+        directory: Some(tree.index_directory.to_owned()),
+        update: Update::Never,
+        ..OpenOptions::default()
+    };
+    let embedder = tree.embedder.cloned().unwrap_or_else(|| Arc::new(StaticModel::builtin()));
+    Workspace::new(tree.root.to_owned(), options, embedder).with_ranking(tree.ranking.clone())
+}
+
+/// The answer of a tool; what it refuses is an answer as well.
+fn call(workspace: &Workspace, policy: &str, tool: &str, arguments: Value) -> Result<String, EvalError> {
+    let failed = |source: Box<dyn std::error::Error + Send + Sync>| EvalError::Policy {
+        policy: policy.to_owned(),
+        source,
+    };
+    let Value::Object(arguments) = arguments else { return Ok(String::new()) };
+    let call = match Call::new(tool, arguments) {
+        Some(Ok(call)) => call,
+        Some(Err(error)) => return Ok(error.report()),
+        None => return Err(failed(format!("there is no tool {tool}").into())),
+    };
+    match workspace.answer(&call, &|_| {}) {
+        Ok(answer) => Ok(answer.text),
+        Err(error @ quarry_server::ToolError::Index(quarry_index::Error::EmptyQuery)) => Ok(error.report()),
+        Err(error) => Err(failed(Box::new(error))),
+    }
+}
+
+/// Reads units in their order, each once; whether to go on.
+fn read_units<'a>(
+    workspace: &Workspace,
+    policy: &str,
+    units: impl Iterator<Item = (&'a str, u32)>,
+    seen: &mut HashSet<(String, u32)>,
+    reader: &mut Reader<'_>,
+) -> Result<bool, EvalError> {
+    for (path, line) in units {
+        if !seen.insert((path.to_owned(), line)) {
+            continue;
+        }
+        let arguments = json!({"path": path, "line": line, "max_tokens": UNIT_TOKENS});
+        if !reader.see_answer(&call(workspace, policy, "read_unit", arguments)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `search`: its results are read with read_unit in their order; then those of a search for 30. Where nothing clearly answers,
+/// all results are asked for.
+struct SearchPolicy<'a> {
+    workspace: &'a Workspace,
+}
+
+impl Policy for SearchPolicy<'_> {
+    fn name(&self) -> String {
+        "search".to_owned()
+    }
+
+    fn read(&self, question: &str, reader: &mut Reader<'_>) -> Result<(), EvalError> {
+        let mut seen = HashSet::new();
+        let mut arguments = json!({"query": question});
+        for k in [None, None, Some(MORE_RESULTS)] {
+            if let Some(k) = k {
+                arguments["k"] = json!(k);
+            }
+            let answer = call(self.workspace, "search", "search", arguments.clone())?;
+            let is_unsure = answer.starts_with("Nothing");
+            if !reader.see_answer(&answer)
+                || !read_units(self.workspace, "search", positions(&answer), &mut seen, reader)?
+            {
+                break;
+            }
+            if is_unsure {
+                arguments["detail"] = json!("full");
+            } else if k.is_none() {
+                arguments["k"] = json!(MORE_RESULTS);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `context`: one call with the smallest of the budgets whose answer shows the function. Where nothing clearly answers, all
+/// results of a search are asked for and read.
+struct ContextPolicy<'a> {
+    workspace: &'a Workspace,
+    index: &'a Index,
+    ranking: &'a RankingWeights,
+    weights: Weights,
+}
+
+impl Policy for ContextPolicy<'_> {
+    fn name(&self) -> String {
+        match self.weights == Weights::default() {
+            true => "context".to_owned(),
+            false => format!("context:{}:{}", self.weights.decay, self.weights.thrift),
+        }
+    }
+
+    fn read(&self, question: &str, reader: &mut Reader<'_>) -> Result<(), EvalError> {
+        for max_tokens in BUDGETS {
+            let filter = Filter::default();
+            let (ranking, weights) = (self.ranking, self.weights);
+            let request = ContextRequest { query: question, filter: &filter, ranking, max_tokens, weights };
+            match context(self.index, &request) {
+                Ok(found) if !reader.see_instead(&found.text) => break,
+                Ok(found) if found.confident == Some(false) => {
+                    let arguments = json!({"query": question, "detail": "full"});
+                    let answer = call(self.workspace, "context", "search", arguments)?;
+                    if reader.see_answer(&answer) {
+                        read_units(
+                            self.workspace,
+                            "context",
+                            positions(&answer),
+                            &mut HashSet::new(),
+                            reader,
+                        )?;
+                    }
+                    break;
+                }
+                Ok(_) => {}
+                Err(quarry_index::Error::EmptyQuery) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `outline`: the map of the tree, then its definitions with words of the question, those with most first.
+struct OutlinePolicy<'a> {
+    workspace: &'a Workspace,
+    index: &'a Index,
+}
+
+impl Policy for OutlinePolicy<'_> {
+    fn name(&self) -> String {
+        "outline".to_owned()
+    }
+
+    fn read(&self, question: &str, reader: &mut Reader<'_>) -> Result<(), EvalError> {
+        let map = outline(self.index, &Filter::default(), MAP_TOKENS)?;
+        if !reader.see_answer(&map) {
+            return Ok(());
+        }
+        let terms = query_terms(question);
+        let mut file = "";
+        let mut units: Vec<(usize, &str, u32)> = Vec::new();
+        for line in map.lines() {
+            let numbered = line.split_once("| ").map(|(number, code)| (number.trim().parse::<u32>(), code));
+            let Some((Ok(number), code)) = numbered else {
+                file = line;
+                continue;
+            };
+            let found: HashSet<String> =
+                query_terms(code).into_iter().filter(|term| terms.contains(term)).collect();
+            units.push((found.len(), file, number));
+        }
+        units.retain(|(n_terms, ..)| *n_terms > 0);
+        units.sort_by_key(|(n_terms, ..)| std::cmp::Reverse(*n_terms));
+        let units = units.into_iter().map(|(_, path, line)| (path, line));
+        read_units(self.workspace, "outline", units, &mut HashSet::new(), reader)?;
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    dataset: String,
+    tokenizer: &'static str,
+    #[serde(flatten)]
+    report: &'a ReadingReport,
+    bootstrap: &'a Bootstrap,
+}
+
+/// Prints what was read, and writes it question by question where that is asked for.
+///
+/// # Errors
+/// Without questions, or when a file cannot be written.
+pub fn print(
+    args: &PolicyArgs,
+    file: &Path,
+    reads: &[Read],
+    output: &OutputArgs,
+    bootstrap: &Bootstrap,
+) -> anyhow::Result<()> {
+    let names: Vec<String> = args.policies.iter().map(PolicyName::to_string).collect();
+    if let Some(path) = &output.per_query {
+        new_file::write_json_lines(path, reads.iter())?;
+    }
+    let report = report(&names, reads, bootstrap)?;
+    let printed =
+        Printed { dataset: shown::file_name(file), tokenizer: TOKENIZER, report: &report, bootstrap };
+    output.layout.print(&printed, || sections(&printed))
+}
+
+impl std::fmt::Display for PolicyName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Search => formatter.write_str("search"),
+            Self::Context(weights) if *weights == Weights::default() => formatter.write_str("context"),
+            Self::Context(Weights { decay, thrift }) => write!(formatter, "context:{decay}:{thrift}"),
+            Self::Outline => formatter.write_str("outline"),
+            Self::Grep(grep) => write!(formatter, "{grep}"),
+        }
+    }
+}
+
+fn sections(printed: &Printed<'_>) -> Sections {
+    let report = printed.report;
+    let budgets = BUDGETS.map(|budget| format!("{budget}"));
+    let columns = ["policy"].into_iter().chain(budgets.iter().map(String::as_str));
+    let mut table = Table::new(columns.chain(["all", "median tokens", "interval"]));
+    for PolicyReport { policy, shares, answered, median, median_interval, .. } in &report.policies {
+        let interval = median_interval
+            .map_or_else(String::new, |found| format!("[{:.0}, {:.0}]", found.low, found.high));
+        let shares = shares.values().chain([answered]).map(|share| format!("{share:.3}"));
+        table.push([policy.clone()].into_iter().chain(shares).chain([median.to_string(), interval]));
+    }
+    let mut compared = Table::new(["compared with the first", "tokens", "difference", "interval", "p"]);
+    for comparison in &report.comparisons {
+        for (budget, found) in &comparison.budgets {
+            compared.push([
+                comparison.policy.clone(),
+                budget.to_string(),
+                format!("{:+.3}", found.difference.difference),
+                shown::format_interval(found.difference.interval),
+                found
+                    .tests
+                    .get("randomisation")
+                    .map_or_else(String::new, |test| format!("{:.4}", test.p_holm)),
+            ]);
+        }
+    }
+    let heading = format!(
+        "{}: share of {} questions about {} repositories answered within tokens of {}",
+        printed.dataset, report.questions, report.repositories, printed.tokenizer
+    );
+    let sections = Sections::new().text(heading).table(table);
+    if report.comparisons.is_empty() { sections } else { sections.table(compared) }
+}

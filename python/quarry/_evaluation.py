@@ -1,0 +1,237 @@
+"""Measures of rankings, with confidence intervals and paired tests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _quarry
+
+PathLike = str | os.PathLike[str]
+Ties = Literal["docid-desc", "docid-asc", "index-desc", "pessimistic", "optimistic", "average"]
+
+# `nDCG@10` of ir-measures and `ndcg_cut_10` of trec_eval beside the names of `quarry eval`.
+_NAMES = {
+    "ap": "map",
+    "rr": "mrr",
+    "r": "recall",
+    "p": "precision",
+    "rprec": "r_precision",
+    "ndcg_cut": "ndcg",
+    "recip_rank": "mrr",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Values of measures for each query.
+
+    Attributes
+    ----------
+    measures
+        Names of the measures.
+    queries
+        Ids of the queries, ascending.
+    values
+        float64, shape (number of queries, number of measures).
+    means
+        By measure.
+    intervals
+        Bootstrap intervals of the means, (low, high), by measure.
+    """
+
+    measures: tuple[str, ...]
+    queries: tuple[str, ...]
+    values: npt.NDArray[np.float64]
+    means: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    _json: str = field(repr=False)
+
+    @property
+    def per_query(self) -> dict[str, dict[str, float]]:
+        """Values by query, then measure."""
+        return {
+            query: dict(zip(self.measures, map(float, row))) for query, row in zip(self.queries, self.values)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How one measure differs between two rankings, over the queries of both.
+
+    Attributes
+    ----------
+    baseline, other
+        Means.
+    difference
+        ``other - baseline``.
+    interval
+        Bootstrap interval of the difference, (low, high).
+    p
+        p-values by test, ``bootstrap``, ``randomisation``, ``t`` and ``wilcoxon``, and ``mcnemar`` where all values are 0
+        or 1.
+    p_holm
+        The same, corrected over all differences of one call by Holm's method.
+    """
+
+    baseline: float
+    other: float
+    difference: float
+    interval: tuple[float, float]
+    p: dict[str, float]
+    p_holm: dict[str, float]
+
+    @classmethod
+    def _of(cls, found: dict[str, Any]) -> Difference:
+        low, high = found["interval"]
+        tests = found["tests"]
+        return cls(
+            found["mean_a"],
+            found["mean_b"],
+            found["difference"],
+            (low, high),
+            {name: test["p"] for name, test in tests.items()},
+            {name: test["p_holm"] for name, test in tests.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a ranking differs from the baseline.
+
+    Attributes
+    ----------
+    n_queries
+        Number of queries that both contain.
+    measures
+        The differences by measure.
+    """
+
+    n_queries: int
+    measures: dict[str, Difference]
+
+
+def evaluate(
+    qrels: Any,
+    run: Any,
+    measures: Sequence[str] = ("mrr", "map", "ndcg@10", "recall@10"),
+    *,
+    ties: Ties = "docid-desc",
+    gain: Literal["linear", "exponential"] = "linear",
+    queries: Literal["both", "with-positive", "all"] = "both",
+    unjudged: Literal["wrong", "removed"] = "wrong",
+    precision: Literal["single", "double"] = "single",
+    resamples: int = 10_000,
+    seed: int = 42,
+    confidence: float = 0.95,
+) -> Evaluation:
+    """Scores a ranking against relevance judgments. The defaults are the conventions of trec_eval.
+
+    Parameters
+    ----------
+    qrels
+        Grades as ``{query: {document: grade}}``, a pandas DataFrame with the columns ``query_id``, ``doc_id`` and
+        ``relevance``, or the path of a file of TREC's or BEIR's format. A grade of 1 or more is relevant; a negative one counts
+        as no judgment.
+    run
+        Scores as ``{query: {document: score}}``, a DataFrame with ``query_id``, ``doc_id`` and ``score``, or the path of a file
+        of TREC's format.
+    measures
+        ``ndcg@10``, ``mrr``, ``map``, ``recall@k``, ``precision@k``, ``hit_rate@k``, ``r_precision``, ``bpref``, ``rbp.95`` and
+        others of ``quarry eval``; also as ir-measures names them: ``nDCG@10``, ``AP``, ``RR@10``, ``R@100``, ``P@5``.
+    ties
+        Order among equal scores.
+    gain
+        Gain of a grade in NDCG: the grade, or ``2**grade - 1``.
+    queries
+        Which queries a mean is over: those of both (trec_eval), all with a relevant document, or all of the judgments
+        (ir-measures); those missing from the run have 0.
+    unjudged
+        Whether documents without a judgment count as not relevant, or are removed from the ranking.
+    precision
+        Whether scores are compared as 32-bit floats (trec_eval up to version 9, pytrec_eval) or as 64-bit floats.
+    resamples, seed, confidence
+        Of the bootstrap of the intervals.
+
+    Raises
+    ------
+    QuarryError
+        When a file is malformed, a measure is unknown, or run and judgments have no query in common.
+    """
+    conventions = {"ties": ties, "gain": gain, "queries": queries, "unjudged": unjudged, "scores": precision}
+    text = _quarry.evaluate(
+        _input(qrels, "relevance", int),
+        _input(run, "score", float),
+        [_name(measure) for measure in measures],
+        json.dumps(conventions),
+        _bootstrap(resamples, seed, confidence),
+    )
+    found = json.loads(text)
+    summary = found.pop("summary")
+    return Evaluation(
+        tuple(found["measures"]),
+        tuple(query for query, _ in found["queries"]),
+        np.array([values for _, values in found["queries"]], np.float64),
+        {name: summary["metrics"][name] for name in found["measures"]},
+        {name: (low, high) for name, (low, high) in summary["intervals"].items()},
+        json.dumps(found),
+    )
+
+
+def compare(
+    baseline: Evaluation,
+    *others: Evaluation,
+    resamples: int = 10_000,
+    seed: int = 42,
+    confidence: float = 0.95,
+) -> list[Comparison]:
+    """Compares evaluations with a baseline, on the queries that both contain.
+
+    Raises
+    ------
+    QuarryError
+        When two have no query in common, or different measures.
+    """
+    text = _quarry.compare(
+        baseline._json, [other._json for other in others], _bootstrap(resamples, seed, confidence)
+    )
+    return [
+        Comparison(
+            found["queries"],
+            {name: Difference._of(found["measures"][name]) for name in baseline.measures},
+        )
+        for found in json.loads(text)
+    ]
+
+
+def _bootstrap(resamples: int, seed: int, confidence: float) -> str:
+    return json.dumps({"resamples": resamples, "seed": seed, "confidence": confidence})
+
+
+def _name(measure: object) -> str:
+    name, at, cutoff = str(measure).partition("@")
+    name = name.lower()
+    if not at and name.startswith(("ndcg_cut_", "p_", "recall_")):
+        name, _, cutoff = name.rpartition("_")
+        at = "@"
+    return _NAMES.get(name, name) + at + cutoff
+
+
+def _input(given: Any, column: str, kind: type) -> Any:
+    if isinstance(given, (str, os.PathLike)):
+        return Path(given)
+    if hasattr(given, "columns"):
+        by_query: dict[str, dict[str, Any]] = {}
+        for query, document, value in zip(given["query_id"], given["doc_id"], given[column]):
+            by_query.setdefault(str(query), {})[str(document)] = kind(value)
+        return by_query
+    if isinstance(given, Mapping):
+        return given if isinstance(given, dict) else {query: dict(found) for query, found in given.items()}
+    raise TypeError(f"expected a dictionary, a DataFrame or a path, found {type(given).__name__}")

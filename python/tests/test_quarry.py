@@ -1,0 +1,236 @@
+"""What the package does, beside the program. Run by `pytest python/tests` where both are installed."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import quarry
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PROGRAM = os.environ.get("QUARRY") or shutil.which("quarry")
+QUERY = "wait until a lock is free"
+
+
+def program(*arguments):
+    found = subprocess.run([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=False)
+    return json.loads(found.stdout)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A source tree of its own, which tests may change."""
+    target = tmp_path / "tree"
+    target.mkdir()
+    (target / "locks.py").write_text(
+        "def wait_for_lock(lock, seconds):\n    while not lock.try_acquire():\n        sleep(seconds)\n\n\n"
+        "def total(prices):\n    return sum(prices)\n\n\ndef report(prices):\n    print(total(prices))\n"
+    )
+    return target
+
+
+@pytest.fixture
+def index(tree, tmp_path):
+    return quarry.Index.open(tree, directory=tmp_path / "index")
+
+
+def test_results_are_those_of_the_program(index, tree, tmp_path):
+    answer = index.search(QUERY, k=2)
+    printed = program("search", QUERY, tree, "--index", tmp_path / "index", "--json", "-k", 2)
+    assert [result.name for result in answer] == [result["name"] for result in printed["results"]]
+    assert [result.score for result in answer] == [result["score"] for result in printed["results"]]
+    assert answer.confidence == printed["confidence"]
+    assert answer.confident == printed["confident"]
+    first = answer[0]
+    assert (first.name, first.start_line, first.end_line) == ("wait_for_lock", 1, 3)
+    assert first.code.startswith("def wait_for_lock") and "sleep(seconds)" in first.code
+    assert first.file == tree.resolve() / "locks.py"
+    assert first.rank == 1 and len(answer) == 2 and answer[:1] == (first,)
+
+
+def test_filters_and_neighbors(index, tree):
+    assert not index.search(QUERY, language="rust")
+    assert not index.search(QUERY, glob="!*.py")
+    assert all(result.kind == "function" for result in index.search(QUERY, kind=["function"]))
+    with pytest.raises(quarry.QuarryError, match='the kind "verb"'):
+        index.search(QUERY, kind="verb")
+    with pytest.raises(quarry.QuarryError, match="klingon"):
+        index.search(QUERY, language="klingon")
+    assert "total" in [result.name for result in index.similar(tree / "locks.py", 10)]
+    with pytest.raises(quarry.QuarryError, match="no indexed code"):
+        index.similar(tree / "locks.py", 1000)
+    assert [site["caller"]["name"] for site in index.callers("total")["callers"]] == ["report"]
+    assert index.callees("report")["definitions"][0]["callees"][0]["name"] == "total"
+
+
+def test_an_index_sees_changes_when_it_is_refreshed(index, tree):
+    (tree / "new.py").write_text("def parse_http_header(line):\n    return line.split(':')\n")
+    assert "parse_http_header" not in [result.name for result in index.search("parse http header")]
+    assert index.refresh()
+    assert index.search("parse http header")[0].name == "parse_http_header"
+    assert not index.refresh()
+    assert index.status[0]["fresh"]
+
+
+def test_a_missing_path_is_an_error_with_its_name(tmp_path):
+    with pytest.raises(quarry.QuarryError, match="missing"):
+        quarry.Index.open(tmp_path / "missing")
+    with pytest.raises(quarry.QuarryError, match="expected fast, balanced or best"):
+        quarry.Index.open(tmp_path, quality="slow")
+
+
+def test_embeddings(tmp_path):
+    encoder = quarry.Encoder()
+    done = []
+    vectors = encoder.encode_documents(["def a(): pass", "wait for a lock", ""], batch_size=2, progress=done.append)
+    assert vectors.dtype == np.float32 and vectors.shape == (3, encoder.dimension) and done == [2, 3]
+    assert np.allclose(np.linalg.norm(vectors[:2], axis=1), 1, atol=1e-6) and not vectors[2].any()
+    assert encoder.encode_queries([]).shape == (0, encoder.dimension)
+    copy = pickle.loads(pickle.dumps(encoder))
+    assert copy.id == encoder.id and (copy.encode_queries(["lock"]) == encoder.encode_queries(["lock"])).all()
+    with pytest.raises(quarry.QuarryError, match="missing"):
+        quarry.Encoder(tmp_path / "missing")
+
+
+CORPUS = {
+    "sum": "def total(prices): return sum(prices)",
+    "lock": {"title": "locks.py", "text": "def wait(lock): lock.acquire()"},
+    "http": "def header(line): return line.split(':')",
+}
+
+
+@pytest.mark.parametrize("method", ["bm25", "static", "hybrid", "rrf(bm25, static)"])
+def test_retrievers_rank_a_corpus(method, tmp_path):
+    retriever = quarry.Retriever(method).index(CORPUS)
+    found = retriever.search({"q": "acquire a lock"}, k=2)
+    assert list(found["q"])[0] == "lock" and len(found["q"]) <= 2
+    retriever.save(tmp_path / "kept")
+    assert quarry.Retriever.load(tmp_path / "kept").search({"q": "acquire a lock"}, k=2) == found
+    assert pickle.loads(pickle.dumps(retriever)).search(["acquire a lock"], k=2)["0"] == found["q"]
+
+
+def test_retrievers_agree_with_the_program(tmp_path):
+    (tmp_path / "qrels").mkdir()
+    documents = {id: text if isinstance(text, str) else text["text"] for id, text in CORPUS.items()}
+    rows = ({"_id": id, "title": "", "text": text} for id, text in documents.items())
+    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "acquire a lock"}\n')
+    (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tlock\t1\n")
+    written = tmp_path / "run.txt"
+    program("eval", tmp_path, "--method", "hybrid", "--json", "--run", written)
+    run = quarry.Retriever("hybrid").index(documents).search({"q": "acquire a lock"})
+    lines = (line.split() for line in written.read_text().splitlines())
+    assert run["q"] == pytest.approx({document: float(score) for _, _, document, _, score, _ in lines}, rel=1e-6)
+
+
+def test_errors_of_retrievers():
+    with pytest.raises(quarry.QuarryError, match="index"):
+        quarry.Retriever("bm25").search(["a"])
+    with pytest.raises(quarry.QuarryError, match="nosuch"):
+        quarry.Retriever("nosuch").index(CORPUS)
+
+
+QRELS = {"1": {"a": 1, "b": 0}, "2": {"c": 2, "d": 1}, "3": {"x": 1}}
+RUN = {"1": {"a": 0.5, "b": 0.9}, "2": {"c": 0.9, "d": 0.8, "e": 0.7}}
+
+
+def test_measures_by_hand():
+    evaluation = quarry.evaluate(QRELS, RUN, ["mrr", "nDCG@10", "P@1", "R@1"])
+    assert evaluation.measures == ("mrr", "ndcg@10", "precision@1", "recall@1")
+    assert evaluation.queries == ("1", "2")
+    assert evaluation.per_query["1"]["mrr"] == 0.5 and evaluation.per_query["2"]["ndcg@10"] == 1
+    assert evaluation.means["mrr"] == 0.75 and evaluation.means["recall@1"] == 0.25
+    low, high = evaluation.intervals["mrr"]
+    assert low == 0.5 and high == 1.0
+    over_all = quarry.evaluate(QRELS, RUN, ["mrr"], queries="all")
+    assert over_all.means["mrr"] == 0.5
+    with pytest.raises(quarry.QuarryError, match="nosuch"):
+        quarry.evaluate(QRELS, RUN, ["nosuch@3"])
+    with pytest.raises(quarry.QuarryError, match="NaN"):
+        quarry.evaluate(QRELS, {"1": {"a": float("nan")}})
+    assert pickle.loads(pickle.dumps(evaluation)).means == evaluation.means
+
+
+def test_measures_are_those_of_the_program(tmp_path):
+    qrels, run = tmp_path / "qrels.txt", tmp_path / "run.txt"
+    qrels.write_text("".join(f"{q} 0 {d} {g}\n" for q, of in QRELS.items() for d, g in of.items()))
+    run.write_text("".join(f"{q} Q0 {d} 0 {s} t\n" for q, of in RUN.items() for d, s in of.items()))
+    measures = ["mrr", "map", "ndcg@10", "bpref"]
+    printed = program("eval", "score", "--qrels", qrels, "--run", run, "--metrics", ",".join(measures), "--json")
+    for found in (quarry.evaluate(QRELS, RUN, measures), quarry.evaluate(qrels, run, measures)):
+        assert found.means == {name: printed["metrics"][name] for name in measures}
+
+
+def test_pandas(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = [(q, d, g) for q, of in QRELS.items() for d, g in of.items()]
+    qrels = pandas.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
+    rows = [(q, d, s) for q, of in RUN.items() for d, s in of.items()]
+    run = pandas.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    assert quarry.evaluate(qrels, run).means == quarry.evaluate(QRELS, RUN).means
+
+
+def test_comparisons():
+    worse = {"1": {"b": 0.9}, "2": {"e": 0.9, "c": 0.8}}
+    [found] = quarry.compare(quarry.evaluate(QRELS, RUN, ["mrr"]), quarry.evaluate(QRELS, worse, ["mrr"]))
+    assert found.n_queries == 2
+    difference = found.measures["mrr"]
+    assert (difference.baseline, difference.other, difference.difference) == (0.75, 0.25, -0.5)
+    assert set(difference.p) >= {"bootstrap", "randomisation", "wilcoxon"} and 0 < difference.p["bootstrap"] <= 1
+
+
+def in_child(index, encoder, queue):
+    queue.put((index.search(QUERY)[0].name, encoder.encode_queries(["lock"]).shape))
+
+
+def test_objects_survive_a_fork(index):
+    encoder = quarry.Encoder()
+    index.search(QUERY)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=in_child, args=(index, encoder, queue))
+    child.start()
+    assert queue.get(timeout=20) == ("wait_for_lock", (1, encoder.dimension))
+    child.join(20)
+    assert child.exitcode == 0
+
+
+def test_threads_and_pickles(index):
+    copy = pickle.loads(pickle.dumps(index))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(copy.search(QUERY)[0].name)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == ["wait_for_lock"] * 8
+
+
+INTERRUPTED = """
+import os, signal, threading, time, quarry
+texts = ["def f(a, b): return a + b  # " + str(n) * 40 for n in range(400_000)]
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+start = time.monotonic()
+try:
+    while True:
+        quarry.Retriever("bm25").index(texts)
+except KeyboardInterrupt:
+    print(time.monotonic() - start, flush=True)
+os._exit(0)
+"""
+
+
+def test_ctrl_c_ends_a_long_call():
+    found = subprocess.run([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    # The lists are converted before the work begins, which no signal ends.
+    assert float(found.stdout) < 10

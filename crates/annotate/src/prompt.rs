@@ -64,6 +64,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("api-recall", include_str!("../prompts/api-recall.toml")),
     ("api-rating", include_str!("../prompts/api-rating.toml")),
     ("statcodesearch", include_str!("../prompts/statcodesearch.toml")),
+    ("statcodesearch-comment", include_str!("../prompts/statcodesearch-comment.toml")),
 ];
 
 /// The text of a question to a model, with variables.
@@ -410,6 +411,7 @@ mod tests {
             ("api-recall", "d67289167c9cba97"),
             ("api-rating", "791480fc93952e05"),
             ("statcodesearch", "2b07dcfc936582b0"),
+            ("statcodesearch-comment", "2005904887c31192"),
         ];
         let prompts = Prompts::open(None).unwrap();
         let found: Vec<(&str, String)> =

@@ -285,7 +285,11 @@ fn line(argument: &Arg) -> String {
         }
         _ => String::new(),
     };
-    let long = argument.get_long().map(|long| format!("--{long} {value}").trim_end().to_owned());
+    let long = argument.get_long().map(|long| match argument.is_require_equals_set() {
+        // Without the sign, the value would be taken for an argument.
+        true => format!("--{long}[={value}]"),
+        false => format!("--{long} {value}").trim_end().to_owned(),
+    });
     let mut names: Vec<String> = argument.get_short().map(|short| format!("-{short}")).into_iter().collect();
     names.extend(long.or_else(|| argument.is_positional().then_some(value)));
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();

@@ -70,7 +70,8 @@ struct StaticArgs {
     /// are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as with
+    /// those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
@@ -116,7 +117,7 @@ pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<Pa
     } else {
         labeled_pairs(path)?
     };
-    leakage::refuse(named, exclude, &pairs)?;
+    leakage::refuse(named, exclude, path, &pairs)?;
     note_left_out(clean(&mut pairs));
     Ok(pairs)
 }

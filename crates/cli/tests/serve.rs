@@ -475,7 +475,7 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
     }
     let export =
         ["judge", "people", "export", "survey/plan.toml", "form.csv", "--guideline", "survey/guideline.toml"];
-    stdout(&fixture.run(&[&export[..], &["--sample", "8"]].concat()));
+    stdout(&fixture.run(&[&export[..], &["--sample", "10"]].concat()));
     let serve = [
         "judge",
         "serve",
@@ -498,12 +498,12 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
         if person == "(organizer)" {
             labels = ask(address, "GET", "/labels.jsonl", cookie, "").unwrap().2;
             let status = ask(address, "GET", "/status", cookie, "").unwrap();
-            assert!(status.0 == 200 && status.2.contains("8, 8 without a verdict"), "{status:?}");
+            assert!(status.0 == 200 && status.2.contains("10, 10 without a verdict"), "{status:?}");
             continue;
         }
         let refused = ask(address, "GET", "/status/stream", cookie, "").unwrap().0;
         assert_eq!(refused, 403, "an annotator follows what others do");
-        for _ in 0..8 {
+        for _ in 0..10 {
             let page = ask(address, "GET", "/", cookie, "").unwrap().2;
             // A question with several answers has those of all its options.
             let answer =
@@ -513,7 +513,7 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
             assert_eq!(ask(address, "POST", "/", cookie, &sent).unwrap().0, 303);
         }
     }
-    assert_eq!(labels.lines().count(), 8, "{labels}");
+    assert_eq!(labels.lines().count(), 10, "{labels}");
     fixture.write("tree/labels.jsonl", &labels);
     let mut table = std::process::Command::new("python3");
     table.args(["survey/table.py", "labels.jsonl"]).current_dir(fixture.path("tree"));
@@ -525,6 +525,9 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
         "| several | A: how an API is used | 2 | 50.00 | 68.63 |",
         "| several | B: how an algorithm is implemented | 2 | 100.00 | 60.78 |",
         "| used | D: functions with neither | 2 | 0.00 | 2.94 |",
+        "| experience | B: one to five years | 2 | 100.00 | 66.67 |",
+        "| searches | 8.00 | 7.89 | 8.31 |",
+        "| examples | 2.50 | 2.64 | 2.64 |",
     ] {
         assert!(table.lines().any(|line| line == row), "{row}\n{table}");
     }

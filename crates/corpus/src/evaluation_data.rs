@@ -1,12 +1,12 @@
 //! Keeps evaluation data out of training data: by its content, by the hashes of published files, and by what rows state about
 //! themselves.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use quarry_source::{extract, language_named};
-use quarry_text::identifiers;
+use quarry_text::{TermRules, identifiers, is_language_name, is_stop_word};
 use serde::Deserialize;
 
 use crate::dataset::near::NearIndex;
@@ -22,6 +22,8 @@ const NEAR: f64 = 0.8;
 const MIN_NEAR_WORDS: usize = 20;
 /// Minimum number of words of a query that is compared: shorter ones are asked by many.
 const MIN_QUERY_WORDS: usize = 3;
+/// Maximum number of words of a query that is compared by its words.
+const MAX_QUERY_WORDS: usize = 40;
 
 /// Texts that no training pair may contain: codes and queries, exactly but for white space, punctuation and case, and
 /// codes that are nearly the same.
@@ -30,12 +32,15 @@ pub struct EvaluationData {
     /// Hashes of codes, and of name and summary of the functions in them.
     codes: HashSet<u64>,
     queries: HashSet<u64>,
+    /// Hashes of the words of queries, whatever their order and inflection.
+    query_words: HashSet<u64>,
     near: NearIndex,
 }
 
 impl Default for EvaluationData {
     fn default() -> Self {
-        Self { codes: HashSet::new(), queries: HashSet::new(), near: NearIndex::new(NEAR) }
+        let [codes, queries, query_words] = [(); 3].map(|()| HashSet::new());
+        Self { codes, queries, query_words, near: NearIndex::new(NEAR) }
     }
 }
 
@@ -91,6 +96,7 @@ impl EvaluationData {
             let n_words = identifiers(text).take(MIN_NEAR_WORDS).count();
             if n_words >= MIN_QUERY_WORDS {
                 self.queries.insert(fingerprint(text));
+                self.query_words.extend(words_hash(text));
             }
             if n_words >= MIN_CODE_WORDS {
                 self.codes.insert(fingerprint(text));
@@ -118,6 +124,13 @@ impl EvaluationData {
             && self.queries.contains(&fingerprint(query))
     }
 
+    /// Whether a query is in the data, or one of the same words in another order or inflection, without those that say
+    /// little (stop words and names of languages). Of at least three words.
+    #[must_use]
+    pub fn has_query_nearly(&self, query: &str) -> bool {
+        self.has_query(query) || words_hash(query).is_some_and(|hash| self.query_words.contains(&hash))
+    }
+
     /// Whether a code is in the data, from any of its first lines on (decorators and comments may precede the part that
     /// is), or nearly.
     #[must_use]
@@ -139,6 +152,22 @@ impl EvaluationData {
             || self.has_code(whole)
             || self.has_code(&pair.code)
     }
+}
+
+/// Hash of the distinct stems of a short text, without stop words and names of languages; `None` for fewer than three,
+/// and for what is too long for a query.
+fn words_hash(text: &str) -> Option<u64> {
+    if identifiers(text).take(MAX_QUERY_WORDS + 1).count() > MAX_QUERY_WORDS {
+        return None;
+    }
+    let mut words = BTreeSet::new();
+    TermRules::default().terms(text, |term, at| {
+        let word = text[at].to_lowercase();
+        if !is_stop_word(&word) && !is_language_name(&word) {
+            words.insert(term.to_owned());
+        }
+    });
+    (words.len() >= MIN_QUERY_WORDS).then(|| fingerprint(&words.into_iter().collect::<Vec<_>>().join(" ")))
 }
 
 /// Passes on every text in the content of a file: those of one JSON document, else of one a line, else the lines.

@@ -3,8 +3,10 @@
 pub mod changes;
 pub mod dataset;
 pub mod evaluation_data;
+pub mod evaluation_guard;
 pub mod formats;
 pub mod git;
 pub mod messages;
 pub mod pairs;
+pub mod tokens;
 pub mod toml_file;

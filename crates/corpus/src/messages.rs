@@ -50,6 +50,9 @@ struct Rule {
     first_words: Vec<String>,
     #[serde(default)]
     phrases: Vec<String>,
+    /// Whether it matches version numbers of three parts, as in `1.2.0`.
+    #[serde(default)]
+    version_numbers: bool,
     /// Whether it is for titles of issues, too.
     #[serde(default = "yes")]
     titles: bool,
@@ -199,6 +202,9 @@ fn question(
         if let Some(phrase) = rule.phrases.iter().find(|phrase| holds(&lower, phrase)) {
             return Err(Rejection::new(&rule.name, phrase));
         }
+        if let Some(number) = lower.split_whitespace().find(|word| rule.version_numbers && is_version(word)) {
+            return Err(Rejection::new(&rule.name, number));
+        }
     }
     if query_terms(&text).len() < limits.least_terms {
         let rule = format!("fewer than {} words that say something", limits.least_terms);
@@ -208,6 +214,14 @@ fn question(
         return Err(Rejection::new("too long", format!("more than {} words", limits.most_words)));
     }
     Ok(text)
+}
+
+/// Whether a word is a version number of three parts, with or without `v` before it.
+fn is_version(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    let mut parts = bare.strip_prefix('v').unwrap_or(bare).split('.');
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.clone().count() >= 3 && parts.all(is_number)
 }
 
 /// Whether no text for people contains a character: control characters, those that change the direction of the text,
@@ -372,7 +386,15 @@ mod tests {
         rejected("Revert \"Retry requests after a timeout\"", "revert", "revert");
         rejected("chore(deps): bump serde from 1.0 to 1.1", "not about code", "chore:");
         rejected("Bump serde from 1.0 to 1.1", "version", "bump");
-        rejected("docs: say how requests are retried", "not about code", "docs:");
+        rejected("docs: say how requests are retried", "documents", "docs:");
+        rejected("Document how requests are retried", "documents", "document");
+        rejected("Retry requests and say so in the README", "documents", "readme");
+        rejected("Split the retries of requests into files", "refactoring", "split");
+        rejected("refactor(client): retry requests in one place", "refactoring", "refactor:");
+        rejected("Retry requests without code duplication", "refactoring", "code duplication");
+        rejected("Add regression test of retried requests", "tests", "test");
+        rejected("Allow retries by client 1.2.0 again", "release", "1.2.0");
+        rejected("Prepare retries of the client for later", "release", "prepare");
         rejected("Apply rustfmt to all files", "formatting", "rustfmt");
         rejected("Fix typo in request handler name", "typo", "fix typo");
         rejected("Fix it", "too short", "fewer than 3 words that say something");

@@ -14,13 +14,13 @@ use crate::documented::{Documented, documentation_hash};
 use crate::error::FactoryError;
 use crate::graph::{APIS, Api, GRAPH, Node};
 use crate::jsonl::{self, RandomReader, Writer};
-use crate::plan::{AnnotationPlan, Calibrated, Documentation, Plan, QueryKind, UnpopularBelow};
+use crate::plan::{AnnotationPlan, Calibrated, Documentation, Plan, QueryKind, ShownCallees, UnpopularBelow};
 use crate::pool::POOL;
 use crate::record::CodeRecord;
 use crate::step::{Key, Step};
 
 /// Incremented when the same answers lead to other annotations.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Summaries of functions.
 pub(crate) const ANNOTATIONS: &str = "annotations.jsonl";
@@ -61,7 +61,7 @@ struct Explanation<'e> {
 
 #[derive(Serialize)]
 struct Identity {
-    callees: bool,
+    callees: ShownCallees,
     unpopular_below: UnpopularBelow,
     documentation: Option<String>,
     /// Whether models see the documentation of functions.
@@ -178,6 +178,8 @@ pub(crate) fn write(
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
     let nodes: Vec<Node> = jsonl::read_all(&inputs.graph.join(GRAPH))?;
     let wanted = wanted(plan, inputs.pool, &nodes)?;
+    let places: HashMap<&str, (usize, u64)> =
+        nodes.iter().map(|node| (node.id.as_str(), node.place)).collect();
     let records = Records::open(inputs.sources, plan.pool.documentation)?;
     let author = authoring.open()?;
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
@@ -191,7 +193,16 @@ pub(crate) fn write(
     for level in wanted.chunk_by(|one, other| one.level == other.level) {
         let answers = authoring.ask_all(&author, "annotations", level, |node| {
             let record = records.get(node.place)?;
-            let values = values(&record, node, &summaries, &explanations, plan.annotation.callees);
+            let callees = match plan.annotation.callees {
+                shown if shown.are_codes() => codes_of(node, &places, &records)?,
+                shown => {
+                    let shown = node.callees.iter().filter(|_| shown.are_summaries());
+                    shown
+                        .filter_map(|callee| Some(format!("- {}", summaries.get(callee.as_str())?)))
+                        .collect()
+                }
+            };
+            let values = values(&record, node, callees, &explanations);
             let answer = author.write(SUMMARY_WRITER, &values, authoring.stop).map_err(stopped)?;
             Ok(answer.map(|summary| (summary, record.name)))
         })?;
@@ -199,8 +210,10 @@ pub(crate) fn write(
             match answer {
                 Ok((summary, name)) => {
                     n_written += 1;
-                    let is_shown =
-                        |callee: &&String| plan.annotation.callees && summaries.contains_key(callee.as_str());
+                    let shown = plan.annotation.callees;
+                    let is_shown = |callee: &&String| {
+                        shown.are_codes() || shown.are_summaries() && summaries.contains_key(callee.as_str())
+                    };
                     let annotation = Annotation {
                         id: node.id.clone(),
                         level: node.level,
@@ -249,7 +262,7 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
     while let Some(id) = open.pop() {
         if let Some((id, node)) = by_id.get_key_value(id)
             && wanted.insert(id)
-            && plan.annotation.callees
+            && plan.annotation.callees.are_summaries()
         {
             open.extend(node.callees.iter().map(String::as_str));
         }
@@ -323,21 +336,30 @@ fn explain(
     Ok(Explanations { explanations, undocumented, unreadable })
 }
 
+/// The code of the functions of its project that a function calls directly, as in the direct prompt of Query4Code's
+/// Figure 2 and in its released code.
+fn codes_of(
+    node: &Node,
+    places: &HashMap<&str, (usize, u64)>,
+    records: &Records,
+) -> Result<Vec<String>, FactoryError> {
+    let places = node.callees.iter().filter_map(|callee| places.get(callee.as_str()));
+    places.map(|place| Ok(records.get(*place)?.code)).collect()
+}
+
 /// The values that the prompt for summaries can use.
 fn values(
     record: &CodeRecord,
     node: &Node,
-    summaries: &HashMap<&str, String>,
+    callees: Vec<String>,
     explanations: &HashMap<String, String>,
-    callees: bool,
 ) -> BTreeMap<&'static str, String> {
     let listed = |items: Vec<String>| if items.is_empty() { "none".to_owned() } else { items.join("\n") };
-    let callees = node.callees.iter().filter(|_| callees).filter_map(|callee| summaries.get(callee.as_str()));
     let apis = node.apis.iter().filter_map(|api| Some(format!("- {api}: {}", explanations.get(api)?)));
     BTreeMap::from([
         ("code", record.code.clone()),
         ("language", language_title(&record.language).to_owned()),
-        ("callees", listed(callees.map(|summary| format!("- {summary}")).collect())),
+        ("callees", listed(callees)),
         ("apis", listed(apis.collect())),
     ])
 }

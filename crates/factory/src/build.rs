@@ -15,6 +15,7 @@ use crate::card;
 use crate::categories;
 use crate::croissant;
 use crate::error::FactoryError;
+use crate::evaluation;
 use crate::export;
 use crate::forecast::{self, Forecast};
 use crate::graph;
@@ -23,6 +24,7 @@ use crate::labels::{self, Labeling, PrepareJudging};
 use crate::leaks;
 use crate::other_languages;
 use crate::outputs::BUILD;
+use crate::people;
 use crate::plan::{Calibrated, Extract, Plan, QueryKind, UnpopularBelow};
 use crate::pool;
 use crate::query;
@@ -96,6 +98,8 @@ struct Build<'b> {
     tools: &'b Tools<'b>,
     on_event: &'b mut dyn FnMut(Event<'_>),
     steps: Vec<(Step, bool)>,
+    /// What the training parts share with public evaluation data.
+    evaluation: Vec<String>,
 }
 
 impl Build<'_> {
@@ -140,9 +144,10 @@ impl Build<'_> {
         (sources, records): (&[Key], &[PathBuf]),
         pool: &Key,
     ) -> Result<Key, FactoryError> {
-        let sources: Vec<&Key> = sources.iter().collect();
-        let graph =
-            self.run(graph::step(plan.seed, &sources), |step, _| graph::write(plan.seed, records, step))?;
+        let (sources, by): (Vec<&Key>, _) = (sources.iter().collect(), plan.annotation.calls);
+        let graph = self.run(graph::step(plan.seed, by, &sources), |step, _| {
+            graph::write(plan.seed, by, records, step)
+        })?;
         let (at_pool, at_graph) = (self.at(pool), self.at(&graph));
         let calibration = match plan.annotation.unpopular_below {
             UnpopularBelow::Calls(_) => None,
@@ -245,6 +250,9 @@ impl Build<'_> {
             splits = self.run(step, |step, _| leaks::write(leaks, &plan.splits, &at_splits, step))?;
         }
         let at_splits = self.at(&splits);
+        if self.store.is_some() {
+            self.evaluation = evaluation::check(plan, &at_splits)?;
+        }
 
         let at_written: Vec<PathBuf> = written.iter().map(|written| self.at(written)).collect();
         let mut exports = Vec::new();
@@ -328,10 +336,12 @@ pub fn build(
     on_event: &mut dyn FnMut(Event<'_>),
 ) -> Result<Built, FactoryError> {
     let store = Store::open(out)?;
-    let mut build = Build { root: out, store: Some(&store), tools, on_event, steps: Vec::new() };
+    let mut build =
+        Build { root: out, store: Some(&store), tools, on_event, steps: Vec::new(), evaluation: Vec::new() };
     let Named { sources, methods } = Named::open(plan, out, tools, true)?;
     let (pool, keys) = build.all(plan, &sources, methods)?;
     let at_pool = build.at(&pool);
+    let shared = std::mem::take(&mut build.evaluation);
     let steps: Vec<Step> = build.steps.into_iter().map(|(step, _)| step).collect();
     let mut exports = Vec::new();
     for (format, key) in keys {
@@ -354,6 +364,8 @@ pub fn build(
         removed: &pool::removed(&at_pool)?,
         removed_queries: &removed_queries,
         shares: &shares,
+        surveys: &people::summaries(&steps, out)?,
+        evaluation: &shared,
     });
     let cards = [("card.md", card::markdown(&content)), ("card.html", card::page(&content))];
     let mut written = Vec::new();
@@ -401,7 +413,8 @@ fn listed(
     named: &Named<'_>,
 ) -> Result<Vec<(Step, bool)>, FactoryError> {
     let on_event = &mut |_: Event<'_>| {};
-    let mut build = Build { root: out, store: None, tools, on_event, steps: Vec::new() };
+    let mut build =
+        Build { root: out, store: None, tools, on_event, steps: Vec::new(), evaluation: Vec::new() };
     build.all(plan, &named.sources, Rc::clone(&named.methods))?;
     Ok(build.steps)
 }

@@ -1,10 +1,10 @@
 //! Classification of the calls of a function: functions of its own project, of other packages, or neither
 //! (Query4Code, 2024, following its code).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::record::CodeRecord;
 
@@ -19,6 +19,18 @@ pub enum CallKind {
     ThirdParty(String),
     /// Unknown.
     Unknown,
+}
+
+/// Which calls are of the project, by the last part of their names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CallRules {
+    /// As Query4Code's code: every call whose last part is that of a function of the project.
+    #[default]
+    Released,
+    /// As its paper speaks of calls: not a call of something that is imported from elsewhere, and not one that only ends
+    /// like the name of the function around it (`np.linalg.norm` in `norm`, `self.d.get` in `Store.get`).
+    Paper,
 }
 
 /// The rules for a language.
@@ -42,14 +54,15 @@ static NO_RULES: LazyLock<LanguageRules> = LazyLock::new(LanguageRules::default)
 /// The names by which a project refers to its own functions and modules.
 #[derive(Debug, Default)]
 pub struct Project {
-    functions: HashSet<String>,
+    /// Numbers of functions by their unqualified names.
+    functions: HashMap<String, u32>,
     directories: HashSet<String>,
 }
 
 impl Project {
     /// Adds a function.
     pub fn add(&mut self, record: &CodeRecord) {
-        self.functions.insert(base_name(&record.name).to_owned());
+        *self.functions.entry(base_name(&record.name).to_owned()).or_default() += 1;
         let mut directories: Vec<&str> = record.path.split('/').collect();
         directories.pop();
         for directory in directories {
@@ -85,8 +98,11 @@ pub(crate) fn head(name: &str) -> &str {
 /// 3. a call belongs to the project if one of its functions has the last part of the name;
 /// 4. otherwise it belongs to another package, if the name has three characters or more, does not begin with the
 ///    object itself but with an import, and the import is neither relative nor rooted in a directory of the project.
+///
+/// By the rules of the paper 4 goes before 3, and a call that only ends like the function around it is of the project if
+/// another of its functions has that name.
 #[must_use]
-pub fn classify(call: &str, record: &CodeRecord, project: &Project) -> CallKind {
+pub fn classify(call: &str, record: &CodeRecord, project: &Project, by: CallRules) -> CallKind {
     let rules = RULES.get(&record.language).unwrap_or(&NO_RULES);
     let (head, own) = (head(call), base_name(call));
     let is_dotted = parts(call).nth(1).is_some();
@@ -96,16 +112,45 @@ pub fn classify(call: &str, record: &CodeRecord, project: &Project) -> CallKind 
     }
     let is_local = record.locals.iter().any(|local| local == head);
     let is_builtin_method = is_dotted && is_local && rules.methods.contains(own);
-    if !is_builtin_method && project.functions.contains(own) {
+    let third_party = || {
+        let import = import?;
+        let is_relative = import.starts_with('.');
+        let is_own = project.directories.contains(self::head(import));
+        let is_named = call.chars().count() >= 3 && !rules.self_names.contains(head);
+        (is_named && !is_relative && !is_own).then(|| format!("{import}{}", &call[head.len()..]))
+    };
+    if by == CallRules::Paper
+        && let Some(name) = third_party()
+    {
+        return CallKind::ThirdParty(name);
+    }
+    let n_others = match by == CallRules::Paper && ends_like_own(call, record) {
+        true => 1,
+        false => 0,
+    };
+    if !is_builtin_method && project.functions.get(own).is_some_and(|n| *n > n_others) {
         return CallKind::Project(own.to_owned());
     }
-    let Some(import) = import else { return CallKind::Unknown };
-    let is_relative = import.starts_with('.');
-    let is_own = project.directories.contains(self::head(import));
-    if call.chars().count() < 3 || rules.self_names.contains(head) || is_relative || is_own {
-        return CallKind::Unknown;
+    third_party().map_or(CallKind::Unknown, CallKind::ThirdParty)
+}
+
+/// Whether a call has the last part of the name of the function that it is in, and is not written as a call of it: by its
+/// bare name, or for a method as that of its own object or class.
+pub(crate) fn ends_like_own(call: &str, record: &CodeRecord) -> bool {
+    if base_name(call) != base_name(&record.name) {
+        return false;
     }
-    CallKind::ThirdParty(format!("{import}{}", &call[head.len()..]))
+    let self_names = RULES.get(&record.language).map(|rules| &rules.self_names);
+    let mut scope = parts(&record.name).collect::<Vec<_>>();
+    scope.pop();
+    let is_own = match (parts(call).collect::<Vec<_>>().as_slice(), scope.last()) {
+        ([_], None) => true,
+        ([object, _], Some(class)) => {
+            object == class || self_names.is_some_and(|names| names.contains(*object))
+        }
+        _ => false,
+    };
+    !is_own
 }
 
 #[cfg(test)]
@@ -118,7 +163,7 @@ mod tests {
     use crate::function::{Origin, extract_records};
 
     /// The calls of the last function of `source`, in a project that also has `others`, with their targets.
-    fn calls(source: &str, others: &[(&str, &str)]) -> Vec<(String, CallKind)> {
+    fn calls(source: &str, others: &[(&str, &str)], by: CallRules) -> Vec<(String, CallKind)> {
         let records = |path: &str, text: &str| {
             let origin = Origin { source: "s".into(), path: path.into(), ..Origin::default() };
             let text = SourceText::read(Path::new(path), text.as_bytes().to_vec()).unwrap();
@@ -129,18 +174,23 @@ mod tests {
         let own = records("app/main.py", source);
         own.iter().for_each(|record| project.add(record));
         let last = own.last().unwrap();
-        last.calls.iter().map(|call| (call.clone(), classify(call, last, &project))).collect()
+        last.calls.iter().map(|call| (call.clone(), classify(call, last, &project, by))).collect()
     }
 
     #[track_caller]
     fn check(source: &str, expected: &[(&str, CallKind)]) {
+        check_by(CallRules::Released, source, expected);
+    }
+
+    #[track_caller]
+    fn check_by(by: CallRules, source: &str, expected: &[(&str, CallKind)]) {
         let others = [(
             "app/tools.py",
             "def resize(x): return x\ndef load(x): return x\nclass Store:\n    def get(self, key): return key\n",
         )];
         let expected: Vec<(String, CallKind)> =
             expected.iter().map(|(call, kind)| ((*call).to_owned(), kind.clone())).collect();
-        assert_eq!(calls(source, &others), expected, "{source}");
+        assert_eq!(calls(source, &others, by), expected, "{source}");
     }
 
     fn project(name: &str) -> CallKind {
@@ -216,6 +266,45 @@ mod tests {
                 ("np.linalg.norm", third_party("numpy.linalg.norm")),
                 // Its last part is the name of the function itself.
                 ("q.f", project("f")),
+            ],
+        );
+    }
+
+    #[test]
+    fn by_the_paper_a_call_that_ends_like_its_function_is_not_one_of_itself() {
+        let norm = "import numpy as np\nimport cv2\ndef norm(a):\n    np.linalg.norm(a)\n    norm(a)\n    cv2.resize(a)\n    a.norm()\n";
+        check(
+            norm,
+            &[
+                ("np.linalg.norm", project("norm")),
+                ("norm", project("norm")),
+                ("cv2.resize", project("resize")),
+                ("a.norm", project("norm")),
+            ],
+        );
+        check_by(
+            CallRules::Paper,
+            norm,
+            &[
+                ("np.linalg.norm", third_party("numpy.linalg.norm")),
+                ("norm", project("norm")),
+                ("cv2.resize", third_party("cv2.resize")),
+                ("a.norm", CallKind::Unknown),
+            ],
+        );
+        let method = "class Cache:\n    def put(self, key):\n        self.d.put(key)\n        self.put(key)\n        put(key)\n";
+        check(
+            method,
+            &[("self.d.put", project("put")), ("self.put", project("put")), ("put", project("put"))],
+        );
+        check_by(
+            CallRules::Paper,
+            method,
+            &[
+                ("self.d.put", CallKind::Unknown),
+                ("self.put", project("put")),
+                // Not a method, and no other function has the name.
+                ("put", CallKind::Unknown),
             ],
         );
     }

@@ -5,6 +5,7 @@ mod page;
 
 use std::collections::BTreeMap;
 
+use quarry_eval::protocol::discrepancy;
 use quarry_metrics::table::Table;
 
 pub(crate) use markdown::markdown;
@@ -12,10 +13,12 @@ pub(crate) use page::page;
 
 use crate::calibration;
 use crate::categories;
+use crate::filter::SNIPPETS;
 use crate::harmless::harmless;
 use crate::labels;
 use crate::outputs::OTHER_LANGUAGES;
-use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind};
+use crate::people::{self, Removal, SurveySummary};
+use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind, Units};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::source::EXCLUSIONS;
 use crate::step::Step;
@@ -56,6 +59,10 @@ pub(crate) struct Facts<'f> {
     /// The first queries that filters removed, by the name of their source.
     pub(crate) removed_queries: &'f BTreeMap<String, BTreeMap<String, Vec<String>>>,
     pub(crate) shares: &'f Shares,
+    /// What people labeled, and what was removed of it.
+    pub(crate) surveys: &'f [SurveySummary],
+    /// What the training parts share with public evaluation data.
+    pub(crate) evaluation: &'f [String],
 }
 
 /// The card of a build.
@@ -81,7 +88,12 @@ pub(crate) fn card(facts: &Facts<'_>) -> Card {
             section("Exports", facts.exports()),
             section(
                 "Known limits",
-                vec![Block::Bullets(limits(plan, shares, facts.count("labels", "unlabelled")))],
+                vec![Block::Bullets(limits(
+                    plan,
+                    shares,
+                    facts.count("labels", "unlabelled"),
+                    facts.evaluation,
+                ))],
             ),
             section(
                 "Steps",
@@ -299,6 +311,7 @@ impl Facts<'_> {
             LabelKind::Pairing => "the code that a query was made of answers it",
             LabelKind::File => "labels that were made elsewhere, found again by the texts of query and code",
             LabelKind::Judge => "a judge of `quarry judge`; its evidence is in the ledger beside this card",
+            LabelKind::People => "people, by majority; their answers are in the ledger beside this card",
             LabelKind::Negative => "what has no label by then does not answer; nobody looked at it",
         };
         let by: BTreeMap<String, u64> = self.find("labels").map_or_else(BTreeMap::new, |step| {
@@ -312,6 +325,7 @@ impl Facts<'_> {
         ];
         let agreement =
             self.find("labels").map_or_else(BTreeMap::new, |step| labels::agreement(&step.counts));
+        blocks.extend(self.surveys.iter().flat_map(survey));
         if agreement.is_empty() {
             blocks.push(text("No pair was labelled by two of them: how well they agree is not known."));
         } else {
@@ -356,6 +370,36 @@ impl Facts<'_> {
     }
 }
 
+/// How people labeled, and which pairs they did not agree on.
+fn survey(survey: &SurveySummary) -> Vec<Block> {
+    let SurveySummary { guideline, people, pairs, minimum, minimum_alpha, alpha, removed } = survey;
+    let shown =
+        |alpha: Option<f64>| alpha.map_or_else(|| "unknown".to_owned(), |alpha| format!("{alpha:.3}"));
+    let mut told = format!(
+        "People labeled {pairs} pairs by the guideline {guideline}: {}, at least {minimum} for each pair. Krippendorff's α \
+         of their labels: {}",
+        listed(people),
+        shown(alpha[0])
+    );
+    if let Some(minimum) = minimum_alpha {
+        told += &format!(
+            "; {} pairs with an α of their own below {minimum} are removed, and of the others it is {}. \
+             `{}` in the directory of the step `labels` lists them",
+            removed.len(),
+            shown(alpha[1]),
+            people::REMOVED
+        );
+    }
+    let mut blocks = vec![Block::Text(told + ".")];
+    if !removed.is_empty() {
+        let rows = removed.iter().map(|Removal { pair, query, alpha, labels }| {
+            [pair.clone(), query.clone(), labels.clone(), format!("{alpha:.3}")]
+        });
+        blocks.push(table(["removed pair", "query", "what people said", "α"], rows));
+    }
+    blocks
+}
+
 fn text(text: &str) -> Block {
     Block::Text(text.to_owned())
 }
@@ -378,8 +422,15 @@ fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
 }
 
 /// What users of the data set have to know.
-fn limits(plan: &Plan, shares: &Shares, unlabeled: u64) -> Vec<String> {
+fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -> Vec<String> {
     let mut limits = Vec::new();
+    if !evaluation.is_empty() {
+        limits.push(format!(
+            "The training parts share texts with public evaluation data, which a model trained on them cannot be measured \
+             on: {}.",
+            evaluation.iter().map(|found| harmless(found)).collect::<Vec<_>>().join("; ")
+        ));
+    }
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
         limits.push(
             "Queries made of documentation say what an author wrote of a function, not what somebody asks who looks for it."
@@ -392,6 +443,14 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64) -> Vec<String> {
              say what the code does, in words that a model chose."
                 .to_owned(),
         );
+    }
+    for (number, is_in_effect) in [
+        ("Q3", plan.has_author()),
+        ("Q12", plan.has_author()),
+        ("G14", plan.sources.iter().any(|source| source.units == Units::Comments)),
+        ("W8", plan.pool.filters.iter().any(|filter| filter == SNIPPETS)),
+    ] {
+        limits.extend(discrepancy(number).filter(|_| is_in_effect).map(|found| found.about.to_owned()));
     }
     if plan.labels.iter().any(|label| label.kind == LabelKind::Negative) {
         limits.push("Some negatives were never looked at: among them are codes that answer.".to_owned());

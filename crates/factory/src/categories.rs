@@ -17,7 +17,7 @@ use crate::authoring::{Authoring, add_usage, stopped};
 use crate::category::{CATEGORIES, Example, RULES_TEXT, named};
 use crate::error::FactoryError;
 use crate::jsonl::{self, RandomReader, Writer};
-use crate::plan::CategoryPlan;
+use crate::plan::{CategoryInput, CategoryPlan};
 use crate::pool::{self, POOL, Removed, Shares};
 use crate::record::{CodeRecord, PairRecord};
 use crate::step::{Key, Step, hash_file};
@@ -33,7 +33,13 @@ pub(crate) const SHEET: &str = "review.csv";
 /// Codes whose category cannot be read, with the reason.
 const EXCLUDED: &str = "excluded.jsonl";
 
-const PROMPT: &str = "statcodesearch";
+/// The prompt of a plan.
+fn prompt(plan: &CategoryPlan) -> &'static str {
+    match plan.shown {
+        CategoryInput::Pair => "statcodesearch",
+        CategoryInput::Comment => "statcodesearch-comment",
+    }
+}
 
 /// What the sheet's columns hold that people fill in or correct.
 const ID: &str = "id";
@@ -76,7 +82,7 @@ pub(crate) fn step(
     let says = match (&plan.review, authoring) {
         (Some(review), _) => hash_file(review)?,
         (None, Some(authoring)) => {
-            authoring.plan.version(authoring.directory, AuthorRole::Writer, &[PROMPT])?
+            authoring.plan.version(authoring.directory, AuthorRole::Writer, &[prompt(plan)])?
         }
         (None, None) => return Err(FactoryError::step(STEP, NOBODY)),
     };
@@ -205,7 +211,7 @@ fn decided_by_model(
     })?;
     let records = Mutex::new(RandomReader::open(&path)?);
     let author = authoring.open()?;
-    let (categories, examples) = (listed(), shown(plan.examples));
+    let (categories, examples) = (listed(), shown(plan.examples, plan.shown));
     let answers = authoring.ask_all(&author, STEP, &items, |(_, at)| {
         let record: CodeRecord = records.lock().unwrap_or_else(PoisonError::into_inner).read(*at)?;
         let values = BTreeMap::from([
@@ -215,7 +221,7 @@ fn decided_by_model(
             ("categories", categories.clone()),
             ("examples", examples.clone()),
         ]);
-        author.grade(AuthorRole::Writer, PROMPT, &values, authoring.stop).map_err(stopped)
+        author.grade(AuthorRole::Writer, prompt(plan), &values, authoring.stop).map_err(stopped)
     })?;
     add_usage(counts, author.usage());
     let decision = |answer| match answer {
@@ -234,12 +240,16 @@ fn listed() -> String {
 }
 
 /// So many examples of each category, for the prompt; one of each before the second of any.
-fn shown(n_examples: usize) -> String {
+fn shown(n_examples: usize, input: CategoryInput) -> String {
     let examples = (0..n_examples).flat_map(|number| {
         CATEGORIES.iter().filter_map(move |category| Some((&category.name, category.examples.get(number)?)))
     });
     let example = |(name, Example { comment, code }): (&String, &Example)| {
-        format!("<comment>\n{comment}\n</comment>\n<code>\n{code}\n</code>\n{name}\n\n")
+        let code = match input {
+            CategoryInput::Pair => format!("<code>\n{code}\n</code>\n"),
+            CategoryInput::Comment => String::new(),
+        };
+        format!("<comment>\n{comment}\n</comment>\n{code}{name}\n\n")
     };
     examples.map(example).collect()
 }
@@ -368,13 +378,17 @@ mod tests {
 
     #[test]
     fn the_prompt_knows_the_categories_by_their_numbers() {
-        let text = include_str!("../../annotate/prompts/statcodesearch.toml");
-        let prompt: toml::Table = toml::from_str(text).unwrap();
-        let values = prompt["answer"]["values"].as_array().unwrap();
-        assert_eq!(values.len(), CATEGORIES.len());
-        for value in values {
-            let grade = u8::try_from(value["grade"].as_integer().unwrap()).unwrap();
-            assert_eq!(value["says"][0].as_str().unwrap(), named(grade));
+        for text in [
+            include_str!("../../annotate/prompts/statcodesearch.toml"),
+            include_str!("../../annotate/prompts/statcodesearch-comment.toml"),
+        ] {
+            let prompt: toml::Table = toml::from_str(text).unwrap();
+            let values = prompt["answer"]["values"].as_array().unwrap();
+            assert_eq!(values.len(), CATEGORIES.len());
+            for value in values {
+                let grade = u8::try_from(value["grade"].as_integer().unwrap()).unwrap();
+                assert_eq!(value["says"][0].as_str().unwrap(), named(grade));
+            }
         }
         assert_eq!(
             relevant(),
@@ -384,14 +398,16 @@ mod tests {
 
     #[test]
     fn examples_are_of_each_category_in_turn() {
-        assert_eq!((crate::category::max_examples(), shown(0)), (3, String::new()));
+        assert_eq!((crate::category::max_examples(), shown(0, CategoryInput::Pair)), (3, String::new()));
         let names = |n_examples: usize| -> Vec<String> {
-            let examples = shown(n_examples);
+            let examples = shown(n_examples, CategoryInput::Pair);
             let examples = examples.split("</code>\n").skip(1);
             examples.map(|after| after.lines().next().unwrap().to_owned()).collect()
         };
         let all: Vec<&str> = CATEGORIES.iter().map(|category| category.name.as_str()).collect();
         assert_eq!(names(1), all);
+        let of_comments = shown(1, CategoryInput::Comment);
+        assert!(of_comments.contains("</comment>\nVisualization\n") && !of_comments.contains("<code>"));
         assert_eq!(names(3), [&all[..], &all, &all].concat());
     }
 

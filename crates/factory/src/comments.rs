@@ -115,17 +115,20 @@ pub fn comment_blocks_as_released(bytes: &[u8]) -> Vec<CommentBlock> {
 /// The same without these faults, in every language whose comments begin with `#` or `//`; empty for others:
 ///
 /// - texts are UTF-8, or else Latin-1;
-/// - code before the first `library(` counts; lines that load packages are part of the code;
+/// - code before the first `library(` counts; lines of R that load packages are part of the code, or, without
+///   `library_lines` as the paper's text has it, left out and nothing else with them;
 /// - comment lines are joined if there is no blank line between them; markers and runs of `-`, `=` and the like are
 ///   removed at the ends of lines, but not within words and formulas;
 /// - code keeps its lines, without common indentation; equal comments are kept separate.
 #[must_use]
-pub fn comment_blocks(language: Language, bytes: &[u8]) -> Vec<CommentBlock> {
+pub fn comment_blocks(language: Language, bytes: &[u8], library_lines: bool) -> Vec<CommentBlock> {
     let Some(marker) = marker(language) else { return Vec::new() };
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(latin1(bytes)),
     };
+    let is_left_out =
+        |line: &str| !library_lines && language.name() == "r" && line.trim_start().starts_with("library(");
     let is_comment = |line: &str| line.trim_start().starts_with(marker) && !line.starts_with("#!");
     let mut blocks = Vec::new();
     let mut lines = (1_u32..).zip(text.lines()).peekable();
@@ -141,6 +144,9 @@ pub fn comment_blocks(language: Language, bytes: &[u8]) -> Vec<CommentBlock> {
         let comment = parts.join(" ");
         let (mut code, mut end_line) = (Vec::new(), start_line);
         while let Some((number, next)) = lines.next_if(|(_, next)| !is_comment(next)) {
+            if is_left_out(next) {
+                continue;
+            }
             code.push(next);
             if !next.trim().is_empty() {
                 end_line = number;
@@ -202,7 +208,7 @@ mod tests {
 
     #[track_caller]
     fn fixed(language: &str, script: &[u8], expected: &[(&str, &str)]) {
-        let found = comment_blocks(language_named(language).unwrap(), script);
+        let found = comment_blocks(language_named(language).unwrap(), script, true);
         let found: Vec<(&str, &str)> =
             found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
         assert_eq!(found, expected, "{}", String::from_utf8_lossy(script));
@@ -239,6 +245,11 @@ mod tests {
                 ("Fit the model", "library(lme4)\nm <- lm(y ~ x)"),
             ],
         );
+        // As the paper's text has it, these lines alone are left out.
+        let found = comment_blocks(language_named("r").unwrap(), script, false);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
+        assert_eq!(found, [("Set the seed", "set.seed(1)"), ("Fit the model", "m <- lm(y ~ x)")]);
         // Lines are stripped first.
         let script = b"# Set the seed\nset.seed(1)\n  library(lme4)\n# Fit the model\nm <- lm(y ~ x)\n";
         released(script, &[("Fit the model", "m <- lm(y ~ x)")]);
@@ -313,8 +324,9 @@ mod tests {
             b"#include <a.h>\n// Return the sum\nreturn a + b;\n",
             &[("Return the sum", "return a + b;")],
         );
-        assert!(comment_blocks(language_named("markdown").unwrap(), b"# A title of mine\ntext\n").is_empty());
-        let found = comment_blocks(language_named("go").unwrap(), go);
+        let markdown = language_named("markdown").unwrap();
+        assert!(comment_blocks(markdown, b"# A title of mine\ntext\n", true).is_empty());
+        let found = comment_blocks(language_named("go").unwrap(), go, true);
         assert_eq!((found[0].start_line, found[0].end_line, found[1].start_line), (2, 4, 6));
     }
 

@@ -1,16 +1,18 @@
 //! Extracting records of functions from the text of a file.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::ops::{Add, Range};
 
 use quarry_corpus::pairs::cut_out;
 use quarry_source::{
-    Call, Import, Language, Limits, SourceText, Unit, UnitKind, extract_with_references, function_shapes,
-    functions, language_named,
+    Call, Import, Language, Limits, SourceText, Unit, UnitKind, extract_with_references, extract_within,
+    function_shapes, functions, language_named,
 };
 
 use crate::calls::head;
 use crate::comments::{CommentBlock, comment_blocks, comment_blocks_as_released};
+use crate::plan::SourcePlan;
 use crate::record::{CodeKind, CodeRecord, id_of};
 
 /// Where a file comes from.
@@ -114,15 +116,36 @@ fn notebook_records(origin: &Origin, notebook: Language, text: &SourceText) -> V
 
 /// A text as a function, or as a snippet if it is none or more than one.
 pub(crate) fn record_of_text(origin: &Origin, language: Language, text: &str) -> CodeRecord {
-    // Languages embedded in markup need their opening tag.
-    let opened = |tag: &str| extract(origin, language, &format!("{tag}{text}"));
     let mut found = extract(origin, language, text);
-    if found.is_empty() && Some(language) == language_named("php") && !text.contains("<?") {
-        found = opened("<?php ");
+    if found.is_empty()
+        && let Cow::Owned(opened) = opened(language, text)
+    {
+        found = extract(origin, language, &opened);
     }
     match <[CodeRecord; 1]>::try_from(found) {
         Ok([record]) => record,
         Err(_) => snippet_record(origin, language, text),
+    }
+}
+
+/// A text with the opening tag that code embedded in markup needs.
+fn opened(language: Language, text: &str) -> Cow<'_, str> {
+    match Some(language) == language_named("php") && !text.contains("<?") {
+        true => Cow::Owned(format!("<?php {text}")),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// Whether the grammar of a language cannot read all of a text.
+pub(crate) fn has_syntax_errors(language: Language, text: &str) -> bool {
+    let diagnostics = |text: &str| extract_within(language, text.as_bytes(), &Limits::default()).diagnostics;
+    let errors = |text: &str| !diagnostics(text).is_empty();
+    match opened(language, text) {
+        // Methods stand in a class.
+        Cow::Owned(opened) => {
+            errors(&opened) && errors(&opened.replacen("<?php ", "<?php class C { ", 1).add("}"))
+        }
+        Cow::Borrowed(text) => errors(text),
     }
 }
 
@@ -151,11 +174,11 @@ pub(crate) fn block_records(
     origin: &Origin,
     language: Language,
     text: &[u8],
-    as_released: bool,
+    plan: &SourcePlan,
 ) -> Vec<CodeRecord> {
-    let blocks = match as_released {
+    let blocks = match plan.as_released {
         true => comment_blocks_as_released(text),
-        false => comment_blocks(language, text),
+        false => comment_blocks(language, text, plan.library_lines),
     };
     let record = |CommentBlock { comment, code, start_line, end_line }| CodeRecord {
         kind: CodeKind::Block,

@@ -8,7 +8,7 @@ use quarry_source::{functions, language_named};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::calls::{CallKind, Project, RULES_TEXT, base_name, classify};
+use crate::calls::{CallKind, CallRules, Project, RULES_TEXT, base_name, classify, ends_like_own};
 use crate::error::FactoryError;
 use crate::jsonl::{self, Writer};
 use crate::order::{Calls, order};
@@ -16,7 +16,7 @@ use crate::record::CodeRecord;
 use crate::step::{self, Key, Step, directory_of};
 
 /// Incremented when the same records lead to another graph.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Functions with their callees, callees first.
 pub(crate) const GRAPH: &str = "graph.jsonl";
@@ -109,8 +109,8 @@ impl CallStatistics {
 }
 
 /// The step that builds the call graph of sources.
-pub(crate) fn step(seed: u64, sources: &[&Key]) -> Step {
-    Step::new("calls", VERSION, &(seed, quarry_files::sha256(RULES_TEXT)), sources)
+pub(crate) fn step(seed: u64, by: CallRules, sources: &[&Key]) -> Step {
+    Step::new("calls", VERSION, &(seed, by, quarry_files::sha256(RULES_TEXT)), sources)
 }
 
 /// Whether Query4Code skips a function: in tests, in a nested class, with a special name of Python, or without a
@@ -166,6 +166,7 @@ struct Names {
 /// When records cannot be read, or the graph cannot be written.
 pub(crate) fn write(
     seed: u64,
+    by: CallRules,
     sources: &[PathBuf],
     step: &Path,
 ) -> Result<BTreeMap<String, u64>, FactoryError> {
@@ -205,12 +206,15 @@ pub(crate) fn write(
                 return Ok(());
             };
             for call in &record.calls {
-                match classify(call, &record, &names.project) {
+                match classify(call, &record, &names.project, by) {
                     CallKind::Ignored => statistics.ignored_calls += 1,
                     CallKind::Unknown => statistics.unknown_calls += 1,
                     CallKind::Project(name) => {
-                        let candidates = names.by_name.get(&name).map_or(&[][..], Vec::as_slice);
-                        calls[number as usize].extend(nearest(number, candidates, &functions));
+                        let mut candidates = names.by_name.get(&name).cloned().unwrap_or_default();
+                        if by == CallRules::Paper && ends_like_own(call, &record) {
+                            candidates.retain(|candidate| *candidate != number);
+                        }
+                        calls[number as usize].extend(nearest(number, &candidates, &functions));
                         functions[number as usize].project_calls += 1;
                     }
                     CallKind::ThirdParty(name) => {
@@ -364,7 +368,7 @@ mod tests {
         writer.finish().unwrap();
         let out = directory.path().join("out");
         fs::create_dir(&out).unwrap();
-        let counts = write(42, &[path], &out).unwrap();
+        let counts = write(42, CallRules::Released, &[path], &out).unwrap();
         let name = |id: &str| all.iter().find(|record| record.id == id).unwrap().name.clone();
         let nodes: Vec<Node> = jsonl::read_all(&out.join(GRAPH)).unwrap();
         let called: BTreeMap<String, Vec<String>> = nodes

@@ -7,6 +7,7 @@ use std::slice;
 use std::sync::atomic::AtomicBool;
 
 use quarry_annotate::ledger::GeneratedCode;
+use quarry_annotate::people::VotedLabel;
 use quarry_annotate::{Judging, Outcome};
 use quarry_corpus::dataset;
 use quarry_corpus::formats::query_code::PAIRS;
@@ -17,6 +18,7 @@ use crate::error::FactoryError;
 use crate::function::{Origin, record_of_text};
 use crate::jsonl::{self, Writer};
 use crate::outputs::{CANDIDATES, PAIRS_FILE, QUERIES};
+use crate::people::{self, Survey, SurveySummary};
 use crate::plan::{LabelKind, LabelPlan};
 use crate::pool::PoolReader;
 use crate::record::{Candidate, CodeRecord, PairRecord, QueryRecord, normalized_hash};
@@ -58,8 +60,10 @@ struct Identity<'p> {
     kind: LabelKind,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     generate: bool,
-    /// Hash of the file of labels, or of the judge and its model.
+    /// Hash of the file of labels, of the judge and its model, or of people's answers.
     content: Option<&'p str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    people: Option<people::Identity>,
 }
 
 /// The step that labels candidates.
@@ -78,6 +82,7 @@ pub(crate) fn step(
         contents.push(match (plan.kind, &plan.path) {
             (LabelKind::File, Some(path)) => Some(content_hash(path)?),
             (LabelKind::Judge, Some(path)) => Some(judging_plan(path, root, number)?.version),
+            (LabelKind::People, _) => Some(Survey::open(plan, root, number)?.version()?),
             _ => None,
         });
     }
@@ -86,6 +91,7 @@ pub(crate) fn step(
             kind: plan.kind,
             generate: plan.generate,
             content: content.as_deref(),
+            people: (plan.kind == LabelKind::People).then(|| people::Identity::of(plan)),
         })
         .collect();
     Ok(Step::new("labels", VERSION, &identities, &[candidates, queries, pool]))
@@ -100,6 +106,7 @@ pub(crate) fn check(plans: &[LabelPlan], root: &Path) -> Result<(), FactoryError
         match (plan.kind, &plan.path) {
             (LabelKind::File, Some(path)) => check_file(path)?,
             (LabelKind::Judge, Some(path)) => drop(judging_plan(path, root, number)?),
+            (LabelKind::People, _) => drop(Survey::open(plan, root, number)?),
             _ => {}
         }
     }
@@ -129,25 +136,33 @@ pub(crate) struct Labeling<'l> {
     pub(crate) stop: &'l AtomicBool,
 }
 
-/// The label of a pair, and who gave it. Without a value, the evidence is why a judge could not decide.
+/// The label of a pair, and who gave it. Without a value, the evidence is why nobody could decide.
 #[derive(Debug, Clone, Default)]
 struct Label {
     value: Option<i32>,
     evidence: Option<String>,
+    /// Whether the pair is removed from the data: nobody is to give it a label after that.
+    is_removed: bool,
 }
 
 impl Label {
     fn new(value: i32, evidence: &str) -> Self {
-        Self { value: Some(value), evidence: Some(evidence.to_owned()) }
+        Self { value: Some(value), evidence: Some(evidence.to_owned()), is_removed: false }
+    }
+
+    /// A pair without a label, and why it has none.
+    fn undecided(evidence: String) -> Self {
+        Self { evidence: Some(evidence), ..Self::default() }
     }
 
     fn is_open(&self) -> bool {
-        self.value.is_none()
+        self.value.is_none() && !self.is_removed
     }
 
     /// Takes a label unless there is one. If there is one, counts whether both agree.
     fn give(&mut self, value: i32, evidence: &str, agreement: &mut BTreeMap<String, u64>) {
         match (self.value, &self.evidence) {
+            _ if self.is_removed => {}
             (Some(known), Some(by)) => {
                 let says = if (known > 0) == (value > 0) { SAME } else { OTHER };
                 *agreement.entry(format!("{by} and {evidence}{says}")).or_default() += 1;
@@ -205,6 +220,7 @@ pub(crate) fn write(
     let mut labels: Vec<Label> = vec![Label::default(); pairs.len()];
     let mut agreement: BTreeMap<String, u64> = BTreeMap::new();
     let mut generated: Vec<CodeRecord> = Vec::new();
+    let mut surveys: Vec<SurveySummary> = Vec::new();
     for (number, plan) in labelling.plans.iter().enumerate() {
         match (plan.kind, &plan.path) {
             (LabelKind::Pairing, _) => {
@@ -243,6 +259,32 @@ pub(crate) fn write(
                     }
                 }
             }
+            (LabelKind::People, _) => {
+                let survey = Survey::open(plan, labelling.root, number)?;
+                let open: Vec<usize> = (0..labels.len()).filter(|place| labels[*place].is_open()).collect();
+                if !open.is_empty() {
+                    let file = workspace.join(format!("people-{number}.jsonl"));
+                    write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+                    let ids: Vec<String> = open
+                        .iter()
+                        .map(|at| PairRecord::id_of(&queries[pairs[*at].0], &pairs[*at].1))
+                        .collect();
+                    let (found, summary) = survey.labels(&ids, &file)?;
+                    for (place, found) in open.into_iter().zip(found) {
+                        labels[place] = match found {
+                            VotedLabel::Label(label) => Label::new(label.into(), survey.evidence()),
+                            VotedLabel::Removed(alpha, said) => {
+                                Label { is_removed: true, ..Label::undecided(survey.removal(alpha, &said)) }
+                            }
+                            VotedLabel::Undecided(reason) => {
+                                Label::undecided(format!("{}: {reason}", survey.evidence()))
+                            }
+                            VotedLabel::Open(_) => Label::default(),
+                        };
+                    }
+                    surveys.push(summary);
+                }
+            }
             (LabelKind::File | LabelKind::Judge, None) => {}
         }
     }
@@ -252,7 +294,7 @@ pub(crate) fn write(
         writer.finish()?;
     }
     let [labelled, unlabeled] = [true, false].map(|wanted| {
-        (0..pairs.len()).filter(|place| labels[*place].is_open() != wanted).collect::<Vec<_>>()
+        (0..pairs.len()).filter(|place| labels[*place].value.is_some() == wanted).collect::<Vec<_>>()
     });
     if labelled.is_empty() {
         let undecided = labels.iter().find_map(|label| label.evidence.as_deref());
@@ -266,10 +308,16 @@ pub(crate) fn write(
     }
     write_pairs(&step.join(PAIRS_FILE), labelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
     write_pairs(&step.join(UNLABELED), unlabeled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+    if !surveys.is_empty() {
+        let removed = (0..pairs.len()).filter(|place| labels[*place].is_removed);
+        write_pairs(&step.join(people::REMOVED), removed, &queries, &pairs, &labels, &mut pool)?;
+        jsonl::write_json(&step.join(people::SURVEYS), &surveys)?;
+    }
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut answered = HashSet::new();
-    for ((query, _), Label { value, evidence }) in pairs.iter().zip(&labels) {
+    for ((query, _), Label { value, evidence, is_removed }) in pairs.iter().zip(&labels) {
         match (value, evidence) {
+            _ if *is_removed => *counts.entry(people::REMOVED_PAIRS.to_owned()).or_default() += 1,
             (Some(label), Some(evidence)) => {
                 let answer = if *label > 0 { "positive" } else { "negative" };
                 *counts.entry(answer.to_owned()).or_default() += 1;
@@ -302,7 +350,7 @@ fn write_pairs(
         let (query, code) = &pairs[place];
         let query = &queries[*query];
         let (_, record) = pool.get(code)?;
-        let Label { value: label, evidence } = labels[place].clone();
+        let Label { value: label, evidence, .. } = labels[place].clone();
         writer.write(&PairRecord::new(query, code, record, label, evidence))?;
     }
     writer.finish()
@@ -366,7 +414,7 @@ fn judge(
         let label = match judged.verdict.outcome {
             Outcome::Yes => Label::new(1, &evidence),
             Outcome::No => Label::new(0, &evidence),
-            Outcome::Discarded | Outcome::Unresolved => Label { value: None, evidence: Some(reason()) },
+            Outcome::Discarded | Outcome::Unresolved => Label::undecided(reason()),
         };
         decided.insert(judged.pair.id, label);
         Ok(())

@@ -1,6 +1,8 @@
 //! Plans: the sources of a data set, and how to build it.
 
+mod annotation;
 mod formats;
+mod labels;
 mod projects;
 mod validate;
 
@@ -16,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FactoryError;
 use crate::license;
+pub(crate) use annotation::{AnnotationPlan, Calibrated, ShownCallees, UnpopularBelow};
 pub(crate) use formats::{CATEGORIES, EXPORT_FORMATS, Extract, ONLY_MATCHES, TRAINING_PAIRS};
+pub(crate) use labels::{LabelKind, LabelPlan};
 
 /// Maximum size of a plan's file, in bytes.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
@@ -30,6 +34,8 @@ pub struct Plan {
     pub title: String,
     /// The seed of all random choices.
     pub seed: u64,
+    /// Whether training parts may hold public evaluation data.
+    pub(crate) allow_evaluation_data: bool,
     pub(crate) sources: Vec<SourcePlan>,
     pub(crate) pool: PoolPlan,
     pub(crate) author: Option<AuthorPlan>,
@@ -53,6 +59,8 @@ struct PlanFile {
     shared: bool,
     #[serde(default = "default_seed")]
     seed: u64,
+    #[serde(default)]
+    allow_evaluation_data: bool,
     #[serde(default)]
     sources: Vec<SourcePlan>,
     #[serde(default)]
@@ -81,6 +89,10 @@ fn default_seed() -> u64 {
     42
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// A source of code.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,12 +109,18 @@ pub(crate) struct SourcePlan {
     /// The license, as an SPDX expression.
     #[serde(default)]
     pub(crate) license: Option<String>,
+    /// The language of codes of a data set that names none.
+    #[serde(default)]
+    pub(crate) language: Option<String>,
     /// What is extracted from its files.
     #[serde(default)]
     pub(crate) units: Units,
     /// Whether comments are extracted with the faults of the released notebook.
     #[serde(default)]
     pub(crate) as_released: bool,
+    /// Whether lines of R that load packages are code, where comments are extracted.
+    #[serde(default = "yes")]
+    pub(crate) library_lines: bool,
     /// A table of projects with their licenses; each project is the directory of its name in the source.
     #[serde(default)]
     pub(crate) projects: Option<PathBuf>,
@@ -177,49 +195,22 @@ pub(crate) enum Documentation {
 pub(crate) struct CategoryPlan {
     /// Number of examples of each category that the model is shown.
     pub(crate) examples: usize,
+    /// What the model is shown of a code.
+    pub(crate) shown: CategoryInput,
     /// The sheet that people filled in; with it no model is asked.
     #[serde(skip_serializing)]
     pub(crate) review: Option<PathBuf>,
 }
 
-/// What models are shown when they summarize functions.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct AnnotationPlan {
-    /// Whether they are shown the summaries of a function's callees in its project.
-    pub(crate) callees: bool,
-    /// Functions of other packages with fewer calls in all sources than this are explained to them.
-    pub(crate) unpopular_below: UnpopularBelow,
-    /// Number of these functions, in each range of popularity, whose understanding decides what `calibrated` is.
-    pub(crate) calibration: usize,
-    /// Directory with documentation of such functions, one file each.
-    pub(crate) documentation: Option<PathBuf>,
-}
-
-impl Default for AnnotationPlan {
-    fn default() -> Self {
-        Self {
-            callees: true,
-            unpopular_below: UnpopularBelow::Calls(10),
-            calibration: 20,
-            documentation: None,
-        }
-    }
-}
-
-/// The number of calls below which functions are explained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a number of calls, or \"calibrated\"")]
-pub(crate) enum UnpopularBelow {
-    Calls(u64),
-    /// Where the understanding of the model saturates.
-    Named(Calibrated),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What a model reads to decide the category of a comment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Calibrated {
-    Calibrated,
+pub(crate) enum CategoryInput {
+    /// The comment and its code.
+    #[default]
+    Pair,
+    /// The comment alone.
+    Comment,
 }
 
 /// A source of queries.
@@ -327,31 +318,6 @@ impl Default for CandidatePlan {
     }
 }
 
-/// A source of labels.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LabelPlan {
-    pub(crate) kind: LabelKind,
-    #[serde(default)]
-    pub(crate) path: Option<PathBuf>,
-    /// Whether the model of a judge writes code for queries without a correct candidate.
-    #[serde(default)]
-    pub(crate) generate: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum LabelKind {
-    /// The code from which a query was made answers it.
-    Pairing,
-    /// Labeled pairs in any format, matched by their texts.
-    File,
-    /// A judging plan, for the pairs without a label.
-    Judge,
-    /// All pairs without a label are negative.
-    Negative,
-}
-
 /// How the data set is split.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -457,6 +423,7 @@ impl Plan {
             title,
             shared,
             seed,
+            allow_evaluation_data,
             mut sources,
             mut pool,
             author,
@@ -504,6 +471,11 @@ impl Plan {
             if let Some(path) = &mut label.path {
                 resolve([At::Key("labels"), At::Item(number), At::Key("path")], path)?;
             }
+            if let Some(guideline) = label.guideline.as_mut().filter(|name| name.ends_with(".toml")) {
+                let mut path = PathBuf::from(&*guideline);
+                resolve([At::Key("labels"), At::Item(number), At::Key("guideline")], &mut path)?;
+                *guideline = path.to_string_lossy().into_owned();
+            }
         }
         for (number, path) in leaks.iter_mut().flat_map(|leaks| leaks.against.iter_mut()).enumerate() {
             resolve([At::Key("leaks"), At::Key("against"), At::Item(number)], path)?;
@@ -513,6 +485,7 @@ impl Plan {
             path: path.to_owned(),
             title: if title.is_empty() { stem() } else { title },
             seed,
+            allow_evaluation_data,
             sources,
             pool,
             author,

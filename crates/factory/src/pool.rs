@@ -540,7 +540,7 @@ mod tests {
         assert_eq!(kept.len(), 2);
         assert_eq!(
             counts,
-            [("snippets".into(), 2), ("a transcript".into(), 1), ("incomplete".into(), 1)].into()
+            [("snippets".into(), 2), ("a transcript".into(), 1), ("incomplete at the end".into(), 1)].into()
         );
     }
 }

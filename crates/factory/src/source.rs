@@ -22,7 +22,7 @@ use crate::record::CodeRecord;
 use crate::step::Step;
 
 /// Incremented when the same source leads to other records.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 /// The records of a source, in its step's directory.
 pub(crate) const RECORDS: &str = "records.jsonl";
@@ -136,10 +136,12 @@ struct Identity<'p> {
     kind: SourceKind,
     repository: Option<&'p str>,
     license: Option<&'p str>,
+    language: Option<&'p str>,
     commit: Option<&'p str>,
     tests: bool,
     units: Units,
     as_released: bool,
+    library_lines: bool,
     project_licenses: Option<&'p BTreeMap<String, String>>,
     /// Hash of everything that is read.
     content: &'p str,
@@ -181,10 +183,12 @@ impl<'p> Opened<'p> {
             kind: self.plan.kind,
             repository: self.plan.repository.as_deref(),
             license: self.plan.license.as_deref(),
+            language: self.plan.language.as_deref(),
             commit: self.content.commit(),
             tests: self.tests,
             units: self.plan.units,
             as_released: self.plan.as_released,
+            library_lines: self.plan.library_lines,
             project_licenses: self.plan.project_licenses.as_ref(),
             content: self.content.hash(),
         };

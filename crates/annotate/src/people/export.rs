@@ -43,6 +43,15 @@ pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
             return Ok((writer, judge));
         }
     }
+    record_pairs(plan)
+}
+
+/// Opens the ledger of a plan for writing, and records the plan's pairs as those that forms are made of, whatever it has
+/// already.
+///
+/// # Errors
+/// Like [`open_ledger`].
+pub fn record_pairs(plan: &Plan) -> Result<(Writer, i64), AnnotateError> {
     let checked = pairs::check(plan)?;
     let writer = Writer::open(&plan.ledger)?;
     pairs::note(&checked, plan, &writer)?;

@@ -224,6 +224,11 @@ impl Guideline {
         if criterion == self.criterion() { value.label?.0 } else { value.beside(criterion) }
     }
 
+    /// Whether any of its values gives a pair a label.
+    pub fn gives_labels(&self) -> bool {
+        self.content.values.iter().any(|value| value.label.is_some_and(|label| label.0.is_some()))
+    }
+
     /// What the labels speak of.
     pub(crate) fn criterion(&self) -> Criterion {
         self.content.criterion
@@ -231,8 +236,7 @@ impl Guideline {
 
     /// What a value counts as where replies are compared.
     pub(crate) fn counted_as<'g>(&self, value: &'g str) -> CountedAs<'g> {
-        let has_label = |value: &Value| value.label.is_some_and(|label| label.0.is_some());
-        match self.content.values.iter().any(has_label) {
+        match self.gives_labels() {
             true => CountedAs::Label(self.label(value)),
             false => CountedAs::Value(value),
         }

@@ -15,12 +15,14 @@ mod overview;
 mod sample;
 mod session;
 pub mod study;
+mod votes;
 
 pub use answers::{AnswersOptions, answers};
-pub use export::{ExportedForm, export_answers, export_generated, export_pairs, open_ledger};
+pub use export::{ExportedForm, export_answers, export_generated, export_pairs, open_ledger, record_pairs};
 pub use form::{Answers, FileFormat, Form, Generated, Item, Reply, Side, Subject};
 pub use guideline::{Guideline, ItemKind, Preferred, Value};
 pub use import::{ImportRequest, ImportSummary, import};
 pub use overview::{Dispute, FormAgreement, FormOverview, PersonProgress};
 pub use sample::{Candidate, Sampling};
 pub use session::{ItemAnswer, Session, Stage, Submission, TestDraft, TestSandbox, TestState, forms_to_fill};
+pub use votes::{MajorityRules, PairVotes, VotedLabel, VotedLabels};

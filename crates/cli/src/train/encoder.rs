@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::evaluation_data::{EvaluationData, is_marked};
+use quarry_corpus::evaluation_data::is_marked;
+use quarry_corpus::evaluation_guard::EvaluationGuard;
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
+use quarry_corpus::tokens::code_tokens;
 use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
@@ -23,7 +25,8 @@ use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{leakage, note_left_out, read_settings, say};
+use super::leakage::{self, Leakage};
+use super::{note_left_out, read_settings, say};
 use crate::{model, new_file, progress};
 
 /// What an encoder is trained from, and where it goes.
@@ -51,7 +54,8 @@ pub struct EncoderArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as with
+    /// those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     pub exclude: Vec<PathBuf>,
     /// Train on evaluation data all the same; the model's card will say so
@@ -116,15 +120,16 @@ impl LoadedRun {
             model.keep_layers(settings.layers)?;
         }
         let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
-        let (mut rows, mut found) = (Vec::new(), Vec::new());
+        let guard = EvaluationGuard::open(&args.exclude, &args.pairs)?;
+        let (mut rows, mut found) = (Vec::new(), Leakage::default());
         for path in &args.pairs {
             let (of_file, named) = read_rows(path, &settings)?;
+            found.found.extend(named);
+            found.add(&guard, path, &of_file);
             rows.extend(of_file);
-            found.extend(named);
         }
-        found.extend(leakage::found_in(&EvaluationData::read(&args.exclude)?, &rows));
-        let leakage = checked(args, &found)?;
-        if !found.is_empty() {
+        let leakage = checked(args, &guard, &found)?;
+        if !found.found.is_empty() {
             say(bar, &format!("warning: {leakage}"));
         }
         note_left_out(clean(&mut rows));
@@ -317,20 +322,21 @@ fn with_options(path: &Path, options: &str) -> PathBuf {
 fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<String>)> {
     check_regular(path)?;
     let (mut rows, mut named) = (Vec::new(), leakage::named(path)?);
-    if !read_own_rows(path, &mut rows, &mut named)? {
+    let [query_form, code_form] = [settings.query_form, settings.code_form].map(|form| form == Form::Tokens);
+    if !read_own_rows(path, [query_form, code_form], &mut rows, &mut named)? {
         let sources = quarry_corpus::dataset::sources(&[path.to_owned()], "", "train")?;
         named = leakage::named_in(&sources)?;
-        let [query_form, code_form] =
-            [settings.query_form, settings.code_form].map(|form| form == Form::Tokens);
         let mut others = 0usize;
         quarry_corpus::dataset::for_each(&sources, &mut |_, record| {
             let Record::Pair(pair) = record else {
                 others += 1;
                 return Ok(());
             };
+            let of_grammar = || code_tokens(&pair.code.text, pair.language.as_deref());
+            let tokens = (code_form && pair.code.tokens.is_none()).then(of_grammar).flatten();
             rows.push(Row {
                 query: pair.query.form(query_form).to_owned(),
-                code: pair.code.form(code_form).to_owned(),
+                code: tokens.unwrap_or_else(|| pair.code.form(code_form).to_owned()),
                 label: pair.label,
                 summary: pair.documentation.unwrap_or_default(),
                 repository: pair.repository.unwrap_or_default(),
@@ -364,7 +370,8 @@ fn read_corpus(paths: &[PathBuf], settings: &Settings) -> anyhow::Result<Vec<Str
     for path in paths {
         check_regular(path)?;
         let mut rows = Vec::new();
-        if read_own_rows(path, &mut rows, &mut Vec::new())? {
+        let forms = [settings.query_form, settings.code_form].map(|form| form == Form::Tokens);
+        if read_own_rows(path, forms, &mut rows, &mut Vec::new())? {
             rows.into_iter().for_each(|row| add(row.code));
             continue;
         }
@@ -385,8 +392,14 @@ fn read_corpus(paths: &[PathBuf], settings: &Settings) -> anyhow::Result<Vec<Str
 }
 
 /// Reads a file with one JSON object a line that has `query` and `code`, and names those that are evaluation data by their
-/// own account; false if it is another one.
-fn read_own_rows(path: &Path, rows: &mut Vec<Row>, named: &mut Vec<String>) -> anyhow::Result<bool> {
+/// own account; false if it is another one. As tokens, a side is what `query_tokens` or `code_tokens` hold, or else the
+/// tokens of the code by its grammar, as other formats have them.
+fn read_own_rows(
+    path: &Path,
+    [query_form, code_form]: [bool; 2],
+    rows: &mut Vec<Row>,
+    named: &mut Vec<String>,
+) -> anyhow::Result<bool> {
     use std::io::{BufRead, BufReader};
     if path.is_dir() {
         return Ok(false);
@@ -400,8 +413,25 @@ fn read_own_rows(path: &Path, rows: &mut Vec<Row>, named: &mut Vec<String>) -> a
         let has = |key: &str| value.as_ref().is_some_and(|value| value[key].is_string());
         if has("query") && has("code") {
             let wrong = || format!("{}:{}: is no pair", path.display(), number + 1);
-            rows.push(serde_json::from_str(&line).with_context(wrong)?);
+            let mut row: Row = serde_json::from_str(&line).with_context(wrong)?;
             let text = |key: &str| value.as_ref().and_then(|value| value[key].as_str());
+            let tokens = |key: &str| value.as_ref().and_then(|value| joined(&value[key]));
+            if let Some(tokens) = tokens("query_tokens").filter(|_| query_form) {
+                row.query = tokens;
+            }
+            if code_form {
+                let language = text("language");
+                let of_grammar = |code: &str| code_tokens(code, language);
+                if let Some(tokens) = tokens("code_tokens").or_else(|| of_grammar(&row.code)) {
+                    row.code = tokens;
+                }
+                for code in &mut row.negatives {
+                    if let Some(tokens) = of_grammar(code) {
+                        *code = tokens;
+                    }
+                }
+            }
+            rows.push(row);
             if is_marked(text("id"), text("partition")) {
                 named.push(format!("line {} of {}", number + 1, path.display()));
             }
@@ -414,22 +444,36 @@ fn read_own_rows(path: &Path, rows: &mut Vec<Row>, named: &mut Vec<String>) -> a
     Ok(true)
 }
 
+/// Tokens joined by spaces, of a list or of a text that has them so.
+fn joined(value: &serde_json::Value) -> Option<String> {
+    match value {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Array(tokens) => {
+            Some(tokens.iter().filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(" "))
+        }
+        _ => None,
+    }
+}
+
 /// What the card says of evaluation data among the pairs, of which `found` names the first.
-fn checked(args: &EncoderArgs, found: &[String]) -> anyhow::Result<String> {
-    if found.is_empty() {
-        return Ok(match args.exclude.len() {
-            0 => "no file of evaluation data was given to check the pairs against".to_owned(),
-            n => format!(
-                "the pairs have no query and no code of {}, codes exactly or nearly",
-                counted(n, "file of evaluation data")
+fn checked(args: &EncoderArgs, guard: &EvaluationGuard, leakage: &Leakage) -> anyhow::Result<String> {
+    let shared = leakage.shared_codes();
+    let shared = if shared.is_empty() { shared } else { format!("; {shared}") };
+    if leakage.found.is_empty() {
+        let names: Vec<&str> = guard.names().collect();
+        return Ok(match names.as_slice() {
+            [] => "no file of evaluation data was given or found to check the pairs against".to_owned(),
+            names => format!(
+                "the pairs have no query and no other code of {}, exactly or nearly{shared}",
+                names.join(", ")
             ),
         });
     }
-    let summary = leakage::summary(found);
+    let summary = leakage::summary(&leakage.found);
     if !args.allow_evaluation_data {
         bail!("{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so");
     }
-    Ok(format!("**{summary}**, which was allowed"))
+    Ok(format!("**{summary}**, which was allowed{shared}"))
 }
 
 /// Numbers of pairs by license: their own, else that of their repository in a manifest.

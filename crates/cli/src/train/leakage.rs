@@ -1,13 +1,18 @@
 //! Finds evaluation data among training data.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use quarry_corpus::dataset;
-use quarry_corpus::evaluation_data::{EvaluationData, is_marked, published_as};
+use quarry_corpus::evaluation_data::{is_marked, published_as};
+use quarry_corpus::evaluation_guard::{EvaluationGuard, Shared};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::Source;
+use quarry_text::counted;
 use quarry_train::{Example, Pair};
+
+use crate::output;
 
 /// What a file is, or its rows say to be, without regard to `--exclude`.
 pub fn named(path: &Path) -> anyhow::Result<Vec<String>> {
@@ -35,16 +40,45 @@ pub fn named_in(sources: &[Source]) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The rows with a query or code that is in the data.
-pub fn found_in<E: Example>(data: &EvaluationData, rows: &[E]) -> Vec<String> {
-    let name = |(at, row): (usize, &E)| {
-        let query: String = row.query().chars().take(60).collect();
-        let is_known = data.has_query(row.query())
-            || data.has_code(row.code())
-            || row.negatives().iter().any(|code| data.has_code(code));
-        is_known.then(|| format!("pair {} ({query:?})", at + 1))
-    };
-    rows.iter().enumerate().filter_map(name).collect()
+/// What training data share with evaluation data.
+#[derive(Debug, Default)]
+pub struct Leakage {
+    /// What is evaluation data, by name.
+    pub found: Vec<String>,
+    /// Numbers of pairs of a published training split whose code is in another split of the same set, by its name.
+    pub of_splits: BTreeMap<String, usize>,
+}
+
+impl Leakage {
+    /// Adds the rows of a file with a query or code that is in evaluation data.
+    pub fn add<E: Example>(&mut self, guard: &EvaluationGuard, file: &PathBuf, rows: &[E]) {
+        for (at, row) in rows.iter().enumerate() {
+            let codes = std::iter::once(row.code()).chain(row.negatives().iter().map(String::as_str));
+            let query: String = row.query().chars().take(60).collect();
+            match guard.shared(std::slice::from_ref(file), row.query(), codes) {
+                None => {}
+                Some(Shared::Query(set)) => {
+                    self.found.push(format!("pair {} ({query:?}), whose query is in {set}", at + 1));
+                }
+                Some(Shared::Code(set)) => {
+                    self.found.push(format!("pair {} ({query:?}), whose code is in {set}", at + 1));
+                }
+                Some(Shared::CodeOfSplit(set)) => *self.of_splits.entry(set.to_owned()).or_default() += 1,
+            }
+        }
+    }
+
+    /// Codes that published splits share, as a sentence; empty if there are none.
+    pub fn shared_codes(&self) -> String {
+        let told = |(set, n): (&String, &usize)| format!("{} with a code of {set}", counted(*n, "pair"));
+        match self.of_splits.is_empty() {
+            true => String::new(),
+            false => {
+                let told: Vec<String> = self.of_splits.iter().map(told).collect();
+                format!("the published splits share codes: {}", told.join("; "))
+            }
+        }
+    }
 }
 
 /// What was found: the first three by name, and the number of the others.
@@ -54,15 +88,23 @@ pub fn summary(found: &[String]) -> String {
     format!("the training data hold evaluation data: {}{more}", first.join("; "))
 }
 
-/// Refuses pairs that are evaluation data.
+/// Refuses pairs that are evaluation data: by name, or by their texts.
 ///
 /// # Errors
 /// When some are, or a file of evaluation data cannot be read.
-pub fn refuse(named: Vec<String>, exclude: &[PathBuf], pairs: &[Pair]) -> anyhow::Result<()> {
-    let mut found = named;
-    found.extend(found_in(&EvaluationData::read(exclude)?, pairs));
-    if found.is_empty() {
+pub fn refuse(named: Vec<String>, exclude: &[PathBuf], path: &Path, pairs: &[Pair]) -> anyhow::Result<()> {
+    let mut leakage = Leakage { found: named, ..Leakage::default() };
+    let file = path.to_owned();
+    leakage.add(&EvaluationGuard::open(exclude, std::slice::from_ref(&file))?, &file, pairs);
+    let shared = leakage.shared_codes();
+    if !shared.is_empty() {
+        output::note(&shared);
+    }
+    if leakage.found.is_empty() {
         return Ok(());
     }
-    bail!("{}; remove them: a model that was trained on them cannot be measured on them", summary(&found))
+    bail!(
+        "{}; remove them: a model that was trained on them cannot be measured on them",
+        summary(&leakage.found)
+    )
 }

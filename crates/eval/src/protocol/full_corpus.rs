@@ -82,7 +82,7 @@ pub(super) static COSQA_SEARCH: Protocol = Protocol {
     roles: COSQA_ROLES,
     measures: &MEASURES,
     options: &["measures", "ties", "as_released"],
-    discrepancies: &["C5", "C11", "W5"],
+    discrepancies: &["C5", "C11", "W5", "W7"],
     strata: None,
     run: |request| {
         let benchmark = cosqa(request)?;

@@ -33,7 +33,7 @@ pub(super) static QUERY4CODE: Protocol = Protocol {
     ],
     measures: &[Measure::ReciprocalRank(Some(1_000))],
     options: &["measures", "ties"],
-    discrepancies: &["Q6", "W3", "W4"],
+    discrepancies: &["Q6", "W3", "W4", "W7"],
     strata: None,
     run: |request| {
         let of_paper = request.sources("queries")?.iter().all(|source| source.format.name == "query4code");

@@ -8,8 +8,8 @@ use quarry_text::did_you_mean_or_all;
 
 use super::{
     AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, InvalidEntry,
-    LabelKind, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION, SourceKind,
-    SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, invalid, keyword,
+    LabelKind, LabelPlan, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION,
+    SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, invalid, keyword,
 };
 use crate::{category, filter, license, styles};
 
@@ -57,6 +57,15 @@ impl PlanFile {
                 let problem = "`revision` is for `kind = \"git\"`; remove it, or change the kind";
                 return Err(invalid([At::Key("sources"), At::Item(number), At::Key("revision")], problem));
             }
+            if let Some(name) = &source.language {
+                let at = [At::Key("sources"), At::Item(number), At::Key("language")];
+                if source.kind != SourceKind::DataSet {
+                    let problem =
+                        "`language` is for `kind = \"data-set\"`; other sources know theirs: remove it";
+                    return Err(invalid(at, problem));
+                }
+                validate_language(at, name)?;
+            }
             validate_units(number, source)?;
         }
         names("queries", self.queries.iter().map(|query| query.name.as_str()))?;
@@ -97,18 +106,13 @@ impl PlanFile {
             return Err(invalid([At::Key("pool"), At::Key("near_duplicates")], problem));
         }
         for (number, name) in self.pool.languages.iter().enumerate() {
-            if quarry_source::language_called(name).is_none() {
-                return Err(invalid(
-                    [At::Key("pool"), At::Key("languages"), At::Item(number)],
-                    format!("expected a language, found {name:?}; `quarry languages` lists them"),
-                ));
-            }
+            validate_language([At::Key("pool"), At::Key("languages"), At::Item(number)], name)?;
         }
         Ok(())
     }
 
     fn validate_categories(&self) -> Result<(), InvalidEntry> {
-        let Some(CategoryPlan { examples, review }) = &self.categories else { return Ok(()) };
+        let Some(CategoryPlan { examples, review, .. }) = &self.categories else { return Ok(()) };
         let at = |key| [At::Key("categories"), At::Key(key)];
         if review.is_none() && self.author.is_none() {
             let problem = "[categories] needs [author], the model that decides the category of each comment, or `review`, the \
@@ -348,6 +352,7 @@ impl PlanFile {
                 }
                 _ => {}
             }
+            validate_people(number, label)?;
             if label.generate && label.kind != LabelKind::Judge {
                 let problem = "`generate` is for `kind = \"judge\"`, whose model writes the code; remove it";
                 return Err(invalid(at("generate"), problem));
@@ -429,12 +434,49 @@ impl PlanFile {
     }
 }
 
+/// Entries about people are for labels by people, and some of them can label.
+fn validate_people(number: usize, label: &LabelPlan) -> Result<(), InvalidEntry> {
+    let LabelPlan { kind, guideline, annotators, minimum, minimum_alpha, .. } = label;
+    let at = |key| [At::Key("labels"), At::Item(number), At::Key(key)];
+    for (key, is_set) in [
+        ("guideline", guideline.is_some()),
+        ("annotators", !annotators.is_empty()),
+        ("minimum", minimum.is_some()),
+        ("minimum_alpha", minimum_alpha.is_some()),
+    ] {
+        if is_set && *kind != LabelKind::People {
+            let problem = format!("`{key}` is for `kind = \"people\"`; remove it");
+            return Err(invalid(at(key), problem));
+        }
+    }
+    let most = if annotators.is_empty() { usize::MAX } else { annotators.len() };
+    if let Some(minimum) = minimum.filter(|minimum| !(1..=most).contains(minimum)) {
+        let problem = match annotators.len() {
+            0 => format!("expected 1 or more people for each pair as `minimum`, found {minimum}"),
+            named => {
+                format!("expected 1 to {named} as `minimum`, the number of `annotators`, found {minimum}")
+            }
+        };
+        return Err(invalid(at("minimum"), problem));
+    }
+    if minimum_alpha.is_some_and(|alpha| !(-1.0..=1.0).contains(&alpha)) {
+        return Err(invalid(at("minimum_alpha"), "expected -1 to 1 as `minimum_alpha`"));
+    }
+    Ok(())
+}
+
+fn validate_language(at: [At; 3], name: &str) -> Result<(), InvalidEntry> {
+    let problem = || format!("expected a language, found {name:?}; `quarry languages` lists them");
+    if quarry_source::language_called(name).is_some() { Ok(()) } else { Err(invalid(at, problem())) }
+}
+
 /// Entries about the files of a source are not for sources without files.
 fn validate_units(number: usize, source: &SourcePlan) -> Result<(), InvalidEntry> {
     let has_files = !matches!(source.kind, SourceKind::DataSet | SourceKind::StackExchange);
     for (key, is_set) in [
         ("units", source.units != Units::default()),
         ("as_released", source.as_released),
+        ("library_lines", !source.library_lines),
         ("projects", source.projects.is_some()),
     ] {
         let at = [At::Key("sources"), At::Item(number), At::Key(key)];
@@ -444,8 +486,12 @@ fn validate_units(number: usize, source: &SourcePlan) -> Result<(), InvalidEntry
             );
             return Err(invalid(at, problem));
         }
-        if key == "as_released" && is_set && source.units != Units::Comments {
-            let problem = "`as_released` is for `units = \"comments\"`; add this, or remove it";
+        if ["as_released", "library_lines"].contains(&key) && is_set && source.units != Units::Comments {
+            let problem = format!("`{key}` is for `units = \"comments\"`; add this, or remove it");
+            return Err(invalid(at, problem));
+        }
+        if key == "library_lines" && is_set && source.as_released {
+            let problem = "`as_released` leaves these lines out, and all before them; remove one of the two";
             return Err(invalid(at, problem));
         }
     }

@@ -9,6 +9,7 @@ use quarry_source::{Language, language_called, language_for};
 use rayon::prelude::*;
 
 use super::{Content, Counts, TakeRecord, UNKNOWN_CODES, wrong};
+use crate::detect::detected_language;
 use crate::error::FactoryError;
 use crate::function::{Origin, record_of_text};
 use crate::plan::SourcePlan;
@@ -63,7 +64,9 @@ impl<'p> DataSet<'p> {
             _ => return None,
         };
         let of_path = |path: &Option<String>| language_for(path.as_ref()?.as_ref(), b"");
+        let of_plan = || self.plan.language.as_deref().and_then(language_called);
         let language = language.as_deref().and_then(language_called).or_else(|| of_path(&path));
+        let language = language.or_else(of_plan).or_else(|| detected_language(&text));
         let Some(language) = language.filter(|language| !language.is_notebook()) else {
             return Some(Err(UNKNOWN_CODES));
         };
@@ -154,7 +157,14 @@ impl Content for DataSet<'_> {
         flush(&mut pending, each)?;
         note("files", self.sources.len() as u64);
         if !counts.contains_key("functions") {
-            return Err(wrong(self.plan, "expected codes in a known language, found none"));
+            let unknown = counts.get(UNKNOWN_CODES).copied().unwrap_or_default();
+            let problem = match unknown {
+                0 => "expected codes, found none; name the file or directory that has them".to_owned(),
+                _ => format!(
+                    "expected codes in a known language, found none in {unknown} codes; give the source `language`"
+                ),
+            };
+            return Err(wrong(self.plan, problem));
         }
         Ok(counts)
     }

@@ -69,7 +69,7 @@ impl Reading<'_> {
         }
         let records = match plan.units {
             Units::Functions => extract_records(&origin, language, &content.text),
-            Units::Comments => block_records(&origin, language, bytes, plan.as_released),
+            Units::Comments => block_records(&origin, language, bytes, plan),
         };
         File::Read { records, bytes: bytes.len() }
     }

@@ -21,8 +21,10 @@ fn plan_of(kind: SourceKind, path: PathBuf) -> SourcePlan {
         revision: None,
         repository: None,
         license: Some("MIT".into()),
+        language: None,
         units: Units::Functions,
         as_released: false,
+        library_lines: true,
         projects: None,
         project_licenses: None,
     }
@@ -375,6 +377,53 @@ fn functions_of_data_sets_come_with_what_the_set_says_of_them() {
     fs::write(&path, "{\"repo\": \"a/b\"\n").unwrap();
     let error = read(SourceKind::DataSet, path).unwrap_err().to_string();
     assert!(error.contains("python_train_0.jsonl.gz: expected a file of a known format"), "{error}");
+}
+
+#[test]
+fn data_sets_that_name_no_language_are_pools() {
+    const CODE: &str =
+        "def invert(d):\n    \"\"\"Swap keys and values.\"\"\"\n    return {v: k for k, v in d.items()}";
+    const TOKENS: &str = "def invert ( d ) : return { v : k for k , v in d . items ( ) }";
+    const TWO_LINES: &str = "func Max ( a , b int ) int { if a > b { return a } ; err := b ; return err }";
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let write = |name: &str, text: String| fs::write(path(name), text).unwrap();
+    // CoSQA's code base, an object of codes with their numbers.
+    write("code_idx_map.txt", serde_json::json!({CODE: 0, "x = 1\nprint(x)": 1}).to_string());
+    write("codes.json", serde_json::json!([{"code-idx": 0, "code": CODE}]).to_string());
+    fs::create_dir_all(path("beir/qrels")).unwrap();
+    let document = serde_json::json!({"_id": "c1", "title": "", "text": CODE});
+    write("beir/corpus.jsonl", format!("{document}\n"));
+    write("beir/queries.jsonl", "{\"_id\": \"q1\", \"text\": \"swap keys\"}\n".to_owned());
+    write("beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\tc1\t1\n".to_owned());
+    let gecs = |code: &str| {
+        let input = format!("Swap keys . [CODESPLIT] {code}");
+        serde_json::json!({"input": input, "target": 1, "target_options": ["no_match", "match"]}).to_string()
+    };
+    write("gecs.jsonl", format!("{}\n{}\n", gecs(TOKENS), gecs(TWO_LINES)));
+    let row = serde_json::json!({"query": "swap keys", "code": CODE, "url": "u1"});
+    write("query4code.jsonl", format!("{row}\n"));
+    for (name, expected) in [
+        ("code_idx_map.txt", &["python", "python"][..]),
+        ("codes.json", &["python"]),
+        ("beir", &["python"]),
+        ("gecs.jsonl", &["python", "go"]),
+        ("query4code.jsonl", &["python"]),
+    ] {
+        let (records, counts) = read(SourceKind::DataSet, path(name)).unwrap();
+        let found: Vec<&str> = records.iter().map(|record| record.language.as_str()).collect();
+        assert_eq!(found, expected, "{name}: {counts:?}");
+        let first = &records[0];
+        assert_eq!((first.kind, first.returns_value), (CodeKind::Function, Some(true)), "{name}");
+        assert_eq!(first.documentation.is_empty(), name == "gecs.jsonl", "{name}");
+    }
+    // What cannot be recognized is counted, or takes the language of the plan.
+    write("codes.json", serde_json::json!([{"code-idx": 0, "code": "x"}]).to_string());
+    let error = read(SourceKind::DataSet, path("codes.json")).unwrap_err().to_string();
+    assert!(error.contains("found none in 1 codes; give the source `language`"), "{error}");
+    let plan = SourcePlan { language: Some("py".into()), ..plan_of(SourceKind::DataSet, path("codes.json")) };
+    let (records, counts) = read_by(&plan).unwrap();
+    assert_eq!((records[0].language.as_str(), counts["functions"]), ("python", 1));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod answers;
 mod categories;
 mod histories;
+mod people;
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -150,7 +150,7 @@ pub enum Form {
     /// As written.
     #[default]
     Text,
-    /// Its published tokens, with spaces between them.
+    /// Its published tokens, with spaces between them; of a code that has none, those that its grammar finds.
     Tokens,
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use quarry_answer::{CallsQuestion, Excerpt, SearchQuestion, SharedTree, Shown, StatusView, Tree, UnitsRequest};
+use quarry_answer::{
+    CallsQuestion, Excerpt, SearchQuestion, SharedTree, Shown, StatusView, Tree, UnitsRequest,
+};
 use quarry_embed::Embedder;
 use quarry_index::{Filter, Hit, OpenOptions, RankingWeights, Update};
 use serde::Serialize;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use quarry_answer::context::{self, ContextRequest};
-use quarry_answer::text::{position, quoted};
+use quarry_answer::text::position;
 use quarry_answer::{Found, SearchQuestion, UnitsRequest, count_tokens, outline};
 use quarry_embed::Embedder;
 use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, Status};

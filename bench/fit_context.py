@@ -42,4 +42,7 @@ def main(positions, files):
         print(f"policy {position}: {value:.4f}")
 
 
-main(sys.argv[1], sys.argv[2:])
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2:])

@@ -35,7 +35,7 @@ def main(names, files):
     grid = [FEWEST * (MOST / FEWEST) ** (step / 120) for step in range(121)]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f"<title>Share of questions answered within a number of tokens</title>",
+        "<title>Share of questions answered within a number of tokens</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
     ]
     for share in (0, 0.25, 0.5, 0.75, 1):
@@ -65,4 +65,7 @@ def main(names, files):
     print("\n".join([*parts, "</svg>"]))
 
 
-main(sys.argv[1], sys.argv[2:])
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2:])

@@ -216,7 +216,7 @@ fn what_is_printed_otherwise_is_found() {
 }
 
 /// Commands of the examples that print JSON, below the name of its schema.
-const JSON_COMMANDS: [(&str, &[&str]); 20] = [
+const JSON_COMMANDS: [(&str, &[&str]); 22] = [
     (
         "search",
         &[
@@ -231,6 +231,8 @@ const JSON_COMMANDS: [(&str, &[&str]); 20] = [
     ("similar", &["quarry similar shop/net/client.py:20 shop --json"]),
     ("callers", &["quarry callers try_lock shop --json"]),
     ("callees", &["quarry callees wait_for_lock shop --json"]),
+    ("context", &["quarry context 'retry with backoff' shop --tokens 500 --json"]),
+    ("outline", &["quarry outline shop --json"]),
     ("index", &["quarry index shop --json", "quarry index shop --rebuild --json"]),
     ("status", &["quarry index shop && quarry status shop --json"]),
     ("config", &["quarry config shop --json"]),

@@ -91,7 +91,9 @@ impl Store {
         if !quarry_files::try_lock(&lock).map_err(refuse)? {
             return Err(EvalError::ResultsInUse { path: directory.to_owned() });
         }
-        for directory in [directory, &cells] {
+        // Of a path that does not begin where the process is, so that models can name each other.
+        let models = directory.canonicalize().map_err(refuse)?.join("models");
+        for directory in [directory, &cells, &models].into_iter().filter(|directory| directory.is_dir()) {
             for entry in fs::read_dir(directory).map_err(refuse)? {
                 let entry = entry.map_err(refuse)?;
                 if entry.file_name().to_string_lossy().starts_with(PARTIAL) {
@@ -99,8 +101,6 @@ impl Store {
                 }
             }
         }
-        // Of a path that does not begin where the process is, so that models can name each other.
-        let models = directory.canonicalize().map_err(refuse)?.join("models");
         Ok(Self { cells, models, _lock: lock })
     }
 

@@ -349,3 +349,139 @@ fn every_entry_is_documented_and_nothing_else_is() {
         assert!(names.is_empty(), "there are no {names:?} in {table}");
     }
 }
+
+/// Models of a plan: the name of a run's file is its number of letters, as long as it takes.
+struct Letters;
+
+impl Trainer for Letters {
+    fn settings(&self, run: &TrainingRun) -> Result<String, TrainerError> {
+        match run.settings.iter().any(|setting| setting.contains("bad")) {
+            true => Err("a bad setting".into()),
+            false => Ok(run.settings.join(" ")),
+        }
+    }
+
+    fn train(&self, run: &TrainingRun, directory: &Path) -> Result<(), TrainerError> {
+        fs::create_dir_all(directory)?;
+        fs::write(directory.join("weights"), run.settings.join(" "))?;
+        Ok(())
+    }
+
+    fn finished(&self, directory: &Path) -> Result<Option<TrainedRun>, TrainerError> {
+        let Ok(weights) = fs::read_to_string(directory.join("weights")) else { return Ok(None) };
+        let value = Some(weights.len() as f64);
+        Ok(Some(TrainedRun { measure: "MRR".into(), value, epoch: Some(1), examples: 1 }))
+    }
+
+    fn estimate(&self, run: &TrainingRun) -> Result<TrainingEstimate, TrainerError> {
+        assert!(run.model.is_dir(), "a model on disk is measured: {}", run.model.display());
+        Ok(TrainingEstimate { examples: 1, steps: 2, step_seconds: 0.5, measure_seconds: 1.0 })
+    }
+}
+
+const TRAINING: &str = r#"
+    [[training]]
+    name = "first"
+    model = "base"
+    pairs = "pairs.json"
+    grid = { rate = [1, 10] }
+    seeds = [1, 22]
+
+    [[training]]
+    name = "{kind}-second"
+    each = { kind = ["small", "large"] }
+    model = "trained:first"
+    set = { kind = "{kind}" }
+    pairs = "pairs.json"
+
+    [[datasets]]"#;
+
+#[test]
+fn models_are_trained_once_for_each_combination_and_seed() {
+    let directory = data();
+    write(directory.path(), &[("base/config.json", "{}")]);
+    let methods = r#"["bow", "trained:first", "trained:large-second:mean"]"#;
+    let text = PLAN.replacen("[[datasets]]", TRAINING, 1).replacen(r#"["bow", "bm25"]"#, methods, 1);
+    let mut plan = read(&text).unwrap();
+    plan.datasets.truncate(1);
+    let locations = Locations {
+        data: directory.path().to_owned(),
+        plan: directory.path().to_owned(),
+        repositories: Vec::new(),
+    };
+    let store = Store::open(&directory.path().join("results")).unwrap();
+    let planned = plan.planned_runs(&locations, &store, &Letters).unwrap();
+    assert_eq!(planned.len(), 4 + 4);
+    let estimated =
+        planned.iter().filter(|run| run.estimate.is_some_and(|estimate| estimate.seconds() == 2.0));
+    assert_eq!((estimated.count(), planned.iter().filter(|run| run.trained).count()), (8, 0));
+    let train = || {
+        let mut started = 0;
+        let models = plan.train(&locations, &store, &Letters, |event, _, _| {
+            started += usize::from(event == Event::Started)
+        });
+        (models.unwrap(), started)
+    };
+    let (models, started) = train();
+    assert_eq!((started, train().1), (8, 0));
+    let [first, small, _] = &models.results[..] else { panic!("{:?}", models.results) };
+    // The settings of the second combination are longer.
+    assert_eq!(
+        (first.chosen, first.combinations[1].settings.as_slice()),
+        (1, ["rate=10".to_owned()].as_slice())
+    );
+    assert_eq!((small.name.as_str(), small.combinations[0].epochs.len()), ("small-second", 2));
+    let program = Program {
+        build: "a build".into(),
+        load: &|name: ModelName<'_>| match name {
+            ModelName::Path(path)
+                if path.to_string_lossy().ends_with(":mean") || path.join("weights").is_file() =>
+            {
+                Ok(Arc::new(Constant("trained")) as Arc<dyn Embedder>)
+            }
+            other => panic!("{other:?}"),
+        },
+        api: &|_| unreachable!("no method here asks a server"),
+        chat: &|_| unreachable!("no method here asks a server"),
+    };
+    let mut started = Vec::new();
+    let results =
+        plan.run(&locations, &store, &program, &models, |_, _, method| started.push(method.to_owned()));
+    let part = &results.unwrap().datasets[0].parts[0];
+    assert_eq!(started.len(), 1 + 2 + 2);
+    assert_eq!(part.methods[1].deviations["mrr"], 0.0);
+    assert!(part.methods[0].deviations.is_empty() && part.methods[1].over_baseline.contains_key("mrr"));
+    // All mistakes are found before the first run, and other pairs make other models.
+    write(directory.path(), &[("pairs.json", "[]")]);
+    let again = plan.planned_runs(&locations, &store, &Letters).unwrap();
+    assert!(again.iter().all(|run| !run.trained));
+    plan.training[2].set.insert("kind".into(), "bad".into());
+    let error = plan.train(&locations, &store, &Letters, |_, _, _| panic!("nothing is trained")).unwrap_err();
+    assert!(matches!(error, EvalError::Training { name, .. } if name == "large-second"));
+}
+
+#[test]
+fn wrong_models_to_train_are_refused() {
+    for (from, to, expected) in [
+        (
+            "\"trained:first\"",
+            "\"trained:last\"",
+            "\"small-second\" needs \"last\", which no earlier entry trains",
+        ),
+        ("name = \"first\"", "name = \"a:b\"", "expected a name of letters"),
+        ("{kind}-second", "second", "two trained models are called \"second\""),
+        ("rate = [1, 10]", "rate = []", "expected values of \"rate\""),
+        ("rate = [1, 10]", "seed = [1]", "seeds are listed in `seeds`"),
+    ] {
+        let text = PLAN.replacen("[[datasets]]", TRAINING, 1).replacen(from, to, 1);
+        let error = read(&text).unwrap_err();
+        assert!(error.contains(expected) && error.contains("plan.toml:"), "{error}");
+    }
+    let text = PLAN.replacen("[[datasets]]", TRAINING, 1).replacen(
+        r#"["bow", "bm25"]"#,
+        r#"["bow", "trained:frist"]"#,
+        1,
+    );
+    let error = read(&text).unwrap_err();
+    assert!(error.contains("no model \"frist\" is trained here; did you mean `first`?"), "{error}");
+}

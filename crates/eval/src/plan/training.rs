@@ -16,6 +16,9 @@ use toml::{Table, Value};
 /// What the name of a trained model begins with, as the model to begin with or in a method.
 pub(super) const PREFIX: &str = "trained:";
 
+/// The name of the model in the program.
+const BUILTIN: &str = "builtin";
+
 /// A model that a plan trains, once for each seed. Methods name it as `trained:NAME`; their values are means over seeds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +49,7 @@ pub struct TrainingPlan {
     /// Files of codes that are ranked for these.
     #[serde(default)]
     pub corpus: Paths,
-    /// A model to learn from.
+    /// Directory of a model to learn from, `trained:NAME`, or `builtin`.
     pub teacher: Option<PathBuf>,
     /// Files of evaluation data that the pairs must not contain.
     #[serde(default)]
@@ -207,7 +210,7 @@ struct RunIdentity<'a> {
     pairs: &'a [Input],
     dev: &'a [Input],
     corpus: &'a [Input],
-    teacher: Option<Input>,
+    teacher: Option<String>,
 }
 
 impl RunIdentity<'_> {
@@ -291,12 +294,11 @@ impl TrainingPlan {
         if earlier.iter().any(|other| other.name == self.name) {
             return Err(("name", format!("two trained models are called {:?}; rename one", self.name)));
         }
-        match trained_name(Path::new(&self.model)) {
-            Some((base, _)) if earlier.iter().all(|other| other.name != base) => {
-                let problem = format!("{:?} begins with {base:?}, which no earlier entry trains", self.name);
-                return Err(("model", problem));
+        for (key, path) in [("model", Some(Path::new(&self.model))), ("teacher", self.teacher.as_deref())] {
+            let Some((base, _)) = path.and_then(trained_name) else { continue };
+            if earlier.iter().all(|other| other.name != base) {
+                return Err((key, format!("{:?} needs {base:?}, which no earlier entry trains", self.name)));
             }
-            _ => {}
         }
         if let Some((key, _)) = self.grid.iter().find(|(_, values)| values.is_empty()) {
             return Err(("grid", format!("expected values of {key:?} for {:?}, found none", self.name)));
@@ -500,7 +502,10 @@ impl TrainingPlan {
                 pairs: in_data(&self.pairs),
                 dev: in_data(&self.dev),
                 corpus: in_data(&self.corpus),
-                teacher: self.teacher.as_ref().map(|path| models.located(path, &locations.data, number)),
+                teacher: self.teacher.as_ref().map(|path| match path.as_os_str() == BUILTIN {
+                    true => path.clone(),
+                    false => models.located(path, &locations.data, number),
+                }),
                 exclude: in_data(&self.exclude),
                 allow_evaluation_data: self.allow_evaluation_data,
             };
@@ -545,12 +550,8 @@ impl TrainingPlan {
             let mut of_seeds = Vec::new();
             for (run, varied) in runs {
                 let teacher = match &run.teacher {
-                    Some(path)
-                        if path.file_name().is_some_and(|name| name == "builtin") && !path.exists() =>
-                    {
-                        None
-                    }
-                    Some(path) => Some(Input { path: PathBuf::new(), bytes: 0, sha256: model_of(path)? }),
+                    Some(path) if path.as_os_str() == BUILTIN => Some(BUILTIN.to_owned()),
+                    Some(path) => Some(model_of(path)?),
                     None => None,
                 };
                 let identity = RunIdentity {

@@ -169,8 +169,11 @@ impl Index {
         let demotion =
             |unit: usize| rules::demotion(self.flags(&self.table.units[unit]), false, &request.ranking);
         // A report that only tests or generated files print is found there.
-        let mildest =
-            if is_report { printing.iter().map(|(unit, _)| demotion(*unit)).fold(f32::MIN_POSITIVE, f32::max) } else { 1.0 };
+        let mildest = if is_report {
+            printing.iter().map(|(unit, _)| demotion(*unit)).fold(f32::MIN_POSITIVE, f32::max)
+        } else {
+            1.0
+        };
         for (unit, printed) in printing {
             if !candidates.iter().any(|candidate| candidate.unit == unit) {
                 let parts = ScoreParts {

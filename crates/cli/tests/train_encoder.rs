@@ -177,7 +177,8 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     let (output, errors) = train(directory.path(), &words);
     assert!(output.status.success() && errors.contains("warning"), "{errors}");
     let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
-    assert!(card.contains("**the training data hold evaluation data: pair 11 (\"sort lines\")**"), "{card}");
+    let told = "**the training data hold evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
+    assert!(card.contains(told), "{card}");
 }
 
 #[test]
@@ -280,6 +281,11 @@ fn the_static_trainer_refuses_evaluation_data_too() {
     fs::write(path("own.jsonl"), format!("{pair}}}\n")).unwrap();
     let errors = train("own.jsonl", &["--exclude", "dev.json"]);
     assert!(errors.contains("evaluation data: pair 1 (\"sort a list\")"), "{errors}");
+    // Beside the pairs, under its public name, and with rows that are called something else.
+    fs::create_dir(path("cosqa")).unwrap();
+    fs::write(path("cosqa/cosqa-retrieval-dev-500.json"), &named).unwrap();
+    let errors = train("own.jsonl", &[]);
+    assert!(errors.contains("whose query is in cosqa-retrieval-dev-500.json of cosqa"), "{errors}");
     fs::write(path("own.jsonl"), format!("{pair},\"label\":2}}\n")).unwrap();
     let errors = train("own.jsonl", &[]);
     assert!(errors.contains("own.jsonl:1: ") && errors.contains("the label 1"), "{errors}");

@@ -138,8 +138,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "W8",
-        about: "CoSQA+ filtered snippets by Guesslang and by hand: here grammars, first and last lines, brackets and signs \
-                of gaps decide.",
+        about: "CoSQA+ filtered snippets by Guesslang: here grammars, first and last lines, brackets and signs of gaps \
+                decide.",
     },
     Discrepancy {
         number: "P5",

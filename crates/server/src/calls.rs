@@ -4,7 +4,7 @@ use quarry_answer::text::{BudgetedText, numbered, position, quoted, quoted_start
 use quarry_index::{CallSite, Callee, Calls, Hit, Index, UnfinishedFile};
 use quarry_text::counted;
 
-use crate::tools::Size;
+use crate::arguments::Size;
 
 /// Definitions of one name that are listed.
 const N_DEFINITIONS: usize = 10;

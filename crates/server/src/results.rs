@@ -4,7 +4,7 @@ use quarry_answer::text::{BudgetedText, numbered, position, unnumbered};
 use quarry_index::Hit;
 use quarry_source::UnitKind;
 
-use crate::tools::Detail;
+use crate::arguments::Detail;
 
 /// Lines of a unit that are shown in full detail.
 const SNIPPET_LINES: usize = 5;

@@ -5,15 +5,14 @@
 
 use std::ops::RangeInclusive;
 
-use quarry_source::UnitKind;
 use quarry_text::nearest;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::ToolError;
+use crate::arguments::{Calls, Context, IndexStatus, Outline, ReadUnit, Search, Similar, Size};
 
 /// JSON object.
 pub type Object = Map<String, Value>;
@@ -131,102 +130,6 @@ pub enum Call {
     IndexStatus(IndexStatus),
 }
 
-/// Arguments of `search`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Search {
-    /// What the code does in a few English words, or a symbol.
-    pub query: String,
-    /// Where to search.
-    #[serde(flatten)]
-    pub part: Part,
-    /// More of each result: its signature and most relevant lines.
-    #[serde(default)]
-    pub detail: Detail,
-    /// How long the answer may be.
-    #[serde(flatten)]
-    pub size: Size,
-}
-
-/// Arguments of `context`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Context {
-    /// As in search.
-    pub query: String,
-    /// Directory or file.
-    #[serde(default)]
-    pub path: String,
-    /// As in search.
-    #[serde(default)]
-    pub globs: Vec<String>,
-    /// Default 4000.
-    #[serde(default = "default_context_tokens")]
-    pub max_tokens: usize,
-}
-
-/// Arguments of `outline`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Outline {
-    /// Directory or file; everything if left out.
-    #[serde(default)]
-    pub path: String,
-    /// Default 2000.
-    #[serde(default = "default_tokens")]
-    pub max_tokens: usize,
-}
-
-/// The part of the tree that is searched.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub struct Part {
-    /// Directory or file, relative to the root.
-    #[serde(default)]
-    pub path: String,
-    /// Such as rust, cpp, csharp.
-    #[serde(default)]
-    pub languages: Vec<String>,
-    /// Kinds of units.
-    #[serde(default)]
-    pub kinds: Vec<Kind>,
-    /// As in .gitignore; ! leaves out.
-    #[serde(default)]
-    pub globs: Vec<String>,
-}
-
-/// How much of each result is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "texts on variants would turn the schema's list of names into a union")]
-pub enum Detail {
-    #[default]
-    Brief,
-    Full,
-}
-
-/// Arguments of `similar`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Similar {
-    /// File.
-    pub path: String,
-    /// A line in it.
-    pub line: u32,
-    /// How long the answer may be.
-    #[serde(flatten)]
-    pub size: Size,
-}
-
-/// Arguments of `callers` and `callees`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Calls {
-    /// Such as open or Index.open.
-    pub name: Option<String>,
-    /// File.
-    pub path: Option<String>,
-    /// A line in it.
-    pub line: Option<u32>,
-    /// How long the answer may be.
-    #[serde(flatten)]
-    pub size: Size,
-}
-
 impl Calls {
     fn check(&self) -> Result<(), ToolError> {
         match (&self.name, &self.path, &self.line) {
@@ -241,71 +144,6 @@ impl Calls {
 /// Whether a qualified name has a part.
 fn has_part(name: &str) -> bool {
     name.contains(|c: char| !c.is_whitespace() && !matches!(c, '.' | ':' | '#' | '/'))
-}
-
-/// How long a list of results may be.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-pub struct Size {
-    /// Results, 1 to 50.
-    #[serde(default = "default_results")]
-    pub k: usize,
-    /// Default 2000.
-    #[serde(default = "default_tokens")]
-    pub max_tokens: usize,
-}
-
-/// Arguments of `read_unit`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct ReadUnit {
-    /// File.
-    pub path: String,
-    /// A line in it.
-    pub line: Option<u32>,
-    /// Class.method, or its last part.
-    pub name: Option<String>,
-    /// Default 2000.
-    #[serde(default = "default_tokens")]
-    pub max_tokens: usize,
-}
-
-/// Arguments of `index_status`: none.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct IndexStatus {}
-
-/// Kind of a unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "texts on variants would turn the schema's list of names into a union")]
-pub enum Kind {
-    Function,
-    Method,
-    Type,
-    Module,
-    Section,
-}
-
-impl From<Kind> for UnitKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Function => Self::Function,
-            Kind::Method => Self::Method,
-            Kind::Type => Self::Type,
-            Kind::Module => Self::Module,
-            Kind::Section => Self::Section,
-        }
-    }
-}
-
-fn default_results() -> usize {
-    10
-}
-
-fn default_tokens() -> usize {
-    2_000
-}
-
-fn default_context_tokens() -> usize {
-    4_000
 }
 
 impl Call {
@@ -503,6 +341,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::arguments::Kind;
 
     fn call(name: &str, arguments: Value) -> Result<Call, String> {
         let Value::Object(arguments) = arguments else { panic!("no object") };

@@ -1,6 +1,7 @@
 //! A source tree that answers calls.
 
-use std::collections::BTreeMap;
+mod status;
+
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,17 +11,18 @@ use quarry_answer::context::{self, ContextRequest};
 use quarry_answer::text::position;
 use quarry_answer::{Found, SearchQuestion, UnitsRequest, count_tokens, outline};
 use quarry_embed::Embedder;
-use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights, Status};
+use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights};
 use quarry_source::UnitKind;
-use quarry_text::{counted, query_terms};
-use quarry_walk::{self as walk, Listing, count_by_reason};
-use serde_json::{Value, json};
+use quarry_text::query_terms;
+use quarry_walk::{self as walk, Listing};
+use serde_json::Value;
 
 use crate::ToolError;
+use crate::arguments::{Calls, Context as ContextCall, Detail, Outline, Part, ReadUnit, Search, Similar};
 use crate::calls::{callees_text, callers_text};
 use crate::reading::{UnitSelector, read_unit};
 use crate::results::{FoundUnit, list};
-use crate::tools::{Call, Calls, Context as ContextCall, Detail, Outline, Part, ReadUnit, Search, Similar};
+use crate::tools::Call;
 use crate::tree_path::TreePath;
 
 /// Results that are named where none clearly answers.
@@ -393,72 +395,6 @@ impl Workspace {
         }
     }
 
-    fn index_status(&self) -> Result<ToolAnswer, ToolError> {
-        if let Some(InMemory { index, reason }) = &*self.in_memory() {
-            return Ok(self.status_in_memory(index, reason));
-        }
-        let Status { root, part, index, stale, .. } = Index::status(&self.root, &self.options)?;
-        let root = root.to_string_lossy().into_owned();
-        let reason = stale.map(|reason| reason.to_string());
-        let Some(index) = index else {
-            let reason = reason.unwrap_or_default();
-            let text =
-                format!("{root}: {reason}; the first search builds an index, which may take a while\n");
-            let structured = json!({ "root": root, "indexed": false, "fresh": false, "reason": reason });
-            return Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 });
-        };
-        let left_out = count_by_reason(&index.skipped);
-        let searched = if part.is_empty() {
-            String::new()
-        } else {
-            format!("searched: {} of it in {part}\n", counted(index.files_in_part, "file"))
-        };
-        let state = match &reason {
-            None => "up to date".to_owned(),
-            Some(reason) => format!("not up to date ({reason}); the next search updates it"),
-        };
-        let text = format!(
-            "{root}: {} in {}, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",
-            counted(index.units, "unit"),
-            counted(index.files, "file"),
-            self.embedder.id(),
-            counts(&index.units_by_language),
-            counts(&left_out),
-        );
-        let structured = json!({
-            "root": root,
-            "indexed": true,
-            "searched": part,
-            "fresh": reason.is_none(),
-            "reason": reason,
-            "files": index.files,
-            "units": index.units,
-            "model": self.embedder.id(),
-            "units_by_language": index.units_by_language,
-            "left_out": left_out,
-        });
-        Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 })
-    }
-
-    fn status_in_memory(&self, index: &Index, reason: &str) -> ToolAnswer {
-        let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
-        let root = root.to_string_lossy();
-        let (units, files) = (counted(index.n_units(), "unit"), counted(index.n_files(), "file"));
-        let model = self.embedder.id();
-        let text = format!(
-            "{root}: {units} in {files}, held in memory while this server runs: {reason}\nmodel: {model}\n"
-        );
-        let structured = json!({
-            "root": root,
-            "indexed": true,
-            "in_memory": reason,
-            "files": index.n_files(),
-            "units": index.n_units(),
-            "model": model,
-        });
-        ToolAnswer { text, structured: Some(structured), confidence: 1.0 }
-    }
-
     /// The index as the tree is now, for a call that was `asked` then.
     fn index(&self, asked: Instant, report: ReportProgress) -> Result<Arc<Index>, ToolError> {
         let since_then = self
@@ -506,13 +442,6 @@ impl Workspace {
     }
 }
 
-fn counts(counts: &BTreeMap<String, usize>) -> String {
-    if counts.is_empty() {
-        return "none".to_owned();
-    }
-    counts.iter().map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
-}
-
 fn paths(listing: &Listing) -> Vec<&str> {
     listing.files.iter().map(|file| file.path.as_str()).collect()
 }
@@ -533,6 +462,8 @@ mod tests {
 
     use quarry_embed::StaticModel;
     use quarry_index::UserDirectories;
+
+    use serde_json::json;
 
     use super::*;
 

@@ -53,7 +53,7 @@ fn files_cannot_speak_for_the_tool() {
         for line in answer.lines() {
             let is_content =
                 line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit()).starts_with("| ");
-            let is_forged = ["1. safe", "1. forged", "1. /etc", "Nothing found"]
+            let is_forged = ["1. safe", "1. forged", "1. /etc", "Nothing found. Run"]
                 .iter()
                 .any(|start| line.starts_with(start));
             assert!(is_content || !is_forged, "{line:?} in {answer}");

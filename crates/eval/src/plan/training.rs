@@ -204,7 +204,6 @@ pub struct PlannedRun {
 /// Everything that the weights of a run depend on.
 #[derive(Debug, Serialize)]
 struct RunIdentity<'a> {
-    name: &'a str,
     settings: String,
     model: String,
     pairs: &'a [Input],
@@ -215,15 +214,7 @@ struct RunIdentity<'a> {
 
 impl RunIdentity<'_> {
     fn hash(&self) -> String {
-        // Not the name: it decides nothing.
-        let text = serde_json::to_vec(&RunIdentity {
-            name: "",
-            settings: self.settings.clone(),
-            model: self.model.clone(),
-            teacher: self.teacher.clone(),
-            ..*self
-        });
-        sha256(text.unwrap_or_default())[..32].to_owned()
+        sha256(serde_json::to_vec(self).unwrap_or_default())[..32].to_owned()
     }
 }
 
@@ -555,7 +546,6 @@ impl TrainingPlan {
                     None => None,
                 };
                 let identity = RunIdentity {
-                    name: &self.name,
                     settings: trainer.settings(&run).map_err(|error| failed(&self.name, error))?,
                     model: model_of(&run.model)?,
                     pairs: &pairs,

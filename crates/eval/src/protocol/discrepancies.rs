@@ -113,23 +113,21 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "W3",
-        about: "GraphCodeBERT is trained and, unless the option `graphcodebert` is given, measured on code alone: its trained \
-                rows lack the data flow of the paper's.",
+        about: "GraphCodeBERT learns from code alone: its trained rows lack the paper's data flow.",
     },
     Discrepancy {
         number: "W4",
-        about: "Gradients are clipped as a recipe's `clip` says, in 32 bits throughout: Query4Code trains in mixed precision, \
-                where its code skips clipping, and its other rounding is not reproduced.",
+        about: "Query4Code trains in mixed precision, where its code skips clipping; here all is in 32 bits, and its \
+                recipes do not clip.",
     },
     Discrepancy {
         number: "W5",
-        about: "CoSQA's pre-training draws one negative for each pair, as its paper; the code that it builds on draws seven. \
-                The paper gives no rate for it: the recipe has that of its questions and answers.",
+        about: "CoSQA's pre-training draws one negative for each pair, as in the paper (the code that it builds on \
+                draws seven), at a rate that the paper does not give.",
     },
     Discrepancy {
         number: "W6",
-        about: "CodeT5+ reads texts without padding here; CoSQA+'s code gives it padded texts without a mask, so that its \
-                vectors depend on the length to which they are padded.",
+        about: "CoSQA+'s code gives CodeT5+ padded texts without a mask; here they have no padding.",
     },
     Discrepancy {
         number: "W7",

@@ -124,7 +124,7 @@ fn cosqa(split: &str, n: usize, offset: usize, first: usize) -> String {
         let (query, code) = pair(at, offset);
         json!({
             "idx": format!("cosqa-{split}-{at}"), "doc": query, "code": code, "code_tokens": code, "docstring_tokens": "",
-            "label": usize::from(split != "train" || at % 4 != 0), "retrieval_idx": first + at
+            "label": usize::from(split != "train" || !at.is_multiple_of(4)), "retrieval_idx": first + at
         })
     };
     Value::from((0..n).map(row).collect::<Vec<_>>()).to_string()
@@ -202,7 +202,7 @@ fn cosqa_plus() -> Data {
     data.codet5p();
     let row = |at: usize, offset: usize| {
         let (query, code) = pair(at / 2, offset + at % 2);
-        json!({"pair-idx": at, "query-idx": at / 2, "query": query, "code-idx": at, "code": code, "label": usize::from(at % 5 != 0)})
+        json!({"pair-idx": at, "query-idx": at / 2, "query": query, "code-idx": at, "code": code, "label": usize::from(!at.is_multiple_of(5))})
     };
     for (name, n, offset) in [("train", 30, 1), ("dev", 10, 5)] {
         let rows: Vec<Value> = (0..n).map(|at| row(at, offset)).collect();

@@ -17,11 +17,13 @@ mod training;
 
 pub use cell::{Cell, FirstDocument, QueriesOf, RankedQuery, Store, write_whole};
 pub use identity::{Identity, Input, Program, running_build};
-pub use results::{DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices};
+pub use results::{
+    DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices, TrainedCombination,
+    TrainingResults,
+};
 pub use run::{Event, Locations};
 pub use training::{
-    PlannedRun, TrainedCombination, TrainedModels, TrainedRun, Trainer, TrainerError, TrainingEstimate,
-    TrainingPlan, TrainingResults, TrainingRun,
+    PlannedRun, TrainedModels, TrainedRun, Trainer, TrainerError, TrainingEstimate, TrainingPlan, TrainingRun,
 };
 
 use crate::EvalError;

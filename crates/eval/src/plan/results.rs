@@ -1,7 +1,6 @@
 //! Computing the results on a page from the cells of a data set.
 
-use super::training::PREFIX;
-use super::{Cell, DatasetPlan, Input, Plan, Reference, TrainingResults};
+use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
 use crate::evaluation::most_moved;
 use crate::protocol::{OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol};
@@ -12,6 +11,9 @@ use quarry_metrics::significance::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// What the name of a trained model begins with, as the model to begin with or in a method.
+pub(super) const PREFIX: &str = "trained:";
 
 /// The results of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +29,38 @@ pub struct Results {
     pub training: Vec<TrainingResults>,
     /// One entry per data set of the plan.
     pub datasets: Vec<DatasetResults>,
+}
+
+/// The results of a model that was trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingResults {
+    /// Name.
+    pub name: String,
+    /// The model that it began with, as in the plan.
+    pub model: String,
+    /// The recipe, as in the plan; empty without one.
+    pub recipe: String,
+    /// Number of examples that were learned from.
+    pub examples: usize,
+    /// The measure on held-out pairs.
+    pub measure: String,
+    /// Each combination of the grid; one without a grid.
+    pub combinations: Vec<TrainedCombination>,
+    /// Number of the combination that methods use.
+    pub chosen: usize,
+}
+
+/// A combination of settings over all its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainedCombination {
+    /// Settings of the grid.
+    pub settings: Vec<String>,
+    /// Mean of the measure over seeds; `None` if nothing was measured.
+    pub mean: Option<f64>,
+    /// Sample standard deviation over seeds; `None` for one seed.
+    pub deviation: Option<f64>,
+    /// The epoch of the weights of each seed.
+    pub epochs: Vec<Option<usize>>,
 }
 
 /// The results on a data set.

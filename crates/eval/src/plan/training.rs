@@ -3,7 +3,8 @@
 //! This crate does not train: a [`Trainer`] does, which gets the files of a run and nothing of what is measured. A trained
 //! model is in a directory named by the hash of everything that it depends on, so that no run is done twice.
 
-use super::{Event, Input, Locations, Paths, Plan, Store};
+use super::results::PREFIX;
+use super::{Event, Input, Locations, Paths, Plan, Store, TrainedCombination, TrainingResults};
 use crate::EvalError;
 use quarry_files::sha256;
 use quarry_metrics::significance::mean_and_deviation;
@@ -12,9 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
-
-/// What the name of a trained model begins with, as the model to begin with or in a method.
-pub(super) const PREFIX: &str = "trained:";
 
 /// The name of the model in the program.
 const BUILTIN: &str = "builtin";
@@ -147,37 +145,8 @@ pub trait Trainer {
     fn estimate(&self, run: &TrainingRun) -> Result<TrainingEstimate, TrainerError>;
 }
 
-/// The results of a model that was trained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrainingResults {
-    /// Name.
-    pub name: String,
-    /// The model that it began with, as in the plan.
-    pub model: String,
-    /// The recipe, as in the plan; empty without one.
-    pub recipe: String,
-    /// Number of examples that were learned from.
-    pub examples: usize,
-    /// The measure on held-out pairs.
-    pub measure: String,
-    /// Each combination of the grid; one without a grid.
-    pub combinations: Vec<TrainedCombination>,
-    /// Number of the combination that methods use.
-    pub chosen: usize,
-}
-
-/// A combination of settings over all its seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrainedCombination {
-    /// Settings of the grid.
-    pub settings: Vec<String>,
-    /// Mean of the measure over seeds; `None` if nothing was measured.
-    pub mean: Option<f64>,
-    /// Sample standard deviation over seeds; `None` for one seed.
-    pub deviation: Option<f64>,
-    /// The epoch of the weights of each seed.
-    pub epochs: Vec<Option<usize>>,
-}
+/// A run, with the settings of the grid that it has.
+type RunWithSettings = (TrainingRun, Vec<String>);
 
 /// The directories of the models that a plan trained, and how the training went.
 #[derive(Debug, Clone, Default)]
@@ -472,7 +441,7 @@ impl TrainingPlan {
         locations: &Locations,
         models: &TrainedModels,
         is_probe: bool,
-    ) -> Result<Vec<Vec<(TrainingRun, Vec<String>)>>, EvalError> {
+    ) -> Result<Vec<Vec<RunWithSettings>>, EvalError> {
         let n_bases = if is_probe { 1 } else { models.n_seeds(&[Path::new(&self.model)])? };
         let mut seeds: Vec<Option<u64>> = self.seeds.iter().copied().map(Some).collect();
         if seeds.is_empty() {

@@ -125,7 +125,7 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     if chosen.first() != Some(&0) {
         let first = format!("{}\n", position_to(&candidates[0].hit, candidates[0].end_line));
         left = left.saturating_sub(count_tokens(&first));
-        pieces.push(first);
+        pieces.insert(0, first);
     }
     let shown: Vec<&Candidate> = chosen.iter().map(|position| &candidates[*position]).collect();
     pieces.extend(related(index, &shown, left)?);

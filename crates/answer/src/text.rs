@@ -83,7 +83,7 @@ fn shortened(line: &str) -> String {
     }
 }
 
-/// [`quoted`], at most [`MAX_LINE_CHARS`] characters of it.
+/// [`quoted`], at most `MAX_LINE_CHARS` characters of it.
 #[must_use]
 pub fn quoted_start(name: &str) -> String {
     match name.char_indices().nth(MAX_LINE_CHARS) {

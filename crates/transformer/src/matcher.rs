@@ -27,7 +27,7 @@ fn matcher_shapes(dimension: usize) -> [(&'static str, Vec<usize>); 4] {
     ]
 }
 
-/// Reads the tensors of a matcher of vectors with `dimension` columns, in the order of [`matcher_shapes`].
+/// Reads the tensors of a matcher of vectors with `dimension` columns, in the order of `matcher_shapes`.
 ///
 /// # Errors
 /// When the file cannot be read, or a tensor is missing, has another shape or is not finite.

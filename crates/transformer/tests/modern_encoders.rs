@@ -320,7 +320,7 @@ fn cross_encoders_that_do_not_fit_are_named() {
     );
     check(
         &Copy::of("tiny-t5").set("config.json", "architectures", json!(["T5ForSequenceClassification"])),
-        &["model.safetensors: ", "cross-encoder", "expected bert, roberta"],
+        &["model.safetensors: ", "cross-encoder", "of T5", "expected one of CodeT5+"],
     );
     check(
         &Copy::of("tiny-cross-modernbert").set("config.json", "classifier_pooling", json!("max")),

@@ -5,11 +5,9 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +216,8 @@ def test_threads_and_pickles(index):
 
 INTERRUPTED = """
 import os, signal, threading, time, quarry
+# A job in the background of a shell starts with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 texts = ["def f(a, b): return a + b  # " + str(n) * 40 for n in range(400_000)]
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 start = time.monotonic()

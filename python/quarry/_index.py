@@ -249,7 +249,8 @@ class Index:
         glob: Names = (),
         kind: Names = (),
     ) -> Answer:
-        """Finds code similar to the unit at a line, from 1, of a file of the trees. Parameters and errors as in `search`."""
+        """Finds code similar to the unit at a line, from 1, of a file, which may be the path of a result; other parameters and
+        errors as in `search`."""
         root, relative = self._relative(Path(path))
         request = _Request.of(k, language, glob, kind, None)
         return Answer._of(self._index.similar(root, relative, line, request))
@@ -282,10 +283,11 @@ class Index:
         return self._index.model
 
     def _relative(self, path: Path) -> tuple[int, str]:
-        file = path.resolve()
-        for number, given in enumerate(self._paths):
-            root = given.resolve()
-            base = root.parent if root.is_file() else root
+        bases = [root.parent if root.is_file() else root for root in map(Path.resolve, self._paths)]
+        # A path of a result is relative to its tree.
+        found = next((file for file in [path, *(base / path for base in bases)] if file.is_file()), path)
+        file = found.resolve()
+        for number, base in enumerate(bases):
             if file.is_relative_to(base):
                 return number, file.relative_to(base).as_posix()
         raise _quarry.QuarryError(f"{path}: expected a file of the indexed trees")

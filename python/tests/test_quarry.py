@@ -65,6 +65,8 @@ def test_filters_and_neighbors(index, tree):
     with pytest.raises(quarry.QuarryError, match="klingon"):
         index.search(QUERY, language="klingon")
     assert "total" in [result.name for result in index.similar(tree / "locks.py", 10)]
+    names = [result.name for result in index.similar("locks.py", 10)]
+    assert names == [result.name for result in index.similar(tree / "locks.py", 10)]
     with pytest.raises(quarry.QuarryError, match="no indexed code"):
         index.similar(tree / "locks.py", 1000)
     assert [site["caller"]["name"] for site in index.callers("total")["callers"]] == ["report"]

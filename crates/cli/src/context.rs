@@ -1,5 +1,6 @@
 //! `quarry context` and `quarry outline`: code within a budget of tokens, as agents read it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use quarry_answer::context::{ContextRequest, Weights, context};
 use quarry_answer::outline::outline;
 use quarry_answer::{TOKENIZER, count_tokens};
 use quarry_index::Update;
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::index::SourceArgs;
@@ -52,6 +54,8 @@ pub struct OutlineArgs {
 /// A text within a budget.
 #[derive(Serialize)]
 struct Printed<'a> {
+    /// What the paths in the text are relative to.
+    root: &'a Path,
     text: &'a str,
     tokens: usize,
     tokenizer: &'static str,
@@ -60,8 +64,16 @@ struct Printed<'a> {
 }
 
 impl Printed<'_> {
-    fn print(&self, json: bool) -> anyhow::Result<()> {
-        if json { output::print_json(self) } else { Ok(output::print(self.text)?) }
+    fn print(&self, json: bool, max_tokens: usize) -> anyhow::Result<()> {
+        if json {
+            return output::print_json(self);
+        }
+        if self.text.is_empty() {
+            output::note(&format!("nothing fits in {}; raise --tokens", counted(max_tokens, "token")));
+        } else if self.root != Path::new(".") {
+            output::note(&format!("paths are relative to {}", self.root.display()));
+        }
+        Ok(output::print(self.text)?)
     }
 }
 
@@ -86,7 +98,9 @@ pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
         },
     )?;
     let (text, confident) = (found.text.as_str(), found.confident);
-    Printed { text, tokens: count_tokens(text), tokenizer: TOKENIZER, confident }.print(args.json)?;
+    let root = args.source.path.as_path();
+    let tokens = count_tokens(text);
+    Printed { root, text, tokens, tokenizer: TOKENIZER, confident }.print(args.json, args.tokens)?;
     Ok(ExitCode::from(u8::from(confident == Some(false))))
 }
 
@@ -100,6 +114,8 @@ pub fn run_outline(args: &OutlineArgs) -> anyhow::Result<ExitCode> {
     let index = args.source.open(&settings, Update::IfPossible)?.index;
     let text = outline(&index, &filter, args.tokens)?;
     let tokens = count_tokens(&text);
-    Printed { text: &text, tokens, tokenizer: TOKENIZER, confident: None }.print(args.json)?;
+    let root = args.source.path.as_path();
+    Printed { root, text: &text, tokens, tokenizer: TOKENIZER, confident: None }
+        .print(args.json, args.tokens)?;
     Ok(ExitCode::SUCCESS)
 }

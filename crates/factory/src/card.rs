@@ -326,9 +326,9 @@ impl Facts<'_> {
         let agreement =
             self.find("labels").map_or_else(BTreeMap::new, |step| labels::agreement(&step.counts));
         blocks.extend(self.surveys.iter().flat_map(survey));
-        if agreement.is_empty() {
-            blocks.push(text("No pair was labelled by two of them: how well they agree is not known."));
-        } else {
+        if agreement.is_empty() && self.surveys.is_empty() {
+            blocks.push(text("No pair was labeled by two of them: how well they agree is not known."));
+        } else if !agreement.is_empty() {
             blocks.push(text(
                 "Of pairs that two of them label, the first one's label counts. How well they agree:",
             ));

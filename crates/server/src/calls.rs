@@ -20,7 +20,11 @@ pub(crate) fn callers_text(
     let of = of(name, definitions);
     let (sites, unfinished) = (&calls.found, unfinished_text(&calls.unfinished));
     if sites.is_empty() {
-        return format!("No calls of {of} found.\n{unfinished}");
+        let calls = match definitions {
+            [] => format!("No calls of {} found; nothing in the tree defines it.", quoted_start(name)),
+            _ => format!("No calls of {of} found."),
+        };
+        return format!("{calls}\n{unfinished}");
     }
     let head = format!("{} of {of}:\n{unfinished}", counted(sites.len(), "call"));
     let mut text = BudgetedText::new(&head, size.max_tokens);

@@ -113,17 +113,20 @@ impl Trees {
 /// The tree that a path names, and the call with the rest of the path.
 fn named_by<'a>(trees: &'a [NamedTree], path: &str, call: &Call) -> Result<(&'a NamedTree, Call), ToolError> {
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-    if let Some(tree) = trees.iter().find(|tree| tree.name == first) {
+    let called = trees.iter().find(|tree| tree.name == first);
+    // A tree may have a directory of its own name, as packages of Python do.
+    if let Some(tree) = called.filter(|tree| rest.is_empty() || tree.workspace.has(rest)) {
         return Ok((tree, call.with_path(rest)));
     }
     let having: Vec<&NamedTree> = trees.iter().filter(|tree| tree.workspace.has(path)).collect();
-    match having.as_slice() {
-        [only] => Ok((only, call.with_path(path))),
-        [] => Err(ToolError::UnknownPath {
+    match (having.as_slice(), called) {
+        ([only], _) => Ok((only, call.with_path(path))),
+        ([], Some(tree)) => Ok((tree, call.with_path(rest))),
+        ([], None) => Err(ToolError::UnknownPath {
             path: path.to_owned(),
             nearest: trees.iter().map(|tree| tree.name.clone()).collect(),
         }),
-        several => Err(ToolError::SeveralTrees {
+        (several, _) => Err(ToolError::SeveralTrees {
             path: path.to_owned(),
             trees: several.iter().map(|tree| format!("{}/{path}", tree.name)).collect(),
         }),
@@ -240,6 +243,7 @@ mod tests {
             ),
             ("a/main.py", "def main():\n    return 1\n"),
             ("b/main.py", "def send_letter(address):\n    return post(address)\n"),
+            ("b/b/letter.py", "def fold(paper):\n    return paper.half()\n"),
         ] {
             fs::create_dir_all(at(path).parent().unwrap()).unwrap();
             fs::write(at(path), text).unwrap();
@@ -262,6 +266,8 @@ mod tests {
         assert!(found.starts_with("main.py:1-2 function main\n"), "{found}");
         let found = ask(&trees, "read_unit", json!({"path": "net/http.py", "line": 1}));
         assert!(found.starts_with("net/http.py:1-3 "), "{found}");
+        let found = ask(&trees, "read_unit", json!({"path": "b/letter.py", "line": 1}));
+        assert!(found.starts_with("b/letter.py:1-2 "), "a directory with the name of its tree: {found}");
         let found = ask(&trees, "read_unit", json!({"path": "main.py", "line": 1}));
         assert!(found.contains("a/main.py, b/main.py"), "{found}");
         let found = ask(&trees, "read_unit", json!({"path": "../secret.py", "line": 1}));

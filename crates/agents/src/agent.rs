@@ -131,11 +131,15 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
                     "expected one of entry, item, file and block; file and block name mcp or command-line";
                 return Err(problem(format!("{}: {}: {what}", agent.name, target.path)));
             }
-            let is_whole = ["~/", "/", "{project}/", "{config}/", "{xdg}/"]
+            let is_below = ["~/", "{project}/", "{config}/", "{xdg}/"]
                 .iter()
                 .any(|start| target.path.starts_with(start));
+            let leads_out = target.path.split(['/', '\\', '|']).any(|part| part == "..");
             let is_of_project = target.path.starts_with("{project}/");
-            if !is_whole && !target.path.contains('|') || is_of_project != (target.scope == Scope::Project) {
+            if leads_out
+                || !is_below && !target.path.contains('|')
+                || is_of_project != (target.scope == Scope::Project)
+            {
                 let what = "expected a path below ~, {config} or {xdg} for the user, and below {project} for a project";
                 return Err(problem(format!("{}: {}: {what}", agent.name, target.path)));
             }
@@ -320,6 +324,8 @@ mod tests {
             ("scope = \"user\"\npath = \"~/a\"".to_owned(), "expected one of entry"),
             ("scope = \"user\"\npath = \"~/a\"\nfile = \"made-up\"".to_owned(), "expected one of entry"),
             (format!("scope = \"user\"\npath = \"a.json\"\n{entry}"), "expected a path below ~"),
+            (format!("scope = \"user\"\npath = \"~/../a.json\"\n{entry}"), "expected a path below ~"),
+            (format!("scope = \"user\"\npath = \"/etc/a.json\"\n{entry}"), "expected a path below ~"),
             (format!("scope = \"project\"\npath = \"~/a.json\"\n{entry}"), "below {project} for a project"),
             (format!("scope = \"all\"\npath = \"~/a.json\"\n{entry}"), "line 6"),
         ] {

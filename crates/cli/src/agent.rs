@@ -12,7 +12,7 @@ use quarry_agents::{Agent, Environment, Receipts, Scope, agents, defined, instal
 use quarry_text::did_you_mean;
 use serde_json::json;
 
-use crate::output;
+use crate::output::{self, printable};
 
 /// What was written, in the user's state directory.
 const RECEIPTS_FILE: &str = "agents.json";
@@ -256,7 +256,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
             false => scope.to_string(),
         });
         let scopes = scopes.collect::<Vec<_>>().join(", ");
-        writeln!(text, "{:<12}  {found:<5}  {:<40}  {scopes}", agent.name, agent.title)?;
+        writeln!(text, "{:<12}  {found:<5}  {:<40}  {scopes}", agent.name, printable(&agent.title))?;
     }
     Ok(output::print(&text)?)
 }

@@ -240,19 +240,21 @@ impl<'a> Summary<'a> {
     /// Text for people.
     pub fn sentence(&self) -> String {
         let Self { path, files, units, reason, took_ms, .. } = self;
+        let path = path.to_string_lossy();
+        let path = output::printable(&path);
         let holds = format!("{} in {}", counted(*units, "unit"), counted(*files, "file"));
         let ahead = match self.embedded_ahead {
             None | Some(0) => String::new(),
             Some(n) => format!("; embedded {} for re-ranking", counted(n, "unit")),
         };
         if !self.built {
-            return format!("{}: {holds}, up to date{ahead}", path.display());
+            return format!("{path}: {holds}, up to date{ahead}");
         }
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
         let skipped: Vec<String> = skipped_in_words(&self.skipped).collect();
         let skipped =
             if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
-        format!("{}: indexed {holds} in {:.1} s{reason}{ahead}{skipped}", path.display(), took_ms / 1000.0)
+        format!("{path}: indexed {holds} in {:.1} s{reason}{ahead}{skipped}", took_ms / 1000.0)
     }
 }
 

@@ -12,7 +12,7 @@ use quarry_text::counted;
 use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
 
 use crate::index::{SourceArgs, tell_ignored};
-use crate::output;
+use crate::output::{self, printable};
 use crate::settings::Settings;
 
 /// Files that are named for each reason why files were left out.
@@ -46,7 +46,8 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn text(status: &Status) -> String {
-    let mut text = format!("tree     {}\nindex    {}\n", status.root.display(), status.directory.display());
+    let [root, directory] = [&status.root, &status.directory].map(|path| path.to_string_lossy());
+    let mut text = format!("tree     {}\nindex    {}\n", printable(&root), printable(&directory));
     if !status.part.is_empty() {
         let _ = writeln!(text, "part     {}", status.part);
     }
@@ -108,8 +109,7 @@ fn left_out(index: &IndexStatus) -> String {
     let counts = count_by_reason(&index.skipped);
     for ((reason, &n), words) in counts.iter().zip(skipped_in_words(&counts)) {
         let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == *reason);
-        let examples: Vec<_> =
-            of_reason.map(|skipped| output::printable(&skipped.path)).take(N_EXAMPLES).collect();
+        let examples: Vec<_> = of_reason.map(|skipped| printable(&skipped.path)).take(N_EXAMPLES).collect();
         let more = if n > examples.len() { ", …" } else { "" };
         let _ = writeln!(text, "left out {words}: {}{more}", examples.join(", "));
     }

@@ -221,17 +221,27 @@ impl Call {
     /// The same call with one of `n` equal shares of its tokens, less some.
     pub(crate) fn with_share(&self, n: usize, less: usize) -> Self {
         let mut call = self.clone();
-        let max_tokens = match &mut call {
+        if let Some(max_tokens) = call.budget() {
+            *max_tokens = (*max_tokens / n).saturating_sub(less);
+        }
+        call
+    }
+
+    /// Maximum number of tokens of the answer, where there is one.
+    pub(crate) fn max_tokens(&self) -> Option<usize> {
+        self.clone().budget().copied()
+    }
+
+    fn budget(&mut self) -> Option<&mut usize> {
+        Some(match self {
             Self::Search(search) => &mut search.size.max_tokens,
             Self::Context(context) => &mut context.max_tokens,
             Self::Outline(outline) => &mut outline.max_tokens,
             Self::Similar(similar) => &mut similar.size.max_tokens,
             Self::Callers(calls) | Self::Callees(calls) => &mut calls.size.max_tokens,
             Self::ReadUnit(unit) => &mut unit.max_tokens,
-            Self::IndexStatus(_) => return call,
-        };
-        *max_tokens = (*max_tokens / n).saturating_sub(less);
-        call
+            Self::IndexStatus(_) => return None,
+        })
     }
 
     /// Whether it is answered from an index, which may have to be built first.

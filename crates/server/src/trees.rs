@@ -4,11 +4,12 @@
 //! are asked at the time. A call names its tree by the first part of a path, or by a path that only one tree has; a question
 //! without a path is asked of all trees, and those that are most confident answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
+use quarry_answer::count_tokens;
 use quarry_answer::text::quoted_start;
 
 use crate::tools::Call;
@@ -17,8 +18,14 @@ use crate::{ReportProgress, ToolAnswer, ToolError, Workspace};
 /// Trees whose answers are shown to a question that names none.
 const SHOWN: usize = 3;
 
-/// Tokens of an answer that the heading of a tree may take.
-const HEADING_TOKENS: usize = 60;
+/// Roots of a client that are searched; the first ones.
+const MAX_ROOTS: usize = 64;
+
+/// Tokens of the name of a tree.
+const NAME_TOKENS: usize = 24;
+
+/// Trees that an error names.
+const NEAREST: usize = 8;
 
 /// Makes the workspace of a directory.
 type MakeWorkspace = dyn Fn(&Path) -> Workspace + Send + Sync;
@@ -70,7 +77,7 @@ impl Trees {
         let given = if self.gives_way { &[][..] } else { &self.given };
         let known = self.roots.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut seen: BTreeSet<PathBuf> = given.iter().map(|tree| canonical(tree.workspace.root())).collect();
-        let new = paths.iter().filter(|path| seen.insert(canonical(path)));
+        let new = paths.iter().filter(|path| seen.insert(canonical(path))).take(MAX_ROOTS);
         let workspace = |path: &PathBuf| {
             let same = known.iter().find(|tree| tree.workspace.root() == path);
             let workspace = same.map_or_else(|| Arc::new(make(path)), |tree| Arc::clone(&tree.workspace));
@@ -124,11 +131,11 @@ fn named_by<'a>(trees: &'a [NamedTree], path: &str, call: &Call) -> Result<(&'a 
         ([], Some(tree)) => Ok((tree, call.with_path(rest))),
         ([], None) => Err(ToolError::UnknownPath {
             path: path.to_owned(),
-            nearest: trees.iter().map(|tree| tree.name.clone()).collect(),
+            nearest: trees.iter().map(|tree| tree.name.clone()).take(NEAREST).collect(),
         }),
         (several, _) => Err(ToolError::SeveralTrees {
             path: path.to_owned(),
-            trees: several.iter().map(|tree| format!("{}/{path}", tree.name)).collect(),
+            trees: several.iter().map(|tree| format!("{}/{path}", tree.name)).take(NEAREST).collect(),
         }),
     }
 }
@@ -142,7 +149,9 @@ fn ask_all(
 ) -> Result<ToolAnswer, ToolError> {
     let is_status = matches!(call, Call::IndexStatus(_));
     let n_shown = if is_status { trees.len() } else { trees.len().min(SHOWN) };
-    let call = call.with_share(n_shown.max(1), HEADING_TOKENS);
+    let max_tokens = call.max_tokens();
+    let headings = trees.iter().map(|tree| count_tokens(&heading(tree)));
+    let call = call.with_share(n_shown.max(1), headings.max().unwrap_or_default());
     let mut found: Vec<(&NamedTree, Result<ToolAnswer, ToolError>)> =
         trees.iter().map(|tree| (tree, tree.workspace.answer_of(&call, asked, report))).collect();
     if found.iter().all(|(_, answer)| answer.is_err())
@@ -154,15 +163,25 @@ fn ask_all(
         |answer: &Result<ToolAnswer, ToolError>| answer.as_ref().map_or(-1.0, |found| found.confidence);
     // Stable: ties stay in the order of the trees.
     found.sort_by(|a, b| confidence(&b.1).total_cmp(&confidence(&a.1)));
-    let mut text = String::new();
-    for (tree, answer) in found.iter().take(n_shown) {
-        let name = quoted_start(&tree.name);
+    let answers = found.iter().take(n_shown).map(|(tree, answer)| {
         let answer =
             answer.as_ref().map_or_else(|error| format!("{}\n", error.report()), |found| found.text.clone());
-        text.push_str(&format!("Tree {name}, whose paths may begin with {name}/:\n{answer}"));
+        heading(tree) + &answer
+    });
+    let mut answers: Vec<String> = answers.collect();
+    // What a tree answers may be longer than its share where that is too small for anything.
+    while answers.len() > 1 && max_tokens.is_some_and(|max| count_tokens(&answers.concat()) > max) {
+        answers.pop();
     }
+    let text = answers.concat();
     let confidence = found.first().map_or(0.0, |(_, answer)| confidence(answer));
     Ok(ToolAnswer { text, structured: None, confidence })
+}
+
+/// What stands above the answer of a tree.
+fn heading(tree: &NamedTree) -> String {
+    let name = quoted_start(&tree.name);
+    format!("Tree {name}, whose paths may begin with {name}/:\n")
 }
 
 fn canonical(path: &Path) -> PathBuf {
@@ -172,15 +191,19 @@ fn canonical(path: &Path) -> PathBuf {
 /// Trees with distinct names, none of which is of `others`.
 fn named(trees: impl Iterator<Item = (PathBuf, Arc<Workspace>)>, others: &[NamedTree]) -> Vec<NamedTree> {
     let mut taken: BTreeSet<String> = others.iter().map(|tree| tree.name.clone()).collect();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();
     for (path, workspace) in trees {
         let own = canonical(&path).file_name().map(|name| name.to_string_lossy().into_owned());
-        let own = own.unwrap_or_else(|| "root".to_owned());
+        let mut own = own.unwrap_or_else(|| "root".to_owned());
+        while count_tokens(&own) > NAME_TOKENS {
+            own.pop();
+        }
         let mut name = own.clone();
-        let mut number = 2;
+        let number = numbers.entry(own.clone()).or_insert(2);
         while !taken.insert(name.clone()) {
             name = format!("{own}-{number}");
-            number += 1;
+            *number += 1;
         }
         found.push(NamedTree { name, workspace });
     }
@@ -292,12 +315,43 @@ mod tests {
         trees.set_roots(&[at("a"), at("b")]);
         assert_eq!(trees.all().len(), 2);
         assert!(
-            quarry_answer::count_tokens(&ask(
-                &trees,
-                "context",
-                json!({"query": "send a letter", "max_tokens": 200})
-            )) <= 200
+            count_tokens(&ask(&trees, "context", json!({"query": "send a letter", "max_tokens": 200})))
+                <= 200
         );
+    }
+
+    #[test]
+    fn long_names_of_trees_keep_to_the_budget_and_many_equal_ones_take_no_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let trees: Vec<PathBuf> = ["\u{12000}", "\u{12001}", "\u{12002}"]
+            .map(|letter| directory.path().join(letter.repeat(62)))
+            .to_vec();
+        for tree in &trees {
+            fs::create_dir_all(tree).unwrap();
+            let code: String =
+                (0..40).map(|n| format!("def post_{n}(letter):\n    return {n}\n\n\n")).collect();
+            fs::write(tree.join("main.py"), code).unwrap();
+        }
+        let indexes = directory.path().join("indexes");
+        let make = move |path: &Path| {
+            let name = path.to_string_lossy().len()
+                + path.to_string_lossy().chars().map(|c| c as usize).sum::<usize>();
+            let index = indexes.join(name.to_string());
+            let options = OpenOptions { directory: Some(index), ..OpenOptions::default() };
+            Workspace::new(path.to_owned(), options, Arc::new(StaticModel::builtin()))
+        };
+        let trees = Trees::new(&trees, false, make);
+        for (tool, max_tokens) in [("context", 200), ("outline", 200), ("outline", 500), ("search", 300)] {
+            let mut arguments = json!({"max_tokens": max_tokens});
+            if tool != "outline" {
+                arguments["query"] = "post a letter".into();
+            }
+            let text = ask(&trees, tool, arguments);
+            assert!(count_tokens(&text) <= max_tokens, "{tool} {max_tokens}: {text}");
+        }
+        let roots: Vec<PathBuf> = (0..20_000).map(|n| PathBuf::from(format!("/none/{n}/a"))).collect();
+        trees.set_roots(&roots);
+        assert_eq!(trees.all().len(), 3 + MAX_ROOTS);
     }
 
     #[test]

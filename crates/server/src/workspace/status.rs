@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quarry_answer::text::quoted;
 use quarry_index::{Index, Status};
 use quarry_text::counted;
 use quarry_walk::count_by_reason;
@@ -20,8 +21,10 @@ impl Workspace {
         let reason = stale.map(|reason| reason.to_string());
         let Some(index) = index else {
             let reason = reason.unwrap_or_default();
-            let text =
-                format!("{root}: {reason}; the first search builds an index, which may take a while\n");
+            let text = format!(
+                "{}: {reason}; the first search builds an index, which may take a while\n",
+                quoted(&root)
+            );
             let structured = json!({ "root": root, "indexed": false, "fresh": false, "reason": reason });
             return Ok(ToolAnswer { text, structured: Some(structured), confidence: 1.0 });
         };
@@ -36,7 +39,8 @@ impl Workspace {
             Some(reason) => format!("not up to date ({reason}); the next search updates it"),
         };
         let text = format!(
-            "{root}: {} in {}, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",
+            "{}: {} in {}, {state}\n{searched}model: {}\nunits by language: {}\nfiles left out: {}\n",
+            quoted(&root),
             counted(index.units, "unit"),
             counted(index.files, "file"),
             self.embedder.id(),
@@ -64,7 +68,8 @@ impl Workspace {
         let (units, files) = (counted(index.n_units(), "unit"), counted(index.n_files(), "file"));
         let model = self.embedder.id();
         let text = format!(
-            "{root}: {units} in {files}, held in memory while this server runs: {reason}\nmodel: {model}\n"
+            "{}: {units} in {files}, held in memory while this server runs: {reason}\nmodel: {model}\n",
+            quoted(&root)
         );
         let structured = json!({
             "root": root,

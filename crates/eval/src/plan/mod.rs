@@ -150,11 +150,12 @@ impl Plan {
         let mut plan: Plan = toml_file::parse(&text).map_err(refuse)?;
         let mut trained: Vec<TrainingPlan> = Vec::new();
         for (number, entry) in plan.training.iter().enumerate() {
-            for entry in entry.expanded() {
-                entry.check(&trained).map_err(|(key, problem)| {
-                    let entry = [At::Key("training"), At::Item(number), At::Key(key)];
-                    refuse(Mistake { line: line_of(&text, &entry), problem })
-                })?;
+            let mistaken = |(key, problem)| {
+                let entry = [At::Key("training"), At::Item(number), At::Key(key)];
+                refuse(Mistake { line: line_of(&text, &entry), problem })
+            };
+            for entry in entry.expanded().map_err(mistaken)? {
+                entry.check(&trained).map_err(mistaken)?;
                 trained.push(entry);
             }
         }

@@ -462,6 +462,7 @@ fn models_are_trained_once_for_each_combination_and_seed() {
 
 #[test]
 fn wrong_models_to_train_are_refused() {
+    let many = format!("rate = {:?}", vec![1; 2_000]);
     for (from, to, expected) in [
         (
             "\"trained:first\"",
@@ -470,6 +471,7 @@ fn wrong_models_to_train_are_refused() {
         ),
         ("name = \"first\"", "name = \"a:b\"", "expected a name of letters"),
         ("{kind}-second", "second", "two trained models are called \"second\""),
+        ("rate = [1, 10]", &many, "expected at most 1000 combinations for \"first\", found 2000"),
         ("rate = [1, 10]", "rate = []", "expected values of \"rate\""),
         ("rate = [1, 10]", "seed = [1]", "seeds are listed in `seeds`"),
     ] {

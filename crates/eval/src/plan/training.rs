@@ -14,6 +14,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
+/// Maximum number of models of an entry, without seeds: all of them are trained.
+const MAX_COMBINATIONS: usize = 1_000;
+
 /// The name of the model in the program.
 const BUILTIN: &str = "builtin";
 
@@ -205,7 +208,20 @@ pub(super) fn trained_name(path: &Path) -> Option<(&str, &str)> {
 
 impl TrainingPlan {
     /// One entry for each combination of `each`.
-    pub(super) fn expanded(&self) -> Vec<TrainingPlan> {
+    ///
+    /// # Errors
+    /// With the key and the problem, if there are more than [`MAX_COMBINATIONS`] of it and of the grid together.
+    pub(super) fn expanded(&self) -> Result<Vec<TrainingPlan>, (&'static str, String)> {
+        let numbers = self.each.values().map(Vec::len).chain(self.grid.values().map(Vec::len));
+        let n_combinations = numbers.fold(1, usize::saturating_mul);
+        if n_combinations > MAX_COMBINATIONS {
+            let key = if self.each.is_empty() { "grid" } else { "each" };
+            let problem = format!(
+                "expected at most {MAX_COMBINATIONS} combinations for {:?}, found {n_combinations}; give fewer values",
+                self.name
+            );
+            return Err((key, problem));
+        }
         let mut entries = vec![TrainingPlan { each: BTreeMap::new(), ..self.clone() }];
         for (key, values) in &self.each {
             let with = |entry: &TrainingPlan| {
@@ -213,7 +229,7 @@ impl TrainingPlan {
             };
             entries = entries.iter().flat_map(with).collect();
         }
-        entries
+        Ok(entries)
     }
 
     fn replaced(&self, pattern: &str, value: &str) -> TrainingPlan {

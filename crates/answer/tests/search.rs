@@ -121,7 +121,7 @@ fn of_matching_units_the_ranked_ones_come_first() {
     assert_eq!(answer.results[1].unit.as_ref().unwrap().matches[0].line, 7);
     let request = fixture.request();
     assert_eq!(fixture.names("close", Some(matching()), &request), ["close", "flush"]);
-    // Units that match nothing are no results, however well they are ranked.
+    // A unit without a matching line is not a result, however high it ranks.
     assert_eq!(fixture.names("connect", Some(matching()), &request), ["flush", "close"]);
     assert_eq!(fixture.names("close", Some(Vec::new()), &request), [""; 0]);
     let one = UnitsRequest { limit: 1, ..request };

@@ -1,8 +1,8 @@
 //! Classifying posted snippets: code of their language, or one of the kinds that CoSQA+ removed with Guesslang.
 //!
-//! Here grammars decide instead of a model: text is code of a language if its grammar can parse it. Grammars mend and
-//! accept more than compilers do, and a fragment may be whole to one: what is cut off is also told by its first and last
-//! lines, by signs that most languages share.
+//! Grammars decide instead of a model: text is code of a language if its grammar can parse it. Grammars recover from errors
+//! and accept more than compilers do, and some fragments parse, so the first and last lines are also checked for signs of
+//! a cut that most languages share.
 
 use quarry_source::{Language, Limits, extract_within, language_named};
 

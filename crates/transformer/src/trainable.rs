@@ -217,8 +217,8 @@ impl Trainable {
         })
     }
 
-    /// The `tokenizer.json` of a model whose texts have a prefix of tokens, which the tokenizer then adds itself; none if
-    /// there is no prefix.
+    /// The `tokenizer.json` of a model whose texts have a prefix of tokens, which the tokenizer then adds itself; none
+    /// without a prefix.
     ///
     /// # Errors
     /// When the tokenizer has no special tokens before and after a text.

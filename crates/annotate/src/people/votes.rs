@@ -26,7 +26,7 @@ pub enum VotedLabel {
     Label(bool),
     /// The pair is removed from the data: α of its labels, and the labels.
     Removed(f64, String),
-    /// Enough people answered, and there is no label: the reason.
+    /// Enough people answered, but gave no label: the reason.
     Undecided(String),
     /// Too few people answered: their number.
     Open(usize),

@@ -261,7 +261,7 @@ fn shown(shown: &pages::Shown<'_>) -> Response {
 async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let Some((item, stage, said)) = app.labels.session.last(&person) else {
-        let detail = "there is no answer to change; answers given before a test are kept";
+        let detail = "no answer to change; answers given before a test are kept";
         return Err(Problem::not_found(detail).into());
     };
     Ok(shown(&pages::Shown { labels: &app.labels, person: &person, item, stage, before: Some(said) }))

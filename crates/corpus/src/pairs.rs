@@ -36,6 +36,8 @@ pub struct FunctionPair {
     pub language: String,
     /// Repository, as `owner/name`.
     pub repository: String,
+    /// Path of the file in the repository, with `/`.
+    pub path: String,
 }
 
 /// How much of a function's documentation becomes the query.
@@ -100,7 +102,8 @@ pub fn read_tree(
         .par_iter()
         .map(|file| match read(&base, file, &options) {
             Ok(content) if content.flags.difference(FileFlags::DOCUMENTATION).is_empty() => {
-                read_functions(file.language, content.text.bytes(), repository, excluded)
+                let pairs = read_functions(file.language, content.text.bytes(), repository, excluded);
+                pairs.into_iter().map(|pair| FunctionPair { path: file.path.clone(), ..pair }).collect()
             }
             _ => Vec::new(),
         })
@@ -135,6 +138,7 @@ fn read_functions(
                 code: truncate(code, MAX_CODE_BYTES),
                 language: language.name().to_owned(),
                 repository: repository.to_owned(),
+                path: String::new(),
             };
             let whole = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
             (!excluded.has_function(&whole, &pair)).then_some(pair)
@@ -391,6 +395,7 @@ mod tests {
             code: format!("def f{n}()"),
             language: "python".to_owned(),
             repository: repository.to_owned(),
+            path: String::new(),
         };
         let same: Vec<_> = (0..10).map(|n| pair(n, "a/b", "the same question")).collect();
         assert_eq!(thin(same, 3, 100).len(), 3);

@@ -33,7 +33,7 @@ pub use member::member;
 pub use user::{
     cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
 };
-pub use whole::replace;
+pub use whole::{Replacement, replace};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///

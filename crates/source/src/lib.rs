@@ -62,6 +62,7 @@ mod unit;
 pub use flow::{DataFlow, FlowNode};
 pub use highlight::Highlight;
 pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
+pub use line::Lines;
 pub use notebook::NotebookError;
 pub use rules::{Content, NameScope};
 pub use shape::FunctionShape;

@@ -97,8 +97,7 @@ impl Problem {
 
     /// A problem at a position, in bytes.
     pub(crate) fn at(text: &str, position: usize, words: impl Into<String>) -> Self {
-        let before = text.as_bytes().iter().take(position);
-        Self::on_line(before.filter(|byte| **byte == b'\n').count() + 1, words)
+        Self::on_line(quarry_files::line_of(text.as_bytes(), position), words)
     }
 }
 

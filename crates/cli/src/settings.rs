@@ -284,8 +284,9 @@ fn check_model(directory: &Directory, model: &Path) -> anyhow::Result<()> {
 
 /// The settings in a text, else the line of a mistake and what is wrong there.
 fn parse(text: &str) -> Result<Layer, (usize, String)> {
-    let line =
-        |span: Option<Range<usize>>| text[..span.map_or(0, |span| span.start)].matches('\n').count() + 1;
+    let line = |span: Option<Range<usize>>| {
+        quarry_files::line_of(text.as_bytes(), span.map_or(0, |span| span.start))
+    };
     let failed = |error: &toml::de::Error| (line(error.span()), error.message().to_owned());
     let table = DeTable::parse(text).map_err(|error| failed(&error))?;
     let known = keys();

@@ -28,14 +28,9 @@ impl fmt::Display for Mistake {
 /// When it is not TOML, or does not fit `T`. The error suggests a known name for an unknown one.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| Mistake {
-        line: line_at(text, error.span().map_or(0, |span| span.start)),
+        line: quarry_files::line_of(text.as_bytes(), error.span().map_or(0, |span| span.start)),
         problem: with_suggestion(error.message()),
     })
-}
-
-/// The 1-based line of a position in bytes.
-fn line_at(text: &str, position: usize) -> usize {
-    1 + text.as_bytes()[..position].iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// A segment of the path to an entry.
@@ -74,7 +69,7 @@ pub fn line_of(text: &str, path: &[At]) -> usize {
         begin = start;
         value = Some(found.get_ref());
     }
-    line_at(text, begin)
+    quarry_files::line_of(text.as_bytes(), begin)
 }
 
 use At::{Item, Key};

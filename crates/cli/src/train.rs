@@ -20,10 +20,10 @@ use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::toml_file::{self, Mistake};
 use quarry_embed::static_model::{StaticModel, write_model};
-use quarry_source::{functions, language_called};
+use quarry_source::{FunctionPair, functions, language_called};
 use quarry_text::{counted, with_suggestion};
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
-use quarry_train::{LeftOut, Pair, Teacher, clean, read_pairs};
+use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
 use crate::{output, progress};
@@ -110,7 +110,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When the file cannot be read, or holds evaluation data.
-pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<Pair>> {
+pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<FunctionPair>> {
     check_regular(path)?;
     let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
         (read_pairs(path)?, leakage::named(path)?)
@@ -135,7 +135,7 @@ fn note_left_out(LeftOut { empty, contradictory }: LeftOut) {
 }
 
 /// Pairs made of labeled data, and what of it is evaluation data by its name.
-fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
+fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<FunctionPair>, Vec<String>)> {
     let sources = dataset::sources(&[path.to_owned()], "", "train").or_else(|error| {
         // Of data without that split.
         dataset::sources(&[path.to_owned()], "", "test").map_err(|_| error)
@@ -158,7 +158,7 @@ fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
             let language = document.language_name().map(Cow::into_owned).unwrap_or_default();
             let functions = language_called(&language).map(|language| functions(language, code.as_bytes()));
             let name = functions.into_iter().flatten().next().map(|function| function.name);
-            pairs.push(Pair {
+            pairs.push(FunctionPair {
                 query: query.text.clone(),
                 doc: String::new(),
                 name: name.unwrap_or_default(),
@@ -205,7 +205,7 @@ fn is_training_pair(line: &str) -> bool {
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
     let pairs = training_pairs(&args.pairs, &[])?;
     let model = quarry_transformer::load(&args.model)?;
-    let all: Vec<&Pair> = pairs.iter().collect();
+    let all: Vec<&FunctionPair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
     let words = choose(&all, size).texts;
     let questions = pairs.iter().map(|pair| pair.query.as_str()).filter(|query| !query.is_empty());

@@ -20,8 +20,8 @@ use quarry_eval::self_benchmark::variants::{Variant, VariantMethod, VariantModel
 use quarry_eval::self_benchmark::{LabeledQuery, QuerySet, SelfBenchmarkOptions};
 use quarry_index::{OpenOptions, RankingWeights};
 use quarry_metrics::significance::Bootstrap;
+use quarry_source::FunctionPair;
 use quarry_text::counted;
-use quarry_train::Pair;
 use quarry_train::static_model::{BatchesOf, Progress, Settings as Recipe, train};
 
 use self::report::{Report, Values};
@@ -174,7 +174,7 @@ fn begin(untuned: &ModelChoice, path: &Path) -> anyhow::Result<StaticWeights> {
 }
 
 /// Refuses what is too little to learn from or to decide by.
-fn check(split: &HoldOut, pairs: &[Pair], path: &Path) -> anyhow::Result<()> {
+fn check(split: &HoldOut, pairs: &[FunctionPair], path: &Path) -> anyhow::Result<()> {
     let n_held_out: usize = split.held_out.iter().map(|set| set.questions.queries.len()).sum();
     if pairs.len() < MIN_LEARNED || n_held_out < MIN_HELD_OUT {
         bail!(
@@ -212,7 +212,7 @@ fn recipe(args: &TuneArgs, n_pairs: usize, begin: &StaticWeights) -> anyhow::Res
 }
 
 /// Trains the model further.
-fn trained(args: &TuneArgs, pairs: &[Pair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
+fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
     let recipe = recipe(args, pairs.len(), begin)?;
     let bar = progress::Progress::new("training", 0);
     let (weights, _) = train(pairs, &recipe, None, Some(begin), None, |progress| match progress {

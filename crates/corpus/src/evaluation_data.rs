@@ -14,7 +14,7 @@ use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
 use crate::formats::source::check_regular;
 use crate::formats::{FormatError, Record};
-use crate::pairs::{FunctionPair, MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
+use crate::pairs::{MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
 
 /// The similarity from which on two codes are near duplicates.
 const NEAR: f64 = 0.8;

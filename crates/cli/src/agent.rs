@@ -10,9 +10,40 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use quarry_agents::{Agent, Environment, Receipts, Scope, agents, defined, install, uninstall};
 use quarry_text::did_you_mean;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::output::{self, printable};
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AgentList {
+    /// Supported agents.
+    agents: Vec<AgentView>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct AgentView {
+    /// Name.
+    name: String,
+    /// Name for people.
+    title: String,
+    /// Whether its settings exist on this machine.
+    found: bool,
+    /// Where it can be installed.
+    scopes: Vec<ScopeView>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct ScopeView {
+    /// `user` or `project`.
+    scope: String,
+    /// Whether the entry is there.
+    installed: bool,
+    /// Paths of the files.
+    files: Vec<PathBuf>,
+}
 
 /// What was written, in the user's state directory.
 const RECEIPTS_FILE: &str = "agents.json";
@@ -229,24 +260,18 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         })
     };
     if args.json {
-        let agents: Vec<_> = all
-            .iter()
-            .map(|agent| {
-                let scopes: Vec<_> = agent
-                    .scopes()
-                    .into_iter()
-                    .map(|scope| {
-                        let paths = agent.paths(scope, &environment);
-                        let files: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-                        json!({ "scope": scope, "installed": installed(agent, scope), "files": files })
-                    })
-                    .collect();
-                json!({
-                    "name": agent.name, "title": agent.title, "found": agent.is_found(&environment), "scopes": scopes,
-                })
-            })
-            .collect();
-        return output::print_json(&json!({ "agents": agents }));
+        let scope_of = |agent: &Agent, scope: Scope| ScopeView {
+            scope: scope.to_string(),
+            installed: installed(agent, scope),
+            files: agent.paths(scope, &environment),
+        };
+        let view = |agent: &&Agent| AgentView {
+            name: agent.name.clone(),
+            title: agent.title.clone(),
+            found: agent.is_found(&environment),
+            scopes: agent.scopes().into_iter().map(|scope| scope_of(agent, scope)).collect(),
+        };
+        return output::print_json(&AgentList { agents: all.iter().map(view).collect() });
     }
     let mut text = String::new();
     for agent in &all {

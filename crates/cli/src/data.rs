@@ -3,22 +3,22 @@
 #[cfg(feature = "judge")]
 mod api_docs;
 mod browse;
-mod build;
-mod check;
+pub mod build;
+pub mod check;
 mod compare;
 mod convert;
 mod dedupe;
-mod depth;
-mod describe;
+pub mod depth;
+pub mod describe;
 mod distractors;
-mod formats;
-mod intent;
-mod leaks;
+pub mod formats;
+pub mod intent;
+pub mod leaks;
 mod negatives;
-mod pull;
+pub mod pull;
 mod report;
 mod split;
-mod written;
+pub mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -113,22 +113,28 @@ pub struct IndexArgs {
 
 /// What opening or building an index came to.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary<'a> {
+    /// The given path.
     path: &'a Path,
+    /// Indexed files.
     files: usize,
+    /// Indexed units.
     units: usize,
     /// Whether the index had to be built.
     built: bool,
     /// Why the index was built; null if there was none before.
     reason: Option<String>,
+    /// Units that were embedded this time.
     embedded_units: usize,
     /// Number of units embedded for re-rankers, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedded_ahead: Option<usize>,
+    /// Number of skipped files by reason.
     skipped: BTreeMap<String, usize>,
+    /// Time in milliseconds.
     took_ms: f64,
     /// What was uploaded, where that was asked for.
-    #[cfg(feature = "milvus")]
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<crate::engine::Upload>,
 }
@@ -232,7 +238,6 @@ impl<'a> Summary<'a> {
             embedded_ahead: None,
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
             took_ms: quarry_answer::milliseconds(took),
-            #[cfg(feature = "milvus")]
             upload: None,
         }
     }

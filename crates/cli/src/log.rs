@@ -220,7 +220,8 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
 
 /// What agents were given, against what they would have read.
 #[derive(Debug, Default, PartialEq, Serialize)]
-struct Savings {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Savings {
     /// Searches of agents whose tokens are recorded.
     searches: usize,
     /// Results that were opened.
@@ -229,6 +230,7 @@ struct Savings {
     tokens_given: u64,
     /// Tokens of the files of the results that were opened, each once for a search.
     tokens_of_files: u64,
+    /// Name of the tokenizer.
     tokenizer: &'static str,
 }
 
@@ -287,9 +289,13 @@ fn show_state(json: bool) -> anyhow::Result<()> {
 
 /// Whether searches are recorded, where, and how many were.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LogState"))]
 pub struct State {
+    /// Whether searches are recorded.
     pub on: bool,
+    /// Path of the record.
     pub file: PathBuf,
+    /// Number of recorded searches.
     #[serde(rename = "records")]
     pub n_records: usize,
 }

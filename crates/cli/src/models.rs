@@ -1,7 +1,7 @@
 //! `quarry model`: models on disk, and getting them.
 
-mod convert;
-mod list;
+pub mod convert;
+pub mod list;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

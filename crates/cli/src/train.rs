@@ -3,7 +3,7 @@
 mod encoder;
 mod leakage;
 pub mod plan;
-mod sweep;
+pub mod sweep;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

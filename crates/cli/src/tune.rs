@@ -1,7 +1,7 @@
 //! `quarry tune`: trains the model of search further on a tree, and keeps it if it finds significantly more there.
 
 mod lessons;
-mod report;
+pub mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -148,11 +148,21 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_better)))
 }
 
+/// What `--undo` did.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TuningUndone {
+    /// Whether something was tuned.
+    undone: bool,
+    /// The model that searches use now.
+    model: String,
+}
+
 fn undo(args: &TuneArgs, tree: &Path, untuned: &ModelChoice) -> anyhow::Result<ExitCode> {
     let undone = tuned::undo(tree)?;
     let path = args.path.display();
     if args.layout.is_json() {
-        output::print_json(&serde_json::json!({ "undone": undone, "model": untuned.name()? }))?;
+        output::print_json(&TuningUndone { undone, model: untuned.name()? })?;
     } else if undone {
         output::note(&format!("{path}: searches use {untuned} again"));
     } else {

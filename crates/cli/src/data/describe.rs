@@ -39,13 +39,16 @@ pub struct DescribeArgs {
 }
 
 #[derive(Serialize)]
-struct DescriptionReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DescriptionReport<'a> {
     #[serde(flatten)]
     description: &'a Description,
+    /// The overlap with each data set of `--against`.
     against: Vec<DescribedComparison<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct DescribedComparison<'a> {
     path: &'a Path,
     #[serde(flatten)]

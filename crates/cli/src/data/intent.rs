@@ -1,6 +1,6 @@
 //! `quarry data intent`: which queries look for code.
 
-mod study;
+pub mod study;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,8 +43,11 @@ pub struct IntentArgs {
 }
 
 #[derive(Serialize)]
-struct IntentReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct IntentReport<'a> {
+    /// Number of queries.
     queries: usize,
+    /// Queries that look for code.
     look_for_code: usize,
     /// Queries that do not look for code.
     categories: BTreeMap<&'a str, usize>,

@@ -70,11 +70,15 @@ pub struct LocalizeArgs {
 }
 
 #[derive(Serialize)]
-struct Printed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LocalizeReport"))]
+pub struct Printed<'a> {
+    /// Name of the data set.
     dataset: String,
     #[serde(flatten)]
     report: &'a LocalizeReport,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 

@@ -67,7 +67,9 @@ fn trainer() -> anyhow::Result<&'static dyn Trainer> {
 
 /// What a dry run lists.
 #[derive(Serialize)]
-struct DryRun {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PlannedTraining"))]
+pub struct DryRun {
+    /// Each run.
     training: Vec<PlannedRun>,
     /// Of all runs that are not trained yet.
     seconds: f64,

@@ -220,35 +220,54 @@ impl MeasuredMethod for ShownMethod<'_> {
 }
 
 #[derive(Serialize)]
-struct ProtocolReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProtocolReport<'a> {
+    /// Name of the protocol.
     protocol: &'a str,
+    /// The method.
     method: String,
     /// Identity of the method's model and its weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
+    /// Results of each part.
     parts: Vec<PartReport>,
+    /// Numbers that are derived over parts.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<f64>>"))]
     figures: &'a BTreeMap<String, f64>,
+    /// Differences between papers and code that concern it.
     discrepancies: Vec<DiscrepancyReport>,
+    /// Options of the protocol, by name.
     options: &'a ProtocolOptions,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProtocolPart"))]
 struct PartReport {
+    /// Name.
     name: String,
+    /// Number of queries.
     queries: usize,
+    /// Number of documents that are ranked.
     documents: usize,
     /// Score above which a verdict is a match; `None` for rankings.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
+    /// Mean of each metric.
     metrics: BTreeMap<String, f64>,
+    /// Bootstrap interval of each mean: low, high.
     intervals: BTreeMap<String, Interval>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Discrepancy"))]
 struct DiscrepancyReport {
+    /// Number by which the documentation refers to it.
     number: &'static str,
+    /// Description.
     about: &'static str,
 }
 
@@ -463,21 +482,32 @@ fn discrepancies_table(discrepancies: &[DiscrepancyReport]) -> Table {
 
 /// A protocol as `quarry eval protocol NAME --list` describes it.
 #[derive(Serialize)]
-struct ProtocolDescription {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProtocolDescription {
+    /// Name.
     name: &'static str,
+    /// Paper or script that defines it.
     source: &'static str,
+    /// Description.
     about: &'static str,
+    /// Files that it takes.
     inputs: Vec<InputDescription>,
+    /// Metrics.
     measures: Vec<String>,
     /// As the command line spells them.
     options: Vec<String>,
+    /// Differences between papers and code that concern it.
     discrepancies: Vec<DiscrepancyReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputDescription {
+    /// Name.
     name: &'static str,
+    /// Description.
     about: &'static str,
+    /// Whether it may be omitted.
     optional: bool,
     /// Formats that the input may have; empty for any.
     formats: &'static [&'static str],

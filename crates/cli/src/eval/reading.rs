@@ -278,8 +278,11 @@ impl Policy for OutlinePolicy<'_> {
 }
 
 #[derive(Serialize)]
-struct Printed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokensToAnswer"))]
+pub struct Printed<'a> {
+    /// File of the questions.
     dataset: String,
+    /// Name of the tokenizer.
     tokenizer: &'static str,
     #[serde(flatten)]
     report: &'a ReadingReport,

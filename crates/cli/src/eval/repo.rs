@@ -92,12 +92,17 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 #[derive(Serialize)]
-struct RepositoryReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "OwnBenchmark"))]
+pub struct RepositoryReport<'a> {
+    /// Name of the repository.
     repository: String,
     #[serde(flatten)]
     report: &'a SelfBenchmarkReport,
+    /// Remarks on the queries.
     notes: &'a [String],
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 
@@ -231,11 +236,17 @@ fn write(directory: &Path, repository: &Repository<'_>, sets: &[QuerySet]) -> an
 }
 
 #[derive(Serialize)]
-struct AgreementReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "BenchmarkAgreement"))]
+pub struct AgreementReport<'a> {
+    /// Name of the data set.
     dataset: String,
+    /// Names of the methods.
     variants: Vec<&'a str>,
+    /// Agreement by source of queries.
     agreement: &'a [SourceAgreement],
+    /// The repositories.
     repositories: &'a [RepositoryValues],
+    /// How intervals and p-values are resampled.
     bootstrap: &'a Bootstrap,
 }
 

@@ -3,14 +3,14 @@
 mod audit;
 mod calibrate;
 mod export;
-mod generate;
+pub mod generate;
 mod people;
 mod reread;
-mod run;
+pub mod run;
 #[cfg(feature = "serve")]
 mod serve;
 mod show;
-mod status;
+pub mod status;
 mod study;
 
 use std::path::PathBuf;

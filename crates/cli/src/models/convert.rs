@@ -142,9 +142,13 @@ fn to_token_vectors(source: &Path, target: &Path) -> anyhow::Result<()> {
 }
 
 #[derive(Serialize)]
-struct Loss {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Loss {
+    /// Number of texts that the loss is measured with.
     texts: usize,
+    /// Bytes of the weights before.
     bytes_before: u64,
+    /// Bytes of the weights after.
     bytes_after: u64,
     #[serde(flatten)]
     measured: Measured,
@@ -152,6 +156,7 @@ struct Loss {
 
 /// What is compared before and after.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
 enum Measured {
     /// A text's vectors.

@@ -52,7 +52,9 @@ struct RunResult {
 
 /// A combination over all its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Combination {
+    /// Its settings, as `key=value`.
     settings: Vec<String>,
     /// Mean of the held-out measure over seeds.
     mean: f64,
@@ -65,10 +67,13 @@ struct Combination {
 }
 
 #[derive(Serialize)]
-struct SweepReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SweepReport {
+    /// What is measured on held-out pairs.
     measure: &'static str,
     /// The best first.
     combinations: Vec<Combination>,
+    /// Page with the curves of all runs.
     report: PathBuf,
 }
 

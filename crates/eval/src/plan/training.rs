@@ -97,7 +97,7 @@ pub struct TrainedRun {
 }
 
 /// How long a run takes, from one measured step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TrainingEstimate {
     /// Number of examples to learn from.
     pub examples: usize,
@@ -160,7 +160,7 @@ pub struct TrainedModels {
 }
 
 /// A run of a plan that a dry run lists.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PlannedRun {
     /// Name of the model.
     pub name: String,

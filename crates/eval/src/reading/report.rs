@@ -12,7 +12,7 @@ use super::{BUDGETS, MAX_TOKENS, Read};
 use crate::EvalError;
 
 /// Tokens to the answer by all policies.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ReadingReport {
     /// Number of questions.
     pub questions: usize,
@@ -25,7 +25,8 @@ pub struct ReadingReport {
 }
 
 /// Tokens to the answer by a policy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "PolicyTokens")]
 pub struct PolicyReport {
     /// Name of the policy.
     pub policy: String,
@@ -42,7 +43,7 @@ pub struct PolicyReport {
 }
 
 /// How a policy differs from the first one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PolicyComparison {
     /// Name of the policy.
     pub policy: String,

@@ -48,7 +48,7 @@ impl Sample {
 }
 
 /// How well confidences separate questions whose answer is among the first ten results from questions without one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Separation {
     /// Number of questions whose answer was found.
     pub found: usize,
@@ -93,7 +93,8 @@ impl Separation {
 }
 
 /// Confidences measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "ConfidenceMeasured")]
 pub struct Measured {
     /// All questions.
     pub all: Separation,

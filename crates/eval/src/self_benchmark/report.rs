@@ -19,7 +19,7 @@ use quarry_metrics::table::{Sections, Table};
 const SIGNIFICANCE: f64 = 0.05;
 
 /// The comparison of all variants, by source of queries.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SelfBenchmarkReport {
     /// Name of the variant that the others are compared with: the default ranking of `quarry search`.
     pub default: String,
@@ -31,7 +31,8 @@ pub struct SelfBenchmarkReport {
 }
 
 /// How well the variants answer the queries of one source.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "SelfBenchmarkSource")]
 pub struct SourceReport {
     /// Source of the queries.
     #[serde(rename = "proxy")]
@@ -53,7 +54,8 @@ pub struct SourceReport {
 }
 
 /// How well a variant answers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "SelfBenchmarkVariant")]
 pub struct VariantReport {
     /// Name of the variant.
     pub name: String,
@@ -69,7 +71,7 @@ pub struct VariantReport {
 }
 
 /// A difference of means over the same queries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Difference {
     /// Difference of the means.
     pub difference: f64,
@@ -103,7 +105,8 @@ impl Difference {
 }
 
 /// A recommendation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(tag = "advice", rename_all = "snake_case")]
 pub enum Advice {
     /// No variant is significantly better than the default by any source.

@@ -11,7 +11,8 @@ use super::tree::{SourceFile, is_function, own_name};
 use quarry_walk::FileFlags;
 
 /// What is hidden from search. Line numbers do not change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "View")]
 pub struct View {
     /// The documentation of functions.
     pub hides_docs: bool,

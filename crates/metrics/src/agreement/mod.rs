@@ -21,7 +21,7 @@ use crate::significance::{Bootstrap, Interval};
 use serde::Serialize;
 
 /// Every statistic that a table of ratings has.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
     /// Number of rows.
     pub units: usize,
@@ -46,7 +46,7 @@ pub struct Agreement {
 }
 
 /// What is defined for ratings that are numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericAgreement {
     /// [`cronbach_alpha`].
     pub cronbach_alpha: Option<f64>,
@@ -57,7 +57,7 @@ pub struct NumericAgreement {
 }
 
 /// Two raters, over the units that both rated.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PairAgreement {
     /// Places of the two among the raters, from 0.
     pub raters: [usize; 2],
@@ -71,7 +71,7 @@ pub struct PairAgreement {
 }
 
 /// What is defined for two raters who gave numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericPairAgreement {
     /// [`cohen_kappa`] with linear weights.
     pub cohen_kappa_linear: Option<f64>,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// How two methods differ over the same queries, by every test that applies.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PairedComparison {
     /// Means, difference, bootstrap interval and bootstrap p-value.
     #[serde(flatten)]
@@ -32,7 +32,7 @@ pub struct PairedComparison {
 }
 
 /// A test with its corrected p-value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CorrectedTest {
     /// The test by itself.
     #[serde(flatten)]

@@ -16,7 +16,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
 use quarry_files::{Directory, EntryKind};
 use quarry_index::{NamedRanking, RANKINGS, RankingWeights};
-use quarry_text::did_you_mean_or_all;
+use quarry_text::{did_you_mean_or_all, in_plain_words};
 use quarry_walk::{self as walk, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
@@ -287,7 +287,7 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
     let line = |span: Option<Range<usize>>| {
         quarry_files::line_of(text.as_bytes(), span.map_or(0, |span| span.start))
     };
-    let failed = |error: &toml::de::Error| (line(error.span()), error.message().to_owned());
+    let failed = |error: &toml::de::Error| (line(error.span()), in_plain_words(error.message()));
     let table = DeTable::parse(text).map_err(|error| failed(&error))?;
     let known = keys();
     for key in table.get_ref().keys() {

@@ -21,7 +21,7 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::toml_file::{self, Mistake};
 use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{FunctionPair, functions, language_called};
-use quarry_text::{counted, with_suggestion};
+use quarry_text::{counted, in_plain_words};
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
@@ -312,7 +312,7 @@ pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) 
     }
     match table.try_into() {
         Ok(settings) => Ok(settings),
-        Err(error) => bail!("--set {}: {}", changes.join(" "), with_suggestion(error.message())),
+        Err(error) => bail!("--set {}: {}", changes.join(" "), in_plain_words(error.message())),
     }
 }
 

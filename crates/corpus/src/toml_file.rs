@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quarry_text::with_suggestion;
+use quarry_text::in_plain_words;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
@@ -29,7 +29,7 @@ impl fmt::Display for Mistake {
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| Mistake {
         line: quarry_files::line_of(text.as_bytes(), error.span().map_or(0, |span| span.start)),
-        problem: with_suggestion(error.message()),
+        problem: in_plain_words(error.message()),
     })
 }
 
@@ -98,7 +98,7 @@ mod tests {
         };
         check("# é\njuge = \"x\"\n", "2: unknown field `juge`; did you mean `judge`?");
         check("[candidates]\n\nkk = 3\n", "3: unknown field `kk`; did you mean `k`?");
-        check("[candidates]\nk = 'a'\n", "2: invalid type: string \"a\", expected usize");
+        check("[candidates]\nk = 'a'\n", "2: expected a whole number of 0 or more, found the string \"a\"");
         check("other = 1\n", "1: unknown field `other`, expected `judge` or `candidates`");
         assert_eq!(parse::<File>("\njudge = = 1\n").unwrap_err().line, 2);
         let file = File { judge: None, candidates: Some(Candidates { k: 3 }) };

@@ -77,7 +77,7 @@ impl Calibration {
         let mut warnings = Vec::new();
         if self.pairs < FEW_PAIRS {
             warnings.push(format!(
-                "only {}: expect other numbers from others; label {FEW_PAIRS} or more",
+                "only {}: other pairs may give other numbers; label {FEW_PAIRS} or more",
                 counted(self.pairs, "pair")
             ));
         }

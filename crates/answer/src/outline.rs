@@ -85,7 +85,7 @@ fn of_file(lines: &mut [&Line]) -> String {
 }
 
 fn ending(n_left_out: usize) -> String {
-    format!("{n_left_out} more definitions; raise tokens or name a directory.\n")
+    format!("{n_left_out} more definitions; allow more tokens, or name a directory.\n")
 }
 
 /// All definitions, those that are mentioned most first, ties in the order of paths and lines.

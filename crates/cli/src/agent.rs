@@ -183,8 +183,8 @@ fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::R
     let takes_name = action == Action::Install && scope == Scope::Project && command.is_none();
     if takes_name && !plan.is_empty() && !env::current_exe().is_ok_and(|own| is_on_path(&own)) {
         output::note(&format!(
-            "agents will start {NAME:?}, which PATH does not lead to on this machine; add {NAME} to PATH, or name the \
-             program with --command"
+            "agents will start {NAME:?}, which is not in PATH on this machine; add it to PATH, or name the program \
+             with --command"
         ));
     }
     for note in &plan.notes {

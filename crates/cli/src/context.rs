@@ -74,7 +74,7 @@ impl Printed<'_> {
             return output::print_json(self);
         }
         if self.text.is_empty() {
-            output::note(&format!("nothing fits in {}; raise --tokens", counted(max_tokens, "token")));
+            output::note(&format!("nothing fits in {}; increase --tokens", counted(max_tokens, "token")));
         } else if self.root != Path::new(".") {
             output::note(&format!("paths are relative to {}", self.root.display()));
         }

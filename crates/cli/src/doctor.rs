@@ -417,7 +417,7 @@ fn terminal(settings: &Settings) -> Check {
         return Check::ok("terminal", format!("stdout is not a terminal: {found}"));
     }
     match (color, std::env::var_os("NO_COLOR").is_some()) {
-        (false, true) => Check::ok("terminal", format!("{found}, as NO_COLOR says")),
+        (false, true) => Check::ok("terminal", format!("{found}, because NO_COLOR is set")),
         _ => Check::ok("terminal", found),
     }
 }

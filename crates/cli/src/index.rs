@@ -209,13 +209,13 @@ fn forget_tuned(path: &Path, name: &str) -> anyhow::Result<()> {
     if path.canonicalize().is_ok_and(|path| path == tuned.tree) {
         tuned::undo(&tuned.tree)?;
         output::note(&format!(
-            "{shown}: searches use the model {name}; the one that `quarry tune` made is removed, and `quarry tune {shown}` \
-             makes it again"
+            "{shown}: searches use the model {name}; the model that `quarry tune` made is removed; `quarry tune \
+             {shown}` makes it again"
         ));
     } else {
         output::note(&format!(
-            "{shown}: searches use the model that `quarry tune` made for {tree}; `quarry index --model {name} {tree}` does \
-             without it"
+            "{shown}: searches use the model that `quarry tune` made for {tree}; run `quarry index --model {name} \
+             {tree}` to search without it"
         ));
     }
     Ok(())
@@ -546,7 +546,7 @@ fn with_progress<T, E>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, E
 /// first one: what keeps one from being written keeps the others.
 pub fn tell_unwritten(opened: &[Opened]) {
     for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {
-        output::warn_once(&format!("searching the index as it was ({reason})"), error);
+        output::warn_once(&format!("searching the existing index ({reason})"), error);
     }
     if let Some(error) = opened.iter().find_map(|opened| opened.unsaved.as_ref()) {
         output::warn_once(

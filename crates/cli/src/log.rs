@@ -180,7 +180,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         Some(Action::Show) if args.savings => Savings::of(&read(&log)?).print(args.json)?,
         _ if args.savings => bail!("expected `quarry log show --savings`"),
         Some(_) if args.json => {
-            bail!("--json goes with the state, `quarry log`, or with `quarry log show --savings`")
+            bail!("--json works with `quarry log` and `quarry log show --savings` only")
         }
         Some(Action::On) => {
             create_private_directory(&directory)

@@ -165,7 +165,7 @@ fn check_paths(query: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<()> {
     let words = paths[..=last].iter().map(|path| path.display().to_string());
     let words: Vec<String> = iter::once(query.to_owned()).chain(words).collect();
     bail!(
-        "{missing}: no such file or directory; check the path, or put what is a query into quotes: \"{}\"",
+        "{missing}: no such file or directory; check the path, or put the query in quotes: \"{}\"",
         words.join(" ")
     );
 }

@@ -308,7 +308,7 @@ impl Served {
                     let now = format!("{error:#}");
                     trees.tell(Progress { failure: Some(now.clone()), ..Progress::default() });
                     if now != problem {
-                        output::note(&format!("{now}; this is tried again"));
+                        output::note(&format!("{now}; trying again"));
                         problem = now;
                     }
                 }

@@ -223,7 +223,7 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
     let Some(mut layer) = layer(file, text)? else { return Ok(None) };
     if layer.llm.is_some() {
         bail!(
-            "{}: [llm] is not used; the settings of a tree can name no servers: put it into your own settings",
+            "{}: [llm] is not used; the settings of a tree cannot name servers: put it into your own settings",
             file.display()
         );
     }

@@ -176,8 +176,8 @@ fn begin(untuned: &ModelChoice, path: &Path) -> anyhow::Result<StaticWeights> {
     match model::load_static(untuned.path.as_deref())? {
         Some(model) => Ok(model.weights()),
         None => bail!(
-            "searches of {0} use {untuned}, a transformer, and `quarry tune` trains static models only; `quarry index \
-             --model builtin {0}` has searches use the built-in one, or train an encoder with `quarry train encoder`",
+            "searches of {0} use {untuned}, a transformer, but `quarry tune` trains static models only; switch to the \
+             built-in model with `quarry index --model builtin {0}`, or train an encoder with `quarry train encoder`",
             path.display()
         ),
     }

@@ -308,7 +308,8 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
         check_error(
             &alone(),
             &format!(
-                "{quality}: the model of this quality is not here; copy the directory models/{quality} of a release"
+                "{quality}: the model of this quality is not installed; copy the directory models/{quality} of a \
+                 release"
             ),
         );
         // A symbol is looked up by its name, for which no model is loaded.

@@ -68,7 +68,7 @@ impl Tier {
             EmbedError::model(
                 Path::new(name),
                 format!(
-                    "the model of this quality is not here; copy the directory models/{name} of a release, or \
+                    "the model of this quality is not installed; copy the directory models/{name} of a release, or \
                      crates/embed/models/{name} of the repository, to {}",
                     target.display()
                 ),

@@ -174,8 +174,8 @@ pub(crate) fn write(
         let options = ConvertOptions { without_judgments: !has_pairs, ..ConvertOptions::default() };
         if plan.format == ONLY_MATCHES && has_pairs && !has_positive(&part_file(inputs.splits, part))? {
             let problem = format!(
-                "expected pairs that answer in the part {part}, for the format has no others, found none; take the part out of \
-                 `parts` of this export, or have more pairs labelled"
+                "expected pairs that answer in the part {part}, for the format has no others, found none; remove the \
+                 part from `parts` of this export, or label more pairs"
             );
             return Err(FactoryError::step(&format!("export {}", plan.format), problem));
         }

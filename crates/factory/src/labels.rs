@@ -402,7 +402,7 @@ fn judge(
     judging.run(labelling.stop, &|_| {})?;
     if let Some((id, reason)) = judging.unjudged()? {
         let problem = format!(
-            "there are pairs without a verdict, such as {id}: {reason}; build again to try them again, or label them \
+            "some pairs have no verdict, such as {id}: {reason}; build again to try them again, or label them \
              otherwise"
         );
         return Err(FactoryError::step("labels", problem));

@@ -95,8 +95,8 @@ fn section(sections: Sections, depth: &Depth) -> Sections {
             "{enough} candidates are enough: {AHEAD} more bring an answer to fewer than {flat} % of the queries\n"
         ),
         None => format!(
-            "More candidates may be worth labelling: nowhere among these do {AHEAD} more bring an answer to fewer than {flat} % \
-             of the queries\n"
+            "More candidates may be worth labeling: at every rank, {AHEAD} more bring an answer to {flat} % of the \
+             queries or more\n"
         ),
     };
     sections.titled(format!("{}, {}", depth.method, counted(depth.queries, "query")), table).after(enough)

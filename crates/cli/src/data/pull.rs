@@ -142,9 +142,8 @@ fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<Pulle
     output::note(&format!("{}: {}{kept}; {verified}", target.display(), counted(got.size, "byte")));
     if is_archive(&target) {
         output::note(&format!(
-            "{}: archives are not unpacked, since nothing says how much comes out of one, and where; a source of `kind = \
-             \"archive\"` in a build plan reads it as it is, within limits, and other commands read what `unzip` or `tar` \
-             make of it",
+            "{}: archives are not unpacked, because they can hold any amount of data and paths that lead anywhere; a source of `kind = \
+             \"archive\"` in a build plan reads it directly, within limits; for other commands, unpack it with `unzip` or `tar`",
             target.display()
         ));
     }

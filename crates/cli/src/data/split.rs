@@ -33,7 +33,7 @@ pub struct SplitArgs {
 fn part(text: &str) -> Result<Part, String> {
     let expected = || {
         format!(
-            "expected NAME:SIZE with a size from {} to {}, as train:8, found {text:?}",
+            "expected NAME:SIZE with a size from {} to {}, such as train:8, found {text:?}",
             WEIGHTS.start(),
             WEIGHTS.end()
         )

@@ -273,7 +273,7 @@ impl MethodArgs {
     pub fn models(&self) -> anyhow::Result<Models> {
         if self.model.path.is_some() && !self.method.uses_builtin_model() {
             bail!(
-                "--model goes with --method static or hybrid, found --method {}; leave one out",
+                "--model requires --method static or hybrid, found --method {}; omit one of them",
                 self.method
             );
         }

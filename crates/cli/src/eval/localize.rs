@@ -98,7 +98,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     if args.policy.is_given() {
         let method = match args.methods.as_slice() {
             [Localizer::Method(method)] => method,
-            _ => bail!("--policy goes with one --method that is a search, such as hybrid or balanced"),
+            _ => bail!("--policy requires a single --method that searches, such as hybrid or balanced"),
         };
         let reads = ask_issues(&issues, method, places, &models, &|| bar.inc(1), &mut |tree, questions| {
             reading::ask(&args.policy, tree, questions)
@@ -136,7 +136,8 @@ impl LocalizeArgs {
         });
         if issues.is_empty() {
             bail!(
-                "{}: expected issues of the repositories and sources that are named, found none; check --repository and --source",
+                "{}: expected issues of the named repositories and sources, found none; check --repository and \
+                 --source",
                 self.file.display()
             );
         }

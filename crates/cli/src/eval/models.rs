@@ -98,7 +98,7 @@ impl ModelArgs {
         }
         let ClientSettings { budget, token_budget, record, replay, cache } = client.try_into()?;
         if record.is_some() && replay.is_some() {
-            bail!("--llm: record and replay exclude each other; leave one of them out");
+            bail!("--llm: record and replay exclude each other; omit one of them");
         }
         let money = match budget {
             None => None,

@@ -62,7 +62,7 @@ fn trainer() -> anyhow::Result<&'static dyn Trainer> {
 
 #[cfg(not(feature = "train"))]
 fn trainer() -> anyhow::Result<&'static dyn Trainer> {
-    anyhow::bail!("this build trains no models, which the plan asks for; install with the default features")
+    anyhow::bail!("the plan trains models, which this build cannot do; install with the default features")
 }
 
 /// What a dry run lists.
@@ -102,7 +102,7 @@ fn dry_run(args: &RunArgs, plan: &Plan, locations: &Locations, store: &Store) ->
         }
         let methods = report.methods.iter().map(|(name, n)| format!("{name}: {}\n", counted(*n, "method")));
         let total = format!(
-            "\nTraining takes about {} on this machine, and then are measured:\n",
+            "\nTraining takes about {} on this machine; then these are measured:\n",
             duration(report.seconds)
         );
         Sections::new().table(table).text(total + &methods.collect::<String>())

@@ -125,7 +125,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     drop(reading);
     benchmark.notes.iter().for_each(|text| output::note(text));
     if benchmark.sets.is_empty() {
-        output::note("nothing to ask; ask queries of your own with --ask FILE");
+        output::note("no questions were found; ask your own with --ask FILE");
         return Ok(ExitCode::from(1));
     }
     let load = |name: ModelName<'_>| model::load(path(name));

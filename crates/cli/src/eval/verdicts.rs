@@ -82,7 +82,7 @@ pub struct Calibration {
 fn calibration(args: &VerdictsArgs, table: &VerdictTable) -> anyhow::Result<()> {
     if let Some(file) = &args.against {
         bail!(
-            "--against {}: it compares predictions, and {} has probabilities",
+            "--against {}: only predictions can be compared, and {} has probabilities",
             file.display(),
             args.file.display()
         );

@@ -226,7 +226,7 @@ impl WorkplaceArgs {
         if plan.nats.is_some() {
             let _ = rehearsal;
             bail!(
-                "{}: this build has no workers: take `nats` out, or install with `--features workers`",
+                "{}: this build has no workers: remove `nats`, or install with `--features workers`",
                 plan.path.display()
             );
         }

@@ -38,7 +38,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     result?;
     if let Some((id, reason)) = judging.unjudged()? {
         bail!(
-            "there are pairs without a verdict, such as {id}: {reason}; `quarry judge run` tries them again, and \
+            "some pairs have no verdict, such as {id}: {reason}; `quarry judge run` tries them again, and \
              `quarry judge status` counts the reasons"
         );
     }

@@ -59,9 +59,7 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
         return quantize(args, bits, texts);
     }
     if model::named(&args.model).is_none() {
-        bail!(
-            "the built-in model has no vocabulary beside it, without which it cannot be converted; name another one"
-        );
+        bail!("the built-in model comes without its vocabulary, so it cannot be converted; name another one");
     }
     if let Some(file) = model::static_file(&args.model) {
         return to_token_vectors(&file, &args.out);

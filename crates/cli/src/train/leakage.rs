@@ -85,7 +85,7 @@ impl Leakage {
 pub fn summary(found: &[String]) -> String {
     let (first, others) = found.split_at(found.len().min(3));
     let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
-    format!("the training data hold evaluation data: {}{more}", first.join("; "))
+    format!("the training data contain evaluation data: {}{more}", first.join("; "))
 }
 
 /// Refuses pairs that are evaluation data: by name, or by their texts.

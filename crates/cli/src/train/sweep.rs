@@ -90,7 +90,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let combinations = combinations(&args.grid)?;
     let base = settings(&args.encoder)?;
     if base.select == Select::Last {
-        bail!("the recipe selects nothing by held-out pairs; --set select='\"mrr\"', ndcg or accuracy does");
+        bail!("the recipe does not select by held-out pairs; pass --set select='\"mrr\"', ndcg or accuracy");
     }
     let measure = base.select.measure();
     // All mistakes are found before the first run.
@@ -123,7 +123,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
 fn combinations(grid: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for axis in grid {
-        let expected = || format!("--grid {axis}: expected a setting and its values, as rate=1e-5,2e-5");
+        let expected = || format!("--grid {axis}: expected a setting and its values, such as rate=1e-5,2e-5");
         let (key, values) = axis.split_once('=').with_context(expected)?;
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
         if key.trim().is_empty() || values.iter().any(|value| value.is_empty()) {
@@ -175,7 +175,7 @@ fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Re
         let bytes = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
         return serde_json::from_slice(&bytes).with_context(|| {
             format!(
-                "{}: is not what `quarry train encoder --grid` writes; remove the directory to train again",
+                "{}: was not written by `quarry train encoder --grid`; remove the directory to train again",
                 path.display()
             )
         });

@@ -155,11 +155,11 @@ impl Report {
             let worse = self.sources.iter().find(|row| row.difference < 0.0 && row.p < SIGNIFICANCE);
             return match worse {
                 Some(row) => format!(
-                    "The tuned model is significantly worse by {}: it is not kept, and searches are as before.",
+                    "The tuned model is significantly worse by {}: it is not kept, and searches are unchanged.",
                     row.source
                 ),
                 None => {
-                    "The tuned model is not significantly better: it is not kept, and searches are as before."
+                    "The tuned model is not significantly better: it is not kept, and searches are unchanged."
                         .to_owned()
                 }
             };

@@ -315,7 +315,7 @@ impl SourceReport {
         if found.is_significant() {
             format!("{best} is best, {difference:.3} above {next} ({p})")
         } else {
-            format!("{best} comes first, {difference:.3} above {next}, which may be chance ({p})")
+            format!("{best} comes first, {difference:.3} above {next}, which may be due to chance ({p})")
         }
     }
 }
@@ -340,11 +340,13 @@ impl Advice {
                     |setting| format!("to search so: {setting}"),
                 );
                 format!(
-                    "{variant:?} is significantly better here by {sources}, and significantly worse by no source; {setting}."
+                    "{variant:?} is significantly better here by {sources}, and significantly worse by no source; \
+                     {setting}."
                 )
             }
             Advice::Disagreement { variant, better, worse } => format!(
-                "The sources disagree: {variant:?} is significantly better by {} and significantly worse by {}. Keep the default, or ask queries of your own (--ask).",
+                "The sources disagree: {variant:?} is significantly better by {} and significantly worse by {}. Keep \
+                 the default, or ask queries of your own (--ask).",
                 listed(better),
                 listed(worse)
             ),

@@ -72,7 +72,7 @@ enum Command {
 struct InstallArgs {
     #[command(flatten)]
     change: ChangeArgs,
-    /// Program that agents start [default: quarry, or for the user its full path if PATH does not lead to it]
+    /// Program that agents start [default: quarry, or for the user its full path if it is not in PATH]
     #[arg(long, value_name = "PROGRAM")]
     command: Option<String>,
 }

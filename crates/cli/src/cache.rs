@@ -43,8 +43,8 @@ enum Action {
     /// Remove unusable entries: indexes of removed trees, and leftovers of killed processes
     ///
     /// Removes only what looks like an entry of Quarry, only in its cache directories, and no link is
-    /// followed. Entries that a running process uses are kept. Removed entries are made again
-    /// when they are needed; answers of models cost the same again.
+    /// followed. Entries that a running process uses are kept. Removed entries are made again when needed; answers of
+    /// models are then paid for again.
     Prune {
         #[command(flatten)]
         kinds: KindArgs,

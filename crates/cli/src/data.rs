@@ -49,7 +49,7 @@ enum Command {
     Check(check::CheckArgs),
     /// Turn data sets of one format into another
     Convert(convert::ConvertArgs),
-    /// Remove what is there twice, or leaks from a test set
+    /// Remove duplicates, or leaks from a test set
     Dedupe(dedupe::DedupeArgs),
     /// Print the statistics of a data set, and what it shares with others
     Describe(describe::DescribeArgs),
@@ -74,10 +74,10 @@ enum Command {
 /// Files to read, as most of the commands take them.
 #[derive(Debug, Args)]
 struct Inputs {
-    /// Format of the files, or the beginning of its name; without it, what they hold decides
+    /// Format of the files, or the beginning of its name; without it, their content decides
     #[arg(long, value_name = "FORMAT", default_value = "")]
     from: String,
-    /// Judgments that are read in a directory: qrels/SPLIT.tsv
+    /// Judgments to read in a directory: qrels/SPLIT.tsv
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
 }

@@ -35,7 +35,7 @@ pub struct LogArgs {
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so themselves
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// With show, print how many tokens agents were given, and how many the files have that they opened
+    /// With show, print how many tokens agents were given, and how many the files that they opened have
     #[arg(long, conflicts_with = "opened")]
     savings: bool,
     /// Print the state, or the savings, as one JSON object

@@ -66,19 +66,19 @@ struct TeacherArgs {
 
 #[derive(Debug, Args)]
 struct StaticArgs {
-    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled 0
-    /// are hard negatives of their query
+    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled
+    /// 0 are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as with
-    /// those of public sets beside the pairs or in the working directory
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
+    /// with those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
-    /// Train this model further, instead of one from nothing: a file that `quarry train static` wrote, or builtin. It keeps
-    /// its tokens, and the settings must have its dimension, positions and max_words
+    /// Train this model further, instead of one from scratch: a file that `quarry train static` wrote, or builtin. It
+    /// keeps its tokens, and the settings must have its dimension, positions and max_words
     #[arg(long, value_name = "FILE", conflicts_with = "teacher")]
     begin: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
@@ -87,8 +87,8 @@ struct StaticArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; a run that was cut
-    /// off goes on from there
+    /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; an interrupted run
+    /// resumes from there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -105,8 +105,8 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the codes
-/// that were judged not to answer.
+/// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the
+/// codes that were judged not to answer.
 ///
 /// # Errors
 /// When the file cannot be read, or holds evaluation data.

@@ -45,18 +45,18 @@ const MAX_BATCH: usize = 256;
 /// Arguments of `quarry tune`.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// Source tree to tune for; if it is a git checkout, its history asks too
+    /// Source tree to tune for; if it is a git checkout, its history supplies questions, too
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// Also learn from these pairs, as `quarry data build` and `quarry data pairs` write them; those about functions that
-    /// are held out decide instead
+    /// Also learn from these pairs, as `quarry data build` and `quarry data pairs` write them; those about held-out
+    /// functions are used for the decision instead
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, and the
-    /// tree's own are not learned from
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, and
+    /// the tree's own are not learned from
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
-    /// Times that each question is seen
+    /// Number of passes over the questions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     epochs: u16,
     /// Override a setting of training, as KEY=VALUE in TOML
@@ -71,10 +71,10 @@ pub struct TuneArgs {
     /// Maximum number of commits to read, newest first
     #[arg(long, value_name = "N", default_value_t = SelfBenchmarkOptions::default().history.commits)]
     commits: usize,
-    /// Train and measure, and change nothing
+    /// Train and measure without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Have searches use the model again that they used before anything was tuned
+    /// Make searches use the model that they used before tuning
     #[arg(long, conflicts_with_all = ["pairs", "exclude", "epochs", "settings", "seed", "hold_out", "commits", "dry_run"])]
     undo: bool,
     #[command(flatten)]

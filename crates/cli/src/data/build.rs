@@ -35,14 +35,14 @@ pub struct BuildArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Directory for steps, exports and card; what it holds already is not made again [default: PLAN.build beside the
+    /// Directory for steps, exports and card; steps that it holds already are reused [default: PLAN.build beside the
     /// plan]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Validate the plan and estimate the work, without doing it
     #[arg(long)]
     dry_run: bool,
-    /// Show which steps are done, without doing any
+    /// Show which steps are done, without running any
     #[arg(long, conflicts_with = "dry_run")]
     status: bool,
     /// Print the status as one JSON object

@@ -21,7 +21,7 @@ use crate::eval::arguments::LayoutArgs;
 pub struct DescribeArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Another data set, a file or directory: what both share and how far their tokens are apart; may be repeated
+    /// Another data set, a file or directory: report what both share and how much their tokens differ; may be repeated
     #[arg(long, value_name = "PATH")]
     against: Vec<PathBuf>,
     /// Use the published tokens, joined by spaces, as texts

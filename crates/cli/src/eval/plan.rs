@@ -18,7 +18,7 @@ use crate::output;
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Benchmark plan; or what one wrote, a directory or its results.json, whose page is written again
+    /// Benchmark plan; or its results, a directory or results.json, whose page is then rewritten
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// Directory that paths of data in the plan are relative to
@@ -29,7 +29,7 @@ pub struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     repos: ReposArgs,
-    /// Directory of the results; what is in it is not measured again [default: PLAN.results beside the plan]
+    /// Directory of the results; existing results are reused [default: PLAN.results beside the plan]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Write the page of the results to FILE [default: report.html in their directory]

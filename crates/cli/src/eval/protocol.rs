@@ -36,8 +36,8 @@ pub struct ProtocolArgs {
     /// List the protocols, or show the inputs and options of PROTOCOL and where its paper and code differ
     #[arg(long)]
     list: bool,
-    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1 or
-    /// cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
+    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1
+    /// or cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "list"])]
     reliability: Vec<PathBuf>,
     #[command(flatten)]
@@ -142,14 +142,14 @@ struct OptionArgs {
     /// Number of distractors per query [default: 99]
     #[arg(long, value_name = "N")]
     distractors: Option<usize>,
-    /// Source of distractors: uniform (all documents that do not answer), rolling (the list of the previous query, as in
-    /// the released script for CodeT5+)
+    /// Source of distractors: uniform (all documents that do not answer), rolling (the list of the previous query, as
+    /// in the released script for CodeT5+)
     #[arg(long, value_name = "RULE", value_parser = by_name::<Sampling>)]
     sampling: Option<Sampling>,
     /// Do not draw documents with the same text as an answer
     #[arg(long)]
     without_twins: bool,
-    /// Only tell matching pairs from others, and rank nothing: a question for each pair, and one for each negative
+    /// Only tell matching pairs from others, without ranking: one question for each pair and for each negative
     #[arg(long)]
     matching_only: bool,
     /// Length of the scored lists
@@ -161,7 +161,7 @@ struct OptionArgs {
     /// Measure one part of the queries, split 8 : 1 : 1: train, dev, test
     #[arg(long, value_name = "PART", value_parser = by_name::<Fold>)]
     fold: Option<Fold>,
-    /// Do what the published code does where it differs from the paper
+    /// Follow the published code where it differs from the paper
     #[arg(long)]
     as_released: bool,
 }
@@ -318,7 +318,8 @@ impl PartReport {
 /// Runs `quarry eval protocol`.
 ///
 /// # Errors
-/// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method fails.
+/// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method
+/// fails.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let layout = &args.output.layout;
     match args.protocol {

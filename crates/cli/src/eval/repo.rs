@@ -57,7 +57,7 @@ pub struct RepoArgs {
     /// How much of a function's documentation becomes the query: sentence, paragraph
     #[arg(long, value_name = "EXTENT", default_value = "sentence", value_parser = by_name::<Extent>)]
     extent: Extent,
-    /// Leave documentation in the code that it is the query for
+    /// Keep the documentation in the code when it is the query
     #[arg(long)]
     keep_docs: bool,
     /// Hide the names of functions when their documentation is the query
@@ -66,7 +66,7 @@ pub struct RepoArgs {
     /// Write the queries as BEIR directories (DIR/docstring and so on) instead of asking them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["agreement", "format", "json"])]
     write: Option<PathBuf>,
-    /// Measure whether the queries order methods as labels do: a table as for `quarry eval repo-search`
+    /// Measure whether the queries rank methods as labels do; takes a table as for `quarry eval repo-search`
     #[arg(long, value_name = "TSV", requires = "repos", conflicts_with = "path")]
     agreement: Option<PathBuf>,
     #[command(flatten)]

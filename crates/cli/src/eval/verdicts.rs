@@ -24,8 +24,8 @@ use crate::eval::shown::format_defined;
 /// Arguments of `quarry eval verdicts`.
 #[derive(Debug, Args)]
 pub struct VerdictsArgs {
-    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score, or with the columns
-    /// probability (0 to 1) and outcome (1, true, yes or 0, false, no), whose calibration is measured
+    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score, or with the
+    /// columns probability (0 to 1) and outcome (1, true, yes or 0, false, no), whose calibration is measured
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Compare with another method's predictions on the same pairs, in the same order, by McNemar's test
@@ -37,7 +37,7 @@ pub struct VerdictsArgs {
     /// Number of bins of the reliability table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     bins: u32,
-    /// Bins of equal: width, quantile
+    /// Bins of equal width or equal size: width, quantile
     #[arg(long, value_name = "BINNING", default_value = "width", value_parser = by_name::<Binning>)]
     binning: Binning,
     #[command(flatten)]

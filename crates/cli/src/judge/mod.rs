@@ -194,8 +194,8 @@ struct RunArgs {
     /// Generate code for queries that no candidate answers, judge it, and repair it if the judge rejects it
     #[arg(long)]
     generate: bool,
-    /// Only read the stored answers and runs of an earlier version by the rules of this one, and list labels that change,
-    /// without asking a model or running a program
+    /// Only reinterpret the stored answers and runs of an earlier version by the rules of this one, and list labels
+    /// that change, without asking a model or running a program
     #[arg(long, conflicts_with = "generate")]
     reread: bool,
     /// Check everything and estimate the cost, without asking a model; with --reread, list what would change

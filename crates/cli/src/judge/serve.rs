@@ -35,7 +35,7 @@ pub struct ServeArgs {
     /// shown, on this machine only
     #[arg(long = "annotator", value_name = "NAME")]
     annotators: Vec<String>,
-    /// Number of annotators who are to answer each item [default: all]
+    /// Number of annotators for each item [default: all]
     #[arg(long, value_name = "N", requires = "annotators", value_parser = value_parser!(u32).range(1..))]
     overlap: Option<u32>,
     #[command(flatten)]
@@ -125,8 +125,9 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
     Ok(form)
 }
 
-/// The key of a ledger, so that people who have joined can go on after a restart. It is in this user's state directory, by
-/// the canonical path of the ledger: a file beside the ledger may come from a stranger, who then could join as anybody.
+/// The key of a ledger, so that people who have joined can go on after a restart. It is in this user's state directory,
+/// by the canonical path of the ledger: a file beside the ledger may come from a stranger, who then could join as
+/// anybody.
 fn key(ledger: &Path) -> anyhow::Result<Vec<u8>> {
     let directory = quarry_files::state_directory()
         .context(

@@ -23,18 +23,18 @@ const BATCH: usize = 64;
 /// Arguments of `quarry model convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a model
-    /// that model2vec wrote; or of a static model with its vocabulary.txt
+    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a
+    /// model that model2vec wrote; or of a static model with its vocabulary.txt
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// New directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bits of a transformer's weight, in which it is computed too: 8, with a factor for each row of a matrix, or 4, with one
+    /// Bits of a transformer's weights, also in computation: 8, with a factor for each row of a matrix, or 4, with one
     /// for each 32 weights [default: as they are]
     #[arg(long, value_name = "N", value_enum, requires = "texts")]
     bits: Option<Bits>,
-    /// Texts to measure what --bits loses with, one per line
+    /// Texts for measuring the loss of --bits, one per line
     #[arg(long, value_name = "FILE", requires = "bits")]
     texts: Option<PathBuf>,
     #[command(flatten)]

@@ -264,11 +264,13 @@ impl Savings {
         }
         let Self { searches, opened, tokens_given, tokens_of_files, tokenizer } = self;
         Ok(output::print(&format!(
-            "{} of agents, of whose results {opened} were opened\n{tokens_given} tokens ({tokenizer}) were given: all \
-             answers, and what was opened\n{tokens_of_files} tokens have the files that were opened, each once for a \
-             search\nNot known: which files an agent would have read without Quarry, what it searched for elsewhere, and \
-             what it read with other tools.\n",
-            counted(*searches, "search")
+            "{} by agents, who opened {}\n{} ({tokenizer}) given: all answers, and the opened results\n{} in the \
+             files of these results, each counted once per search\nUnknown: which files an agent would have read \
+             without Quarry, what it searched for elsewhere, and what it read with other tools.\n",
+            counted(*searches, "search"),
+            counted(*opened, "result"),
+            counted(*tokens_given, "token"),
+            counted(*tokens_of_files, "token")
         ))?)
     }
 }

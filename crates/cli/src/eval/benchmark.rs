@@ -213,8 +213,8 @@ fn note_unanswered(qrels: &Qrels, evaluation: &Evaluation) {
     let n = evaluation.queries.iter().filter(|(query, _)| is_unanswered(query)).count();
     if n > 0 {
         output::note(&format!(
-            "{n} of {} queries have no relevant document and count as 0; `--queries with-positive` leaves them out",
-            evaluation.queries.len()
+            "without a relevant document, counted as 0: {n} of {}; `--queries with-positive` leaves these out",
+            counted(evaluation.queries.len(), "query")
         ));
     }
 }

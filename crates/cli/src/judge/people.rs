@@ -185,8 +185,8 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
     }
     if let Some(first) = too_long.first() {
         output::note(&format!(
-            "{} rows hold texts that many spreadsheets cut off, row {first} first; write .jsonl for these",
-            too_long.len()
+            "texts that many spreadsheets cut off are in {}, first in row {first}; write .jsonl for these",
+            counted(too_long.len(), "row")
         ));
     }
     Ok(())

@@ -39,7 +39,8 @@ pub struct JudgeReport {
     pub runs: BTreeMap<String, u64>,
     /// Verdicts whose test program could not be parsed from the model's answer.
     pub without_program: u64,
-    /// Share of executable test programs, counting unparsable ones as not executable; see [`EXECUTABLE_RULES`].
+    /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
+    /// see `executable_rule`.
     pub executable_rate: Option<f64>,
     /// Mean number of evaluated assertions per executable test program, counted by position, but by evaluation inside
     /// helper functions.

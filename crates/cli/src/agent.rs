@@ -42,7 +42,7 @@ struct ScopeView {
     /// Whether the entry is there.
     installed: bool,
     /// Paths of the files.
-    files: Vec<PathBuf>,
+    files: Vec<String>,
 }
 
 /// What was written, in the user's state directory.
@@ -263,9 +263,9 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         let scope_of = |agent: &Agent, scope: Scope| ScopeView {
             scope: scope.to_string(),
             installed: installed(agent, scope),
-            files: agent.paths(scope, &environment),
+            files: agent.paths(scope, &environment).iter().map(|path| path.display().to_string()).collect(),
         };
-        let view = |agent: &&Agent| AgentView {
+        let view = |agent: &Agent| AgentView {
             name: agent.name.clone(),
             title: agent.title.clone(),
             found: agent.is_found(&environment),

@@ -73,7 +73,7 @@ enum Command {
 
 /// Files to read, as most of the commands take them.
 #[derive(Debug, Args)]
-struct Inputs {
+pub struct Inputs {
     /// Format of the files, or the beginning of its name; without it, their content decides
     #[arg(long, value_name = "FORMAT", default_value = "")]
     from: String,

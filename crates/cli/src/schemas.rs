@@ -90,7 +90,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
             "eval-tune",
             vec![
                 of::<eval::tune::TuningReport>,
-                of::<quarry_eval::repo_search::Fitted>,
+                of::<quarry_eval::repo_search::intent::Fitted>,
                 of::<eval::tune::Confidence>,
             ],
             "With `--intent` and with `--confidence`, the others.",
@@ -221,7 +221,8 @@ fn titled(schema: &Value, name: &str) -> Value {
 /// The published name of a type: `call-site` for `CallSite`, `result` for `ResultView`.
 fn published(name: &str) -> String {
     let mut text = String::new();
-    for c in name.strip_suffix("View").unwrap_or(name).chars() {
+    let name = name.strip_suffix("View").filter(|rest| !rest.is_empty()).unwrap_or(name);
+    for c in name.chars() {
         if c.is_uppercase() && !text.is_empty() {
             text.push('-');
         }
@@ -230,70 +231,62 @@ fn published(name: &str) -> String {
     text
 }
 
-/// Takes out what only Rust's types say, such as `uint32`, and names what is referred to as it is published. A field
-/// that is left out instead of being null is not null.
+/// What only Rust's types say, such as `uint32`.
+const ONLY_RUST: [&str; 6] = ["format", "minimum", "maximum", "minItems", "maxItems", "default"];
+
+/// Takes out what only Rust's types say, and names what is referred to as it is published.
 fn plain(schema: &mut Value) {
-    let Value::Object(keys) = schema else {
-        if let Value::Array(items) = schema {
-            items.iter_mut().for_each(plain);
-        }
-        return;
+    let keys = match schema {
+        Value::Object(keys) => keys,
+        Value::Array(items) => return items.iter_mut().for_each(plain),
+        _ => return,
     };
-    // A field may have the name of a keyword.
-    if keys.get("type").is_some_and(|of| of.is_string() || of.is_array()) {
-        for key in ["format", "minimum", "maximum", "minItems", "maxItems", "default"] {
-            keys.remove(key);
-        }
+    for key in ONLY_RUST {
+        keys.remove(key);
     }
     if let Some(Value::String(target)) = keys.get_mut("$ref")
         && let Some((place, name)) = target.rsplit_once('/')
     {
         *target = format!("{place}/{}", published(name));
     }
-    if let Some(Value::Array(choices)) = keys.get("oneOf")
-        && let Some(names) =
-            choices.iter().map(|choice| choice.get("const").cloned()).collect::<Option<Vec<_>>>()
-    {
+    if let Some(names) = keys.get("oneOf").and_then(names_of) {
         keys.remove("oneOf");
         keys.insert("enum".to_owned(), names.into());
     }
     if keys.contains_key("enum") {
         keys.remove("type");
     }
+    // The names of fields that are numbers.
+    if let Some(Value::Object(patterns)) = keys.remove("patternProperties")
+        && let Some((_, values)) = patterns.into_iter().next()
+    {
+        keys.insert("additionalProperties".to_owned(), values);
+    }
     if let Some(Value::String(about)) = keys.get_mut("description") {
         *about = about.split_whitespace().collect::<Vec<_>>().join(" ");
     }
-    let required: BTreeSet<String> = match keys.get("required") {
-        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        _ => BTreeSet::new(),
-    };
-    if let Some(Value::Object(fields)) = keys.get_mut("properties") {
-        fields
-            .iter_mut()
-            .filter(|(name, _)| !required.contains(*name))
-            .for_each(|(_, field)| not_null(field));
+    for (key, value) in keys.iter_mut() {
+        match value {
+            // A field may have the name of a keyword.
+            Value::Object(fields) if key == "properties" => {
+                fields.values_mut().for_each(plain);
+            }
+            value => plain(value),
+        }
     }
-    keys.values_mut().for_each(plain);
 }
 
-/// Takes `null` out of the types of a field.
-fn not_null(field: &mut Value) {
-    if let Some(Value::Array(types)) = field.get_mut("type") {
-        types.retain(|name| name != "null");
-        if let [only] = types.as_slice() {
-            field["type"] = only.clone();
+/// The values of an enumeration, if these choices are one, with a description of each or of some.
+fn names_of(choices: &Value) -> Option<Vec<Value>> {
+    let mut names = Vec::new();
+    for choice in choices.as_array()? {
+        match (choice.get("const"), choice.get("enum")) {
+            (Some(name), _) => names.push(name.clone()),
+            (None, Some(Value::Array(several))) => names.extend(several.iter().cloned()),
+            _ => return None,
         }
     }
-    if let Some(Value::Array(choices)) = field.get_mut("anyOf") {
-        choices.retain(|choice| choice["type"] != "null");
-        if let [Value::Object(only)] = choices.as_slice() {
-            let (only, keys) = (only.clone(), field.as_object_mut());
-            if let Some(keys) = keys {
-                keys.remove("anyOf");
-                keys.extend(only.into_iter().filter(|(key, _)| key != "description"));
-            }
-        }
-    }
+    Some(names)
 }
 
 /// The fields of a schema without a description.

@@ -421,7 +421,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(TREE_FILE), "[llm.work]\n").unwrap();
         let refused = read_of_tree(&directory.path().join(TREE_FILE)).unwrap_err().to_string();
-        assert!(refused.contains("can name no servers"), "{refused}");
+        assert!(refused.contains("cannot name servers"), "{refused}");
     }
 
     #[test]

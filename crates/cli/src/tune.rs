@@ -23,6 +23,7 @@ use quarry_metrics::significance::Bootstrap;
 use quarry_source::FunctionPair;
 use quarry_text::counted;
 use quarry_train::static_model::{BatchesOf, Progress, Settings as Recipe, train};
+use serde::Serialize;
 
 use self::report::{Report, Values};
 use crate::eval::arguments::LayoutArgs;

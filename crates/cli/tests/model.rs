@@ -363,6 +363,9 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
         &fixture.run(&["model", "convert", "../static", "--out", "../no"]),
         "vocabulary.txt: no such file or directory",
     );
-    check_error(&fixture.run(&["model", "convert", "builtin", "--out", "../no"]), "has no vocabulary");
+    check_error(
+        &fixture.run(&["model", "convert", "builtin", "--out", "../no"]),
+        "comes without its vocabulary",
+    );
     assert!(!fixture.path("no").exists());
 }

@@ -490,7 +490,7 @@ mod tests {
         }
         for (query, code) in [("a b", "x y"), ("'=a b", "x z"), ("", "x y")] {
             assert!(
-                reply(query, code).unwrap_err().contains("was changed after the form was exported"),
+                reply(query, code).unwrap_err().contains("has changed since the form was exported"),
                 "{query} {code}"
             );
         }

@@ -50,6 +50,7 @@ pub struct DescriptionReport<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct DescribedComparison<'a> {
+    /// The other data set.
     path: &'a Path,
     #[serde(flatten)]
     comparison: &'a Comparison,

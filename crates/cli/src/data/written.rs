@@ -5,6 +5,7 @@ use quarry_eval::report::{Bar, bars_alone};
 use quarry_factory::{
     CallRow, FULL_UNDERSTANDING, QualityRow, Understanding, UnderstandingRow, WrittenReport,
 };
+use quarry_metrics::significance::Interval;
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::{counted, plural};
 use serde::Serialize;

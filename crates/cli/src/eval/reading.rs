@@ -286,6 +286,7 @@ pub struct Printed<'a> {
     tokenizer: &'static str,
     #[serde(flatten)]
     report: &'a ReadingReport,
+    /// How intervals and p-values are resampled.
     bootstrap: &'a Bootstrap,
 }
 

@@ -61,7 +61,7 @@ enum Command {
 
 /// Which plan, and where its ledger is.
 #[derive(Debug, Clone, Args)]
-struct PlanArgs {
+pub struct PlanArgs {
     /// Plan, in TOML
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
@@ -186,7 +186,7 @@ impl IsolationArgs {
 
 /// Arguments of `quarry judge run`.
 #[derive(Debug, Args)]
-struct RunArgs {
+pub struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]

@@ -158,9 +158,19 @@ pub struct Loss {
 #[serde(untagged)]
 enum Measured {
     /// A text's vectors.
-    Vectors { mean_cosine: f64, minimum_cosine: f64 },
+    Vectors {
+        /// Mean cosine of the vectors before and after.
+        mean_cosine: f64,
+        /// Minimum of these cosines.
+        minimum_cosine: f64,
+    },
     /// The log-odds of a cross-encoder for a text with the next one.
-    LogOdds { mean_difference: f64, maximum_difference: f64 },
+    LogOdds {
+        /// Mean absolute difference of the log-odds before and after.
+        mean_difference: f64,
+        /// Maximum of these differences.
+        maximum_difference: f64,
+    },
 }
 
 /// Writes a transformer with fewer bits, and measures the loss with texts, one a line of `file`.

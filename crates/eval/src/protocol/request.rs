@@ -138,7 +138,7 @@ pub struct ProtocolOptions {
     pub as_released: bool,
 }
 
-/// Source of distractors, see [`distractors::Sampling`].
+/// Source of distractors: all others, or a rolling list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "kebab-case")]

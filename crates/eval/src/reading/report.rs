@@ -34,9 +34,9 @@ pub struct PolicyReport {
     pub shares: BTreeMap<usize, f64>,
     /// Their intervals.
     pub intervals: BTreeMap<usize, Interval>,
-    /// Share of the questions that were answered at all, within [`MAX_TOKENS`].
+    /// Share of questions answered at all.
     pub answered: f64,
-    /// Median over all questions; [`MAX_TOKENS`] stands for those without an answer.
+    /// Median of tokens to the answer.
     pub median: usize,
     /// Its interval.
     pub median_interval: Option<Interval>,

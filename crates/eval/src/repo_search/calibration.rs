@@ -56,7 +56,7 @@ pub struct Separation {
     pub unanswerable: usize,
     /// Area under the ROC curve; 0.5 if either is missing.
     pub roc_auc: f64,
-    /// Share of the questions without an answer that are held back by the threshold that keeps [`KEPT`] of the others.
+    /// Share of those without an answer below the threshold that keeps 95 % of the found ones.
     pub held_back: f64,
     /// Share of the found ones that reach the threshold in use.
     pub kept_in_use: f64,

@@ -31,7 +31,7 @@ pub struct SourceAgreement {
     /// Name of the source, or `all` for the mean over the sources of a repository.
     #[serde(rename = "proxy")]
     pub source: String,
-    /// Number of repositories with at least [`MIN_QUESTIONS`] queries.
+    /// Number of repositories with enough queries.
     pub repositories: usize,
     /// Number of queries in them.
     pub questions: usize,

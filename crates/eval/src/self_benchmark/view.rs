@@ -12,7 +12,6 @@ use quarry_walk::FileFlags;
 
 /// What is hidden from search. Line numbers do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
-#[schemars(rename = "View")]
 pub struct View {
     /// The documentation of functions.
     pub hides_docs: bool,

@@ -27,16 +27,16 @@ pub struct Agreement {
     pub units: usize,
     /// Number of ratings that are there.
     pub ratings: usize,
-    /// [`percent_agreement`].
+    /// Share of pairs of ratings that agree.
     pub percent_agreement: Option<f64>,
-    /// [`krippendorff_alpha`].
+    /// Krippendorff's alpha.
     pub krippendorff_alpha: Option<f64>,
-    /// [`krippendorff_interval`].
+    /// Bootstrap interval of Krippendorff's alpha.
     pub krippendorff_interval: Option<Interval>,
-    /// [`krippendorff_alpha_by_blocks`].
+    /// Mean of Krippendorff's alpha over blocks of units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub krippendorff_alpha_by_blocks: Option<f64>,
-    /// [`fleiss_kappa`].
+    /// Fleiss' kappa.
     pub fleiss_kappa: Option<f64>,
     /// Statistics that need numbers.
     #[serde(flatten)]
@@ -48,11 +48,11 @@ pub struct Agreement {
 /// What is defined for ratings that are numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericAgreement {
-    /// [`cronbach_alpha`].
+    /// Cronbach's alpha.
     pub cronbach_alpha: Option<f64>,
-    /// [`average_variance`] of each rater, as of a population.
+    /// Average variance of each rater, as of a population.
     pub average_variance_population: Option<f64>,
-    /// [`average_variance`] of each rater, as of a sample.
+    /// Average variance of each rater, as of a sample.
     pub average_variance_sample: Option<f64>,
 }
 
@@ -63,7 +63,7 @@ pub struct PairAgreement {
     pub raters: [usize; 2],
     /// Number of units that both rated.
     pub units: usize,
-    /// [`cohen_kappa`].
+    /// Cohen's kappa.
     pub cohen_kappa: Option<f64>,
     /// Statistics that need numbers.
     #[serde(flatten)]
@@ -73,15 +73,15 @@ pub struct PairAgreement {
 /// What is defined for two raters who gave numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericPairAgreement {
-    /// [`cohen_kappa`] with linear weights.
+    /// Cohen's kappa with linear weights.
     pub cohen_kappa_linear: Option<f64>,
-    /// [`cohen_kappa`] with quadratic weights.
+    /// Cohen's kappa with quadratic weights.
     pub cohen_kappa_quadratic: Option<f64>,
-    /// [`pearson`].
+    /// Pearson's correlation.
     pub pearson: Option<f64>,
-    /// [`spearman`].
+    /// Spearman's rank correlation.
     pub spearman: Option<f64>,
-    /// [`kendall_tau_b`].
+    /// Kendall's tau-b.
     pub kendall_tau_b: Option<f64>,
 }
 

@@ -55,9 +55,9 @@ pub struct MajorityAgreement {
 pub struct AnnotatorRow {
     /// A person, a judge, or all people of a condition together.
     pub annotator: String,
-    /// Comparison under [`Criterion::Half`].
+    /// By the criterion `half`.
     pub half: MajorityAgreement,
-    /// Comparison under [`Criterion::Exact`].
+    /// By the criterion `exact`.
     pub exact: MajorityAgreement,
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use quarry_source::{extract, language_named};
+use quarry_source::{FunctionPair, extract, language_named};
 use quarry_text::{TermRules, identifiers, is_language_name, is_stop_word};
 use serde::Deserialize;
 

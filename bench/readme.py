@@ -137,7 +137,7 @@ class Figures:
         corpus = self.scratch / "cosqa"
         files = self.given.data / "cosqa"
         queries, codes = files / "cosqa-retrieval-dev-500.json", files / "code_idx_map.json"
-        run(self.given.quarry, "data", "convert", queries, codes, "--to", "beir", "--out", corpus)
+        run(self.given.quarry, "data", "convert", queries, codes, "--to", "beir", corpus)
         command = [sys.executable, BENCH / "compare_encoding.py", self.given.encode_bench, self.given.data / MODEL]
         printed = run(*command, corpus)
         return tuple(cell_of(printed, "500 documents", f"{side}, tokens/s") for side in ("quarry", "PyTorch"))

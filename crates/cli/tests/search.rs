@@ -163,7 +163,7 @@ fn errors_name_the_thing_and_exit_with_2() {
         &fixture.run(&["search", "x", "no/such/directory"]),
         "no/such/directory: no such file or directory",
     );
-    check_error(&fixture.run(&["search", "delete", "targets"]), "into quotes: \"delete targets\"");
+    check_error(&fixture.run(&["search", "delete", "targets"]), "in quotes: \"delete targets\"");
     check_error(&fixture.run(&["search", "  "]), "the query has no word");
     check_error(&fixture.run(&["search", "x", "--model", "nothing"]), "nothing");
     check_error(&fixture.run(&["search", "socket", "-k", "0"]), "at least 1");
@@ -567,7 +567,7 @@ fn several_paths_are_ranked_together() {
         &fixture.run(&["search", "-e", "def", "net.py", "nowhere"]),
         "nowhere: no such file or directory",
     );
-    check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "into quotes: \"open a socket\"");
+    check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "in quotes: \"open a socket\"");
     check_error(&fixture.run(&["search", "socket", "net.py", "http", "--index", "x"]), "one path");
     // Without a cache as well.
     let in_memory = run_without_cache(

@@ -108,7 +108,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     }
 
     fs::write(fixture.path("tree/tiny/vocab.txt"), "other").unwrap();
-    check_error(&fixture.run(&arguments), "vocab.txt: another file is there");
+    check_error(&fixture.run(&arguments), "vocab.txt: another file has this name");
     let other = ["model", "pull", "owner/other", "--from", &address, "--out", "tiny"];
     check_error(&fixture.run(&other), "has owner/tiny at main");
 }

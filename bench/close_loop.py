@@ -20,8 +20,8 @@ import random
 import re
 import shutil
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from scripted_model import serve_answers
 
 RATES, EPOCHS = (3e-4, 1e-3, 3e-3), 3
 SAMPLES = 10_000
@@ -87,25 +87,6 @@ def answer(messages):
     if system.startswith("Say how well"):
         return json.dumps({"explanation": "It does that.", "related_score": "3"})
     return json.dumps({"analysis": "Not looked at.", "judgement": "no"})
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        request = self.rfile.read(int(self.headers["content-length"]))
-        text = answer(json.loads(request)["messages"])
-        usage = {"prompt_tokens": len(request) // 4, "completion_tokens": len(text) // 4}
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        body = json.dumps({"choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
 
 
 def run(*command):
@@ -209,8 +190,7 @@ def main():
             subprocess.run(["cp", "-rl", checkouts / name, out / "checkouts" / name], check=True)
         path = f"checkouts/{name}/{root}".rstrip("/.")
         sources.append(f'[[sources]]\nname = "{name}"\nkind = "directory"\npath = {json.dumps(path)}\n')
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = serve_answers(answer)
     url = f"http://127.0.0.1:{server.server_port}/v1"
     (out / "judge.toml").write_text(JUDGE.format(url=url))
     loop = Loop(quarry, out)

@@ -48,7 +48,7 @@ def main():
             time.sleep(draw.uniform(0, longest))
             if process.poll() is None:
                 other = subprocess.run([*command, out], capture_output=True, text=True)
-                if other.returncode not in (0, 2) or other.returncode == 2 and "is at work here" not in other.stderr:
+                if other.returncode not in (0, 2) or other.returncode == 2 and "is running here" not in other.stderr:
                     sys.exit(f"a second process: {other.stderr}")
             ended += process.poll() is not None
             process.kill()

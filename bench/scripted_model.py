@@ -1,8 +1,9 @@
-"""A model server on loopback, in OpenAI's form, for the scripts beside it that judge pairs with it.
+"""Model servers on loopback, in OpenAI's form, for the scripts beside it and for those that record examples.
 
-It knows the prompts of the agents by words in them, and a pair by the number in its code, `subject27`; what it says is
-defined by `says`, so that a label is known without a model. A script may replace an answer by a fault. It
-records the requests, and counts tokens itself.
+`serve_answers` serves any function of the messages. `ModelServer` is for judging pairs: it knows the prompts of the
+agents by words in them, and a pair by the number in its code, `subject27`; what it says is defined by `says`, so that a
+label is known without a model. A script may replace an answer by a fault. It records the requests, and counts tokens
+itself.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import json
 import re
 import threading
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 TOKENS = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
@@ -66,6 +68,33 @@ def says(request, program="def subject(): pass\nassert True\n", clear=is_clear):
 
 def expected(number):
     return (["yes", "no"] + [["no", "yes"][number // 3 % 2]])[number % 3]
+
+
+def serve_answers(answer, port=0):
+    """Serves `answer(messages)`, a text, in a separate thread until the returned server is shut down. Tokens are counted
+    as four bytes each."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            request = self.rfile.read(int(self.headers["content-length"]))
+            text = answer(json.loads(request)["messages"])
+            usage = {"prompt_tokens": len(request) // 4, "completion_tokens": len(text.encode()) // 4}
+            choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+            body = json.dumps({"choices": [choice], "usage": usage}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
 
 
 class ModelServer:

@@ -14,10 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "bench"))
+
+from scripted_model import serve_answers  # noqa: E402
+
 PORT = 8766
 
 # Queries, and the names of the functions that answer them.
@@ -83,27 +85,9 @@ def answer(messages):
     return json.dumps({"analysis": why, "judgement": "yes" if is_answer else "no"})
 
 
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        request = self.rfile.read(int(self.headers["content-length"]))
-        text = answer(json.loads(request)["messages"])
-        usage = {"prompt_tokens": len(request) // 4, "completion_tokens": len(text) // 4}
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        body = json.dumps({"choices": [choice], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 def main():
     quarry = pathlib.Path(sys.argv[1]).resolve()
-    server = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = serve_answers(answer, PORT)
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory, "build")
         shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("*.build"))

@@ -11,11 +11,13 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import threading
 import tomllib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "bench"))
+
+from scripted_model import serve_answers  # noqa: E402
+
 PORT = 8765
 
 
@@ -60,38 +62,16 @@ def answer(cases, messages):
     return f"final_verdict: {case['verdict']}, final_explanation: {case['verdict_why']}"
 
 
-def serve(cases):
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            request = self.rfile.read(int(self.headers["content-length"]))
-            text = answer(cases, json.loads(request)["messages"])
-            usage = {"prompt_tokens": len(request) // 4, "completion_tokens": len(text.encode()) // 4}
-            choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            body = json.dumps({"choices": [choice], "usage": usage}).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
-
-
 def main():
     quarry = pathlib.Path(sys.argv[1]).resolve()
     cases = read_cases()
     write_pairs(cases)
-    server = serve(cases)
+    server = serve_answers(lambda messages: answer(cases, messages), PORT)
     with tempfile.TemporaryDirectory() as directory:
         recording = pathlib.Path(directory, "recording.jsonl")
         plan = (HERE / "plan.toml").read_text()
         plan = plan.replace('replay = "recording.jsonl"', f"record = {json.dumps(str(recording))}")
-        plan = plan.replace('"pairs.json"', json.dumps(str(HERE.resolve() / "pairs.json")))
+        plan = plan.replace('"pairs.json"', json.dumps(str(HERE / "pairs.json")))
         pathlib.Path(directory, "plan.toml").write_text(plan)
         subprocess.run([quarry, "judge", "run", pathlib.Path(directory, "plan.toml")], check=True)
         lines = sorted(recording.read_text().splitlines())

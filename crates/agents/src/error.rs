@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The agent has no files in this scope.
-    #[error("{agent} has no settings of the {scope}; leave out --scope {scope}, or name another agent")]
+    #[error("{agent} has no {scope} settings; omit --scope {scope}, or name another agent")]
     NoTarget {
         /// Its name for people.
         agent: String,
@@ -23,7 +23,8 @@ pub enum Error {
         source: io::Error,
     },
     /// A definition of agents is not one.
-    #[error("{}: {problem}; expected tables [[agent]] with name, title, found and [[agent.target]], as docs/guides/agents.md shows", path.display())]
+    #[error("{}: {problem}; expected tables [[agent]] with name, title, found and [[agent.target]], as \
+        docs/guides/agents.md shows", path.display())]
     Definition {
         /// The file of the definition.
         path: PathBuf,
@@ -39,7 +40,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The target of a link does not exist, so the intended file is unknown.
-    #[error("{}: a link to something that does not exist; create that, or remove the link", path.display())]
+    #[error("{}: the target of the link does not exist; create it, or remove the link", path.display())]
     Dangling {
         /// The link.
         path: PathBuf,
@@ -97,8 +98,7 @@ impl Problem {
 
     /// A problem at a position, in bytes.
     pub(crate) fn at(text: &str, position: usize, words: impl Into<String>) -> Self {
-        let before = text.as_bytes().iter().take(position);
-        Self::on_line(before.filter(|byte| **byte == b'\n').count() + 1, words)
+        Self::on_line(quarry_files::line_of(text.as_bytes(), position), words)
     }
 }
 

@@ -80,21 +80,10 @@ impl Location {
         let directory = self.base.directory_or_new_for(parent, readers)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
         let new = format!(".{name}.quarry-{}-{now}", process::id());
-        let written =
-            self.write_new(&directory, &new, text, readers).and_then(|()| directory.rename(&new, name));
-        if written.is_err() {
-            let _ = directory.remove_file(Path::new(&new));
-        }
-        written
-    }
-
-    fn write_new(&self, directory: &Directory, name: &str, text: &str, readers: Readers) -> io::Result<()> {
-        let mut file = directory.create_file_for(Path::new(name), readers)?;
-        file.write_all(text.as_bytes())?;
-        if self.exists {
-            keep_owner_and_mode(&self.open()?, &file)?;
-        }
-        file.sync_all()
+        directory.replace(name, &new, readers, |file| {
+            file.write_all(text.as_bytes())?;
+            if self.exists { keep_owner_and_mode(&self.open()?, file) } else { Ok(()) }
+        })
     }
 }
 

@@ -18,7 +18,8 @@ use crate::programs::Programs;
 const PAGE: usize = 256;
 
 /// A test program whose result differs from the one that the label is based on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct ChangedRun {
     /// Id of the pair.
     pub pair: String,
@@ -33,7 +34,8 @@ pub struct ChangedRun {
 }
 
 /// A test program that could not be run again this time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct SkippedRun {
     /// Id of the pair.
     pub pair: String,
@@ -44,7 +46,7 @@ pub struct SkippedRun {
 }
 
 /// The results of an audit.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AuditReport {
     /// Number of programs that were to be run again.
     pub runs: u64,

@@ -20,7 +20,8 @@ const TARGETS: [f64; 3] = [0.9, 0.95, 0.99];
 const FEW_PAIRS: usize = 100;
 
 /// How well confidences predict that a verdict agrees with the file's label.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "JudgeCalibration")]
 pub struct Calibration {
     /// Pairs with a label in the file and a verdict with a confidence.
     pub pairs: usize,
@@ -39,7 +40,7 @@ pub struct Calibration {
 }
 
 /// Quality of probabilities.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Forecasts {
     /// Brier score: mean squared difference from the outcome; lower is better.
     pub brier: f64,
@@ -52,7 +53,8 @@ pub struct Forecasts {
 }
 
 /// The share of verdicts that can be kept at an accuracy.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "KeptShare")]
 pub struct Coverage {
     /// Minimum share of correct verdicts among those kept.
     pub accuracy: f64,
@@ -75,7 +77,7 @@ impl Calibration {
         let mut warnings = Vec::new();
         if self.pairs < FEW_PAIRS {
             warnings.push(format!(
-                "only {}: expect other numbers from others; label {FEW_PAIRS} or more",
+                "only {}: other pairs may give other numbers; label {FEW_PAIRS} or more",
                 counted(self.pairs, "pair")
             ));
         }

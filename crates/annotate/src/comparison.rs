@@ -9,7 +9,7 @@ use crate::ledger::{JudgeWork, Ledger, OptionalWork, PairVotes};
 use crate::plan::Plan;
 
 /// How well the members of a majority agree.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MemberAgreement {
     /// Pairs that two or more members decided.
     pub pairs: u64,
@@ -24,7 +24,8 @@ pub struct MemberAgreement {
 }
 
 /// A member of a majority.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "MajorityMember")]
 pub struct MemberRow {
     /// Model, round, or both.
     pub name: String,
@@ -39,7 +40,7 @@ pub struct MemberRow {
 }
 
 /// What the options of a judge cost, and what they changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OptionCosts {
     /// Work and cost of each option.
     pub added: Vec<OptionCost>,
@@ -48,7 +49,7 @@ pub struct OptionCosts {
 }
 
 /// Work and cost of one option.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OptionCost {
     /// Name of the option in `[tests]`.
     pub option: &'static str,
@@ -65,7 +66,7 @@ pub struct OptionCost {
 }
 
 /// Comparison of a judge with options with the same judge without.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PlainComparison {
     /// Pairs that both decided or left unresolved.
     pub pairs: u64,

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// How much of the query a code must fulfill to be labeled as an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[schemars(inline)]
 #[serde(rename_all = "lowercase")]
 pub enum Criterion {
     /// All of it (CoSQA+'s "exact match").

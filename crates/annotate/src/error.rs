@@ -8,6 +8,7 @@ use quarry_corpus::toml_file::Mistake;
 use quarry_llm::{Failure, LlmError};
 #[cfg(feature = "workers")]
 use quarry_queue::QueueError;
+use quarry_text::counted;
 
 /// Why judging cannot start or continue.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +55,7 @@ pub enum AnnotateError {
         problem: String,
     },
     /// Some pairs cannot be judged.
-    #[error("{n_wrong} of {n_pairs} pairs cannot be judged; nothing was asked:\n{}", listed.join("\n"))]
+    #[error("cannot judge {n_wrong} of {}; nothing was asked:\n{}", counted(*n_pairs, "pair"), listed.join("\n"))]
     Pairs {
         /// Number of pairs that cannot be judged.
         n_wrong: usize,

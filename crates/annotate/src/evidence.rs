@@ -113,7 +113,8 @@ const MAX_OUTPUT_BYTES: usize = 16_000;
 const MAX_SHOWN_BYTES: usize = 4_000;
 
 /// The result of the run of a test program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub enum RunResult {
     /// Every evaluated assertion held, and as far as is known there was at least one.

@@ -154,7 +154,7 @@ impl Language {
         }
         if packages.is_empty() {
             let install = self.install.first().map_or("", String::as_str);
-            return Err(format!("expected lines `{install}PACKAGE`, and there is none"));
+            return Err(format!("expected lines `{install}PACKAGE`, found none"));
         }
         Ok(packages)
     }

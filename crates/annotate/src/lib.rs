@@ -58,7 +58,7 @@ pub use programs::{IsolatedPrograms, Programs};
 pub use prompt::{Prompt, Prompts};
 #[cfg(feature = "workers")]
 pub use remote::WorkerModels;
-pub use report::{EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};
+pub use report::{CostView, EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};
 pub use reread::{ChangedLabel, RereadSummary, has_earlier_labels, reread};
 pub use run::{Estimate, GenerationSummary, Judging, Progress, TypicalCost};
 #[cfg(feature = "workers")]

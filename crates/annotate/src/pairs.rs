@@ -127,8 +127,8 @@ pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Resu
     Err(AnnotateError::Plan {
         path: plan.path.clone(),
         problem: format!(
-            "an id stands for one text and one label, in its files and in its ledger, and here it does not; give what \
-             differs ids of its own, or name another ledger if the pairs were changed since it was made:{}{more}",
+            "an id must stand for one text and one label, in all files and in the ledger; give different pairs \
+             different ids, or name another ledger if the pairs have changed since it was made:{}{more}",
             lines.collect::<String>()
         ),
     })

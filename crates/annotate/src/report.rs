@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use quarry_llm::Cost;
-use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::evidence::RunResult;
@@ -20,7 +19,7 @@ pub const EXECUTABLE_RULES: [&str; 2] = [
 ];
 
 /// Summary of a judge's work.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct JudgeReport {
     /// Pairs of the plan.
     pub pairs: u64,
@@ -40,7 +39,8 @@ pub struct JudgeReport {
     pub runs: BTreeMap<String, u64>,
     /// Verdicts whose test program could not be parsed from the model's answer.
     pub without_program: u64,
-    /// Share of executable test programs, counting unparsable ones as not executable; see [`EXECUTABLE_RULES`].
+    /// Share of the test programs that could be executed, one that could not be read counting as one that could not;
+    /// see `executable_rule`.
     pub executable_rate: Option<f64>,
     /// Mean number of evaluated assertions per executable test program, counted by position, but by evaluation inside
     /// helper functions.
@@ -53,14 +53,17 @@ pub struct JudgeReport {
     pub answers: u64,
     /// Cost of these answers by their tokens, no matter when they were paid for.
     #[serde(serialize_with = "in_dollars")]
+    #[schemars(with = "CostView")]
     pub cost: Cost,
     /// Average effort for pairs with a verdict.
     pub per_pair: PerPairs,
     /// What this ledger's calls have booked, failed ones included.
     #[serde(serialize_with = "in_dollars")]
+    #[schemars(with = "CostView")]
     pub spent: Cost,
     /// Part of that at the worst case: attempts of unknown cost, and interrupted or current calls.
     #[serde(serialize_with = "in_dollars")]
+    #[schemars(with = "CostView")]
     pub unconfirmed: Cost,
     /// Pairs with a label in the file.
     pub labelled: u64,
@@ -73,7 +76,7 @@ pub struct JudgeReport {
 }
 
 /// Average effort for pairs with a verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PerPairs {
     /// Pairs that were decided without tests.
     pub clear: PerPair,
@@ -82,7 +85,7 @@ pub struct PerPairs {
 }
 
 /// Average effort for a pair.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PerPair {
     /// Number of pairs averaged.
     pub pairs: u64,
@@ -111,10 +114,25 @@ impl From<Effort> for PerPair {
 
 /// Reports give dollars instead of the internal unit of money.
 fn in_dollars<S: Serializer>(cost: &Cost, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut object = serializer.serialize_struct("Cost", 2)?;
-    object.serialize_field("tokens", &cost.tokens)?;
-    object.serialize_field("dollars", &cost.dollars())?;
-    object.end()
+    CostView::of(cost).serialize(serializer)
+}
+
+/// An amount of tokens and money.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Cost")]
+pub struct CostView {
+    /// Number of tokens.
+    pub tokens: u64,
+    /// Price in dollars; null if no price is known.
+    pub dollars: Option<f64>,
+}
+
+impl CostView {
+    /// Of a cost.
+    #[must_use]
+    pub fn of(cost: &Cost) -> Self {
+        Self { tokens: cost.tokens, dollars: cost.dollars() }
+    }
 }
 
 impl JudgeReport {

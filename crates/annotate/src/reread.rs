@@ -21,7 +21,8 @@ use crate::plan::Plan;
 const PAGE: usize = 256;
 
 /// The results of reading again.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Rereading")]
 pub struct RereadSummary {
     /// Pairs for which evidence was adopted this time; under a majority, counted for each member.
     pub read: u64,
@@ -32,7 +33,8 @@ pub struct RereadSummary {
 }
 
 /// A label that differs under the current rules.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct ChangedLabel {
     /// Id of the pair.
     pub pair: String,

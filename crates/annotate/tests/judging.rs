@@ -397,7 +397,7 @@ fn a_pair_has_one_label() {
     let of = |label: i32| json!({"query": "q", "code": "subject1", "label": label, "language": "python"});
     fixture.write_pairs(&[of(1), of(0)]);
     let error = fixture.prepare().err().unwrap().to_string();
-    assert!(error.contains("is there twice, with different labels"), "{error}");
+    assert!(error.contains("occurs twice, with different labels"), "{error}");
     // The label in the file may change.
     for label in [1, 0] {
         fixture.write_pairs(&[of(label), of(label)]);

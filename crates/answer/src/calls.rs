@@ -55,7 +55,7 @@ pub struct Callers {
 
 /// A file in which more calls may be.
 #[derive(Debug, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnfinishedFile"))]
 pub struct UnfinishedView {
     /// Absolute path of its tree.
     pub root: String,
@@ -81,7 +81,7 @@ impl UnfinishedView {
 
 /// A call.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CallSite"))]
 pub struct SiteView {
     /// Absolute path of its tree.
     pub root: String,
@@ -157,7 +157,7 @@ pub struct CalleeView {
 
 /// Something that is called and known by its name only, such as a method of a value of unknown type.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnknownCallee"))]
 pub struct UnknownView {
     /// As it is written there.
     pub name: String,
@@ -169,7 +169,7 @@ pub struct UnknownView {
 
 /// Something that is called and that nothing in the tree defines.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ExternalCallee"))]
 pub struct ExternalView {
     /// As it is written there.
     pub name: String,

@@ -85,7 +85,7 @@ fn of_file(lines: &mut [&Line]) -> String {
 }
 
 fn ending(n_left_out: usize) -> String {
-    format!("{n_left_out} more definitions; raise tokens or name a directory.\n")
+    format!("{n_left_out} more definitions; allow more tokens, or name a directory.\n")
 }
 
 /// All definitions, those that are mentioned most first, ties in the order of paths and lines.
@@ -141,7 +141,7 @@ mod tests {
         let all = Filter::default();
         let text = outline(&index, &all, 60).unwrap();
         assert!(text.starts_with("net/a.py\n     1| def open_socket(port)\n"), "{text}");
-        assert!(text.ends_with(" more definitions; raise tokens or name a directory.\n"), "{text}");
+        assert!(text.ends_with(" more definitions; allow more tokens, or name a directory.\n"), "{text}");
         for max_tokens in (0..400).step_by(3) {
             let text = outline(&index, &all, max_tokens).unwrap();
             assert!(count_tokens(&text) <= max_tokens, "{max_tokens}: {text}");

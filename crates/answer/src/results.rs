@@ -162,11 +162,9 @@ pub struct UnitView {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub matches: Vec<LineMatch>,
     /// The signals that make up the score.
-    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Signal>"))]
     pub parts: ScoreParts,
     /// How the score comes about, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<ExplanationSchema>"))]
     pub explanation: Option<Explanation>,
     /// The lines that are shown.
     #[serde(skip)]
@@ -192,40 +190,16 @@ pub struct LineMatch {
     pub ranges: Vec<Range<usize>>,
 }
 
-/// A number or a truth value.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "only its schema is used")]
-enum Signal {
-    Number(f32),
-    Truth(bool),
-}
-
 /// The schema of `Range<usize>`.
 #[cfg(feature = "schema")]
 #[derive(schemars::JsonSchema)]
+#[schemars(inline)]
 #[allow(dead_code, reason = "only its schema is used")]
 struct ByteRange {
+    /// First byte.
     start: usize,
+    /// Byte after the last.
     end: usize,
-}
-
-/// A number and the numbers that it is computed from.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
-#[schemars(rename = "Explanation")]
-#[allow(dead_code, reason = "only its schema is used")]
-struct ExplanationSchema {
-    /// Name of the number.
-    name: String,
-    /// Its value.
-    value: f32,
-    /// sum, product, quotient or softmax; none for a leaf.
-    combination: Option<String>,
-    /// The numbers that it is computed from.
-    #[serde(default)]
-    parts: Vec<ExplanationSchema>,
 }
 
 /// Lines of a text that follow each other.

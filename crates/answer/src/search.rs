@@ -49,7 +49,7 @@ pub struct SimilarQuestion {
 
 /// The unit that others are compared with.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SimilarUnit"))]
 pub struct SimilarTo {
     /// Its file.
     pub path: String,

@@ -33,7 +33,7 @@ pub struct StatusView {
 
 /// What an index holds.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IndexContent"))]
 pub struct Holds {
     /// What `quarry index` was told.
     pub remembered: RememberedView,
@@ -73,7 +73,7 @@ pub struct RememberedView {
 
 /// A file that was left out.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct SkippedView {
     /// The file.
     pub path: String,

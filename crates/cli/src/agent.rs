@@ -10,9 +10,40 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use quarry_agents::{Agent, Environment, Receipts, Scope, agents, defined, install, uninstall};
 use quarry_text::did_you_mean;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::output::{self, printable};
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AgentList {
+    /// Supported agents.
+    agents: Vec<AgentView>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct AgentView {
+    /// Name.
+    name: String,
+    /// Name for people.
+    title: String,
+    /// Whether its settings exist on this machine.
+    found: bool,
+    /// Where it can be installed.
+    scopes: Vec<ScopeView>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct ScopeView {
+    /// `user` or `project`.
+    scope: String,
+    /// Whether the entry is there.
+    installed: bool,
+    /// Paths of the files.
+    files: Vec<String>,
+}
 
 /// What was written, in the user's state directory.
 const RECEIPTS_FILE: &str = "agents.json";
@@ -41,7 +72,7 @@ enum Command {
 struct InstallArgs {
     #[command(flatten)]
     change: ChangeArgs,
-    /// Program that agents start [default: quarry, or for the user its full path if PATH does not lead to it]
+    /// Program that agents start [default: quarry, or for the user its full path if it is not in PATH]
     #[arg(long, value_name = "PROGRAM")]
     command: Option<String>,
 }
@@ -152,8 +183,8 @@ fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::R
     let takes_name = action == Action::Install && scope == Scope::Project && command.is_none();
     if takes_name && !plan.is_empty() && !env::current_exe().is_ok_and(|own| is_on_path(&own)) {
         output::note(&format!(
-            "agents will start {NAME:?}, which PATH does not lead to on this machine; add {NAME} to PATH, or name the \
-             program with --command"
+            "agents will start {NAME:?}, which is not in PATH on this machine; add it to PATH, or name the program \
+             with --command"
         ));
     }
     for note in &plan.notes {
@@ -229,24 +260,18 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
         })
     };
     if args.json {
-        let agents: Vec<_> = all
-            .iter()
-            .map(|agent| {
-                let scopes: Vec<_> = agent
-                    .scopes()
-                    .into_iter()
-                    .map(|scope| {
-                        let paths = agent.paths(scope, &environment);
-                        let files: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-                        json!({ "scope": scope, "installed": installed(agent, scope), "files": files })
-                    })
-                    .collect();
-                json!({
-                    "name": agent.name, "title": agent.title, "found": agent.is_found(&environment), "scopes": scopes,
-                })
-            })
-            .collect();
-        return output::print_json(&json!({ "agents": agents }));
+        let scope_of = |agent: &Agent, scope: Scope| ScopeView {
+            scope: scope.to_string(),
+            installed: installed(agent, scope),
+            files: agent.paths(scope, &environment).iter().map(|path| path.display().to_string()).collect(),
+        };
+        let view = |agent: &Agent| AgentView {
+            name: agent.name.clone(),
+            title: agent.title.clone(),
+            found: agent.is_found(&environment),
+            scopes: agent.scopes().into_iter().map(|scope| scope_of(agent, scope)).collect(),
+        };
+        return output::print_json(&AgentList { agents: all.iter().map(view).collect() });
     }
     let mut text = String::new();
     for agent in &all {

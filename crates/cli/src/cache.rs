@@ -43,8 +43,8 @@ enum Action {
     /// Remove unusable entries: indexes of removed trees, and leftovers of killed processes
     ///
     /// Removes only what looks like an entry of Quarry, only in its cache directories, and no link is
-    /// followed. Entries that a running process uses are kept. Removed entries are made again
-    /// when they are needed; answers of models cost the same again.
+    /// followed. Entries that a running process uses are kept. Removed entries are made again when needed; answers of
+    /// models are then paid for again.
     Prune {
         #[command(flatten)]
         kinds: KindArgs,
@@ -72,6 +72,7 @@ struct KindArgs {
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     /// Of source trees
@@ -85,26 +86,34 @@ enum Kind {
 }
 
 #[derive(Serialize)]
-struct Listed {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Listed {
+    /// Entries of the caches.
     entries: Vec<EntryView>,
     /// Of all entries.
     bytes: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CacheEntry"))]
 struct EntryView {
+    /// Kind.
     kind: Kind,
     /// The path of a tree, or the name of a model.
     what: String,
+    /// Path.
     path: PathBuf,
+    /// Size in bytes.
     bytes: u64,
     /// Seconds since 1970, to a day.
     last_used: u64,
+    /// State of the entry.
     state: State,
 }
 
 /// [`EntryState`], as it is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 enum State {
     Useful,
@@ -116,27 +125,40 @@ enum State {
 }
 
 #[derive(Serialize)]
-struct Removed {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Removed {
+    /// Whether nothing was removed.
     dry_run: bool,
+    /// Removed entries.
     removed: Vec<RemovedView>,
     /// Of what was removed.
     bytes: u64,
+    /// Entries that could not be removed.
     left: Vec<LeftView>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CacheRemoved"))]
 struct RemovedView {
+    /// Kind.
     kind: Kind,
+    /// The path of a tree, or the name of a model.
     what: String,
+    /// Path.
     path: PathBuf,
+    /// Size in bytes.
     bytes: u64,
 }
 
 /// What was to be removed and is still there.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CacheLeft"))]
 struct LeftView {
+    /// Kind.
     kind: Kind,
+    /// Path.
     path: PathBuf,
+    /// Reason.
     reason: String,
 }
 

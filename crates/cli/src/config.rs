@@ -26,20 +26,27 @@ pub struct ConfigArgs {
 }
 
 #[derive(Serialize)]
-struct SettingsView {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SettingsView {
     /// By descending precedence.
     files: Vec<FileView>,
+    /// The effective settings.
     settings: Vec<SettingView>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SettingsFile"))]
 struct FileView {
+    /// Path of the settings file.
     path: PathBuf,
+    /// Whether the file exists.
     exists: bool,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SettingView {
+    /// Name of the setting.
     name: String,
     /// Null for the built-in model.
     value: Value,

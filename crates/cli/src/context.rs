@@ -53,12 +53,17 @@ pub struct OutlineArgs {
 
 /// A text within a budget.
 #[derive(Serialize)]
-struct Printed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Printed<'a> {
     /// What the paths in the text are relative to.
     root: &'a Path,
+    /// The code, as agents read it.
     text: &'a str,
+    /// Number of its tokens.
     tokens: usize,
+    /// Name of the tokenizer.
     tokenizer: &'static str,
+    /// Whether a result clearly answers; absent for a long text, and for `quarry outline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     confident: Option<bool>,
 }
@@ -69,7 +74,7 @@ impl Printed<'_> {
             return output::print_json(self);
         }
         if self.text.is_empty() {
-            output::note(&format!("nothing fits in {}; raise --tokens", counted(max_tokens, "token")));
+            output::note(&format!("nothing fits in {}; increase --tokens", counted(max_tokens, "token")));
         } else if self.root != Path::new(".") {
             output::note(&format!("paths are relative to {}", self.root.display()));
         }

@@ -3,22 +3,22 @@
 #[cfg(feature = "judge")]
 mod api_docs;
 mod browse;
-mod build;
-mod check;
+pub mod build;
+pub mod check;
 mod compare;
 mod convert;
 mod dedupe;
-mod depth;
-mod describe;
+pub mod depth;
+pub mod describe;
 mod distractors;
-mod formats;
-mod intent;
-mod leaks;
+pub mod formats;
+pub mod intent;
+pub mod leaks;
 mod negatives;
-mod pull;
+pub mod pull;
 mod report;
 mod split;
-mod written;
+pub mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ enum Command {
     Check(check::CheckArgs),
     /// Turn data sets of one format into another
     Convert(convert::ConvertArgs),
-    /// Remove what is there twice, or leaks from a test set
+    /// Remove duplicates, or leaks from a test set
     Dedupe(dedupe::DedupeArgs),
     /// Print the statistics of a data set, and what it shares with others
     Describe(describe::DescribeArgs),
@@ -73,11 +73,11 @@ enum Command {
 
 /// Files to read, as most of the commands take them.
 #[derive(Debug, Args)]
-struct Inputs {
-    /// Format of the files, or the beginning of its name; without it, what they hold decides
+pub struct Inputs {
+    /// Format of the files, or the beginning of its name; without it, their content decides
     #[arg(long, value_name = "FORMAT", default_value = "")]
     from: String,
-    /// Judgments that are read in a directory: qrels/SPLIT.tsv
+    /// Judgments to read in a directory: qrels/SPLIT.tsv
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
 }

@@ -49,6 +49,7 @@ pub struct DoctorArgs {
 
 /// How much is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 enum State {
     Ok,
@@ -58,18 +59,24 @@ enum State {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DoctorCheck"))]
 struct Check {
+    /// What is checked.
     name: &'static str,
+    /// `ok`, `warning` or `error`.
     state: State,
+    /// What was found.
     found: String,
     /// Suggested fix; null if nothing is wrong.
     advice: Option<String>,
 }
 
 #[derive(Serialize)]
-struct DoctorReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DoctorReport {
     /// Whether no check failed.
     ok: bool,
+    /// The checks.
     checks: Vec<Check>,
 }
 
@@ -410,7 +417,7 @@ fn terminal(settings: &Settings) -> Check {
         return Check::ok("terminal", format!("stdout is not a terminal: {found}"));
     }
     match (color, std::env::var_os("NO_COLOR").is_some()) {
-        (false, true) => Check::ok("terminal", format!("{found}, as NO_COLOR says")),
+        (false, true) => Check::ok("terminal", format!("{found}, because NO_COLOR is set")),
         _ => Check::ok("terminal", found),
     }
 }

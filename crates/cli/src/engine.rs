@@ -3,7 +3,27 @@
 #[cfg(all(feature = "milvus", feature = "serve"))]
 pub use connected::open;
 #[cfg(feature = "milvus")]
-pub use connected::{Upload, remove, upload};
+pub use connected::{remove, upload};
+use serde::Serialize;
+
+/// What an upload came to.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(not(feature = "milvus"), allow(dead_code, reason = "nothing is uploaded"))]
+pub struct Upload {
+    /// Name of the tree in the engine.
+    tree: String,
+    /// Files that were stored this time.
+    stored_files: usize,
+    /// Units of these files.
+    stored_units: usize,
+    /// Files that an interrupted upload had stored.
+    resumed_files: usize,
+    /// Files that the tree had before, and that were removed.
+    removed_files: usize,
+    /// Time of the upload in milliseconds.
+    took_ms: f64,
+}
 
 /// Fails, since this program has no engine's client.
 ///
@@ -26,8 +46,8 @@ mod connected {
     use anyhow::Context;
     use quarry_engine::{Event, Milvus};
     use quarry_index::Index;
-    use serde::Serialize;
 
+    use super::Upload;
     use crate::output;
     use crate::progress::Progress;
 
@@ -40,17 +60,6 @@ mod connected {
     fn connect(url: &str, patience: Duration) -> anyhow::Result<Milvus> {
         let token = env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
         Ok(Milvus::connect(url, token.as_deref(), patience)?)
-    }
-
-    /// What an upload came to.
-    #[derive(Debug, Serialize)]
-    pub struct Upload {
-        tree: String,
-        stored_files: usize,
-        stored_units: usize,
-        resumed_files: usize,
-        removed_files: usize,
-        took_ms: f64,
     }
 
     impl Upload {

@@ -53,8 +53,7 @@ struct OpenArgs {
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     /// Embedding model: a transformer's directory, a static model's file or directory, or `builtin`; `quarry index
-    /// --model DIR` has all searches of PATH use it [default: the one that PATH was indexed with, else the one built
-    /// in]
+    /// --model DIR` makes all searches of PATH use it [default: that of the index, else the built-in one]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
@@ -66,8 +65,8 @@ struct OpenArgs {
     hidden: bool,
     #[arg(long, overrides_with = "hidden", hide = true)]
     no_hidden: bool,
-    /// Also find files that .gitignore, .ignore and .quarryignore exclude; `quarry index --no-ignore` makes all searches
-    /// of PATH find them [--ignore: do not]
+    /// Also find files that .gitignore, .ignore and .quarryignore exclude; `quarry index --no-ignore` makes all
+    /// searches of PATH find them [--ignore: do not]
     #[arg(long, overrides_with = "ignore")]
     no_ignore: bool,
     #[arg(long, overrides_with = "no_ignore", hide = true)]
@@ -94,8 +93,8 @@ pub struct IndexArgs {
     /// Keep the index in the tree, in PATH/.quarry, where later searches find it
     #[arg(long, conflicts_with = "index")]
     local: bool,
-    /// Also store the tree in the engine at this address, `milvus://HOST[:PORT][/DATABASE]`, which `quarry serve --from URL`
-    /// serves; only what has changed is uploaded. Needs a program with the feature `milvus`
+    /// Also store the tree in the engine at this address, `milvus://HOST[:PORT][/DATABASE]`, which `quarry serve --from
+    /// URL` serves; only changes are uploaded. Needs a build with the feature `milvus`
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Name of the tree in the engine [default: the name of the directory]
@@ -113,22 +112,28 @@ pub struct IndexArgs {
 
 /// What opening or building an index came to.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary<'a> {
+    /// The given path.
     path: &'a Path,
+    /// Indexed files.
     files: usize,
+    /// Indexed units.
     units: usize,
     /// Whether the index had to be built.
     built: bool,
     /// Why the index was built; null if there was none before.
     reason: Option<String>,
+    /// Units that were embedded this time.
     embedded_units: usize,
     /// Number of units embedded for re-rankers, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedded_ahead: Option<usize>,
+    /// Number of skipped files by reason.
     skipped: BTreeMap<String, usize>,
+    /// Time in milliseconds.
     took_ms: f64,
     /// What was uploaded, where that was asked for.
-    #[cfg(feature = "milvus")]
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<crate::engine::Upload>,
 }
@@ -195,21 +200,21 @@ pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has searches of `path` use the model that it was just indexed with, whose place another one took by `quarry tune`: what
-/// is named later counts.
+/// Has searches of `path` use the model that it was just indexed with, whose place another one took by `quarry tune`:
+/// what is named later counts.
 fn forget_tuned(path: &Path, name: &str) -> anyhow::Result<()> {
     let Some(tuned) = Tuned::nearest(path).filter(|tuned| tuned.in_place_of == name) else { return Ok(()) };
     let (shown, tree) = (path.display(), tuned.tree.display());
     if path.canonicalize().is_ok_and(|path| path == tuned.tree) {
         tuned::undo(&tuned.tree)?;
         output::note(&format!(
-            "{shown}: searches use the model {name}; the one that `quarry tune` made is removed, and `quarry tune {shown}` \
-             makes it again"
+            "{shown}: searches use the model {name}; the model that `quarry tune` made is removed; `quarry tune \
+             {shown}` makes it again"
         ));
     } else {
         output::note(&format!(
-            "{shown}: searches use the model that `quarry tune` made for {tree}; `quarry index --model {name} {tree}` does \
-             without it"
+            "{shown}: searches use the model that `quarry tune` made for {tree}; run `quarry index --model {name} \
+             {tree}` to search without it"
         ));
     }
     Ok(())
@@ -232,7 +237,6 @@ impl<'a> Summary<'a> {
             embedded_ahead: None,
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
             took_ms: quarry_answer::milliseconds(took),
-            #[cfg(feature = "milvus")]
             upload: None,
         }
     }
@@ -537,11 +541,11 @@ fn with_progress<T, E>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, E
     open(&|event| show(&progress, &event))
 }
 
-/// Reports that indexes could not be written, why, and what is searched instead. That indexes are in memory is reported for the
-/// first one: what keeps one from being written keeps the others.
+/// Reports that indexes could not be written, why, and what is searched instead. That indexes are in memory is reported
+/// for the first one: what keeps one from being written keeps the others.
 pub fn tell_unwritten(opened: &[Opened]) {
     for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {
-        output::warn_once(&format!("searching the index as it was ({reason})"), error);
+        output::warn_once(&format!("searching the existing index ({reason})"), error);
     }
     if let Some(error) = opened.iter().find_map(|opened| opened.unsaved.as_ref()) {
         output::warn_once(

@@ -17,7 +17,7 @@ pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
         if asked.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        output::note("stopping when what is under way has ended; interrupt again to stop now");
+        output::note("finishing what is in progress; interrupt again to stop now");
     })?;
     Ok(stop)
 }

@@ -18,20 +18,26 @@ pub struct LanguagesArgs {
 }
 
 #[derive(Serialize)]
-struct LanguageList {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LanguageList {
+    /// All languages.
     languages: Vec<LanguageView>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LanguageView {
+    /// Name.
     name: &'static str,
     /// Other names.
     aliases: &'static [String],
     /// Extensions without the dot; each is an alias too.
     extensions: &'static [String],
+    /// File names without a known extension.
     file_names: &'static [String],
     /// Interpreters in `#!` lines.
     interpreters: &'static [String],
+    /// Kind of content: code, prose, or data.
     content: &'static str,
     /// Whether functions and types, or sections, are units of their own; else lines are split into windows.
     units: bool,

@@ -35,7 +35,7 @@ pub struct LogArgs {
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so themselves
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// With show, print how many tokens agents were given, and how many the files have that they opened
+    /// With show, print how many tokens agents were given, and how many the files that they opened have
     #[arg(long, conflicts_with = "opened")]
     savings: bool,
     /// Print the state, or the savings, as one JSON object
@@ -180,7 +180,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         Some(Action::Show) if args.savings => Savings::of(&read(&log)?).print(args.json)?,
         _ if args.savings => bail!("expected `quarry log show --savings`"),
         Some(_) if args.json => {
-            bail!("--json goes with the state, `quarry log`, or with `quarry log show --savings`")
+            bail!("--json works with `quarry log` and `quarry log show --savings` only")
         }
         Some(Action::On) => {
             create_private_directory(&directory)
@@ -220,7 +220,8 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
 
 /// What agents were given, against what they would have read.
 #[derive(Debug, Default, PartialEq, Serialize)]
-struct Savings {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Savings {
     /// Searches of agents whose tokens are recorded.
     searches: usize,
     /// Results that were opened.
@@ -229,6 +230,7 @@ struct Savings {
     tokens_given: u64,
     /// Tokens of the files of the results that were opened, each once for a search.
     tokens_of_files: u64,
+    /// Name of the tokenizer.
     tokenizer: &'static str,
 }
 
@@ -262,11 +264,13 @@ impl Savings {
         }
         let Self { searches, opened, tokens_given, tokens_of_files, tokenizer } = self;
         Ok(output::print(&format!(
-            "{} of agents, of whose results {opened} were opened\n{tokens_given} tokens ({tokenizer}) were given: all \
-             answers, and what was opened\n{tokens_of_files} tokens have the files that were opened, each once for a \
-             search\nNot known: which files an agent would have read without Quarry, what it searched for elsewhere, and \
-             what it read with other tools.\n",
-            counted(*searches, "search")
+            "{} by agents, who opened {}\n{} ({tokenizer}) given: all answers, and the opened results\n{} in the \
+             files of these results, each counted once per search\nUnknown: which files an agent would have read \
+             without Quarry, what it searched for elsewhere, and what it read with other tools.\n",
+            counted(*searches, "search"),
+            counted(*opened, "result"),
+            counted(*tokens_given, "token"),
+            counted(*tokens_of_files, "token")
         ))?)
     }
 }
@@ -287,9 +291,13 @@ fn show_state(json: bool) -> anyhow::Result<()> {
 
 /// Whether searches are recorded, where, and how many were.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LogState"))]
 pub struct State {
+    /// Whether searches are recorded.
     pub on: bool,
+    /// Path of the record.
     pub file: PathBuf,
+    /// Number of recorded searches.
     #[serde(rename = "records")]
     pub n_records: usize,
 }

@@ -48,6 +48,8 @@ mod progress;
 #[cfg(all(test, feature = "full"))]
 mod reference;
 mod results;
+#[cfg(all(test, feature = "full"))]
+mod schemas;
 mod screen;
 mod search;
 #[cfg(feature = "serve")]

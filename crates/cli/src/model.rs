@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use quarry_embed::shipped::Tier;
-use quarry_embed::{EmbedError, Embedder, StaticModel, WithReranker};
+use quarry_embed::shipped::{self, Tier};
+use quarry_embed::{EmbedError, Embedder, WithReranker};
 use serde::{Deserialize, Serialize};
 
 pub use quarry_embed::shipped::{STATIC_MODEL_FILE, static_file};
@@ -17,11 +17,7 @@ pub use quarry_embed::shipped::{STATIC_MODEL_FILE, static_file};
 /// # Errors
 /// When there is no model at `path`, or a broken one.
 pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let Some(path) = path else { return Ok(Arc::new(StaticModel::builtin())) };
-    Ok(match static_file(path) {
-        Some(file) => Arc::new(StaticModel::load(&file)?),
-        None => load_transformer(path)?,
-    })
+    shipped::load(path, load_transformer)
 }
 
 /// The static model in the program, or at `path`; none if that is a transformer's directory.
@@ -29,7 +25,9 @@ pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
 /// # Errors
 /// When it is broken.
 #[cfg(feature = "train")]
-pub fn load_static(path: Option<&Path>) -> Result<Option<StaticModel>, EmbedError> {
+pub fn load_static(path: Option<&Path>) -> Result<Option<quarry_embed::StaticModel>, EmbedError> {
+    use quarry_embed::StaticModel;
+
     let Some(path) = path else { return Ok(Some(StaticModel::builtin())) };
     static_file(path).map(|file| StaticModel::load(&file)).transpose()
 }

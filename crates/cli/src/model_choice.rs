@@ -92,8 +92,8 @@ impl ModelChoice {
             }),
             ModelSource::Tuned(tree) => loaded.with_context(|| {
                 format!(
-                    "{self} was made by `quarry tune`; `quarry tune {0}` makes it again, `quarry tune --undo {0}` does \
-                     without",
+                    "{self} was made by `quarry tune`; `quarry tune {0}` makes it again, `quarry tune --undo {0}` \
+                     stops using it",
                     tree.display()
                 )
             }),

@@ -1,7 +1,7 @@
 //! `quarry model`: models on disk, and getting them.
 
-mod convert;
-mod list;
+pub mod convert;
+pub mod list;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -152,7 +152,7 @@ impl Receipt {
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).with_context(|| {
                 format!(
-                    "{}: is not what `quarry model pull` writes; remove it, and pull again",
+                    "{}: was not written by `quarry model pull`; remove it, and pull again",
                     path.display()
                 )
             }),
@@ -202,7 +202,7 @@ fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let directory = match &args.out {
         Some(directory) => directory.clone(),
         None => quarry_files::cache_directory()
-            .context("this user has no cache directory; give --out")?
+            .context("this user has no cache directory; name a directory with --out")?
             .join("models")
             .join(&args.name),
     };

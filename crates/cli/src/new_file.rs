@@ -2,11 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
+use quarry_files::{Readers, Replacement};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 /// Writes one JSON object over several lines.
 pub fn write_json(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
@@ -40,14 +40,9 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 /// A file that replaces the one at its path when it is finished. Dropped before that, it changes nothing.
 /// What is there and no plain file, such as a pipe, is written to at once.
-pub struct NewFile {
-    path: PathBuf,
-    sink: Sink,
-}
-
-enum Sink {
+pub enum NewFile {
     AtOnce(BufWriter<File>),
-    Staged(BufWriter<NamedTempFile>),
+    Staged(Replacement),
 }
 
 pub fn create(path: &Path) -> anyhow::Result<NewFile> {
@@ -56,17 +51,9 @@ pub fn create(path: &Path) -> anyhow::Result<NewFile> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             let file = OpenOptions::new().write(true).open(&path)?;
-            return Ok(NewFile { path, sink: Sink::AtOnce(BufWriter::new(file)) });
+            return Ok(NewFile::AtOnce(BufWriter::new(file)));
         }
-        let directory =
-            path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".partial-");
-        // Temporary files are for their owner alone; this one will be a file as any other.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(directory)?;
-        Ok(NewFile { path, sink: Sink::Staged(BufWriter::new(file)) })
+        Replacement::create(&path, ".partial-", Readers::Umask).map(NewFile::Staged)
     };
     create().with_context(|| cannot_write(path))
 }
@@ -74,28 +61,25 @@ pub fn create(path: &Path) -> anyhow::Result<NewFile> {
 impl NewFile {
     /// Gives the file its name.
     pub fn finish(self) -> io::Result<()> {
-        match self.sink {
-            Sink::AtOnce(mut file) => file.flush(),
-            Sink::Staged(file) => {
-                file.into_inner().map_err(io::Error::from)?.persist(&self.path).map_err(io::Error::from)?;
-                Ok(())
-            }
+        match self {
+            Self::AtOnce(mut file) => file.flush(),
+            Self::Staged(file) => file.finish(),
         }
     }
 }
 
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.sink {
-            Sink::AtOnce(file) => file.write(bytes),
-            Sink::Staged(file) => file.write(bytes),
+        match self {
+            Self::AtOnce(file) => file.write(bytes),
+            Self::Staged(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.sink {
-            Sink::AtOnce(file) => file.flush(),
-            Sink::Staged(file) => file.flush(),
+        match self {
+            Self::AtOnce(file) => file.flush(),
+            Self::Staged(file) => file.flush(),
         }
     }
 }

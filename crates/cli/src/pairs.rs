@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::evaluation_data::EvaluationData;
-use quarry_corpus::pairs::{FunctionPair, read_tree, thin};
+use quarry_corpus::pairs::{read_tree, thin};
+use quarry_source::FunctionPair;
 use quarry_text::counted;
 
 use crate::output;

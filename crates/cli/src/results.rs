@@ -24,14 +24,14 @@ pub struct FilterArgs {
     /// Only files in this language: a name or an extension, such as rust, c++ or py (can be repeated)
     #[arg(short = 't', long = "lang", alias = "type", value_name = "LANGUAGE")]
     languages: Vec<String>,
-    /// Only files that this glob matches, relative to the current directory or to PATH, or with ! at its start all others
+    /// Only files that match this glob, relative to the current directory or to PATH; with a leading !, only the others
     /// (can be repeated)
     #[arg(short = 'g', long = "glob", value_name = "GLOB")]
     globs: Vec<String>,
     /// Only units of this kind (can be repeated)
     #[arg(long = "kind", value_name = "KIND", value_parser = kind_parser())]
     kinds: Vec<UnitKind>,
-    /// No code that a program wrote, lock files included (otherwise ranked lower)
+    /// Leave out generated code and lock files (otherwise ranked lower)
     #[arg(long)]
     no_generated: bool,
     /// Leave out copies of third-party code, as in vendor and node_modules (otherwise ranked lower)

@@ -27,8 +27,8 @@ const MAX_QUERY_BYTES: u64 = 64 << 10;
 /// Arguments of `quarry search`.
 #[derive(Debug, Clone, Args)]
 pub struct SearchArgs {
-    /// What to find: a description in plain words (in quotes), or a symbol; - reads it from stdin. With -e it may be left
-    /// out: a first argument that names a file or directory is a PATH
+    /// What to find: a description in plain words (in quotes), or a symbol; - reads it from stdin. With -e it may be
+    /// omitted: a first argument that names a file or directory is a PATH
     #[arg(required_unless_present = "patterns")]
     query: Option<String>,
     #[command(flatten)]
@@ -37,8 +37,8 @@ pub struct SearchArgs {
     rerank: RerankArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Show the lines that match this regular expression, all of them or the first -k functions; QUERY then only puts
-    /// these in order (can be repeated)
+    /// Show the lines that match this regular expression, all, or those of the first -k functions; QUERY then only
+    /// ranks them (can be repeated)
     #[arg(short = 'e', long = "regex", value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Ignore case in the regular expression of -e
@@ -165,7 +165,7 @@ fn check_paths(query: Option<&str>, paths: &[PathBuf]) -> anyhow::Result<()> {
     let words = paths[..=last].iter().map(|path| path.display().to_string());
     let words: Vec<String> = iter::once(query.to_owned()).chain(words).collect();
     bail!(
-        "{missing}: no such file or directory; check the path, or put what is a query into quotes: \"{}\"",
+        "{missing}: no such file or directory; check the path, or put the query in quotes: \"{}\"",
         words.join(" ")
     );
 }

@@ -40,12 +40,12 @@ pub struct ServeArgs {
     source: SourcesArgs,
     #[command(flatten)]
     rerank: RerankArgs,
-    /// Serve all trees that the engine at this address has (`quarry index --to URL`), in place of trees here. Needs a program
-    /// with the feature `milvus`
+    /// Serve all trees that the engine at this address holds (`quarry index --to URL`), instead of local trees. Needs a
+    /// build with the feature `milvus`
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// Serve these results in place of trees: directories that `quarry eval run` wrote, with a comparison of methods query
-    /// by query, and directories or files with pages of HTML, such as data cards (can be repeated)
+    /// Serve these results instead of trees: directories that `quarry eval run` wrote, with a comparison of methods
+    /// query by query, and directories or files with pages of HTML, such as data cards (can be repeated)
     #[cfg(feature = "eval")]
     #[arg(long, value_name = "RESULTS", conflicts_with_all = ["paths", "from"])]
     report: Vec<PathBuf>,
@@ -55,12 +55,12 @@ pub struct ServeArgs {
     /// or more; an address that other machines reach needs one, or --behind-proxy
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Link from results to an editor or a forge, such as 'editor=vscode://file{root}/{path}:{line}'; {tree} is the name
-    /// of the tree (can be repeated)
+    /// Link from results to an editor or a forge, such as 'editor=vscode://file{root}/{path}:{line}'; {tree} is the
+    /// name of the tree (can be repeated)
     #[arg(long = "link", value_name = "NAME=ADDRESS", value_parser = CodeLink::parse)]
     links: Vec<CodeLink>,
-    /// Keep at most so much of the indexes open, such as 500M: what was not used for the longest time is closed, and
-    /// opened again when a search needs it
+    /// Maximum size of open indexes, such as 500M: the least recently used are closed, and reopened when a search needs
+    /// them
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse, default_value = "4G")]
     max_open: u64,
 }
@@ -82,14 +82,14 @@ pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
 /// Where a server listens, and whom it answers.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
-    /// Address and port to listen at; port 0 is any free one
+    /// Address and port to listen on; port 0 picks a free one
     #[arg(long, alias = "bind", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
-    /// Name that the server is reached by, beside `localhost` and addresses; requests under other names are refused
-    /// (can be repeated)
+    /// Name under which the server is reached, besides `localhost` and addresses; requests under other names are
+    /// refused (can be repeated)
     #[arg(long = "host", value_name = "NAME", value_parser = host_name)]
     pub hosts: Vec<String>,
-    /// A proxy before the server decides who may ask, and ends TLS
+    /// A proxy in front of the server authenticates requests and terminates TLS
     #[arg(long)]
     pub behind_proxy: bool,
 }
@@ -308,7 +308,7 @@ impl Served {
                     let now = format!("{error:#}");
                     trees.tell(Progress { failure: Some(now.clone()), ..Progress::default() });
                     if now != problem {
-                        output::note(&format!("{now}; this is tried again"));
+                        output::note(&format!("{now}; trying again"));
                         problem = now;
                     }
                 }

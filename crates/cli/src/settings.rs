@@ -16,7 +16,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{ColorChoice, ValueEnum};
 use quarry_files::{Directory, EntryKind};
 use quarry_index::{NamedRanking, RANKINGS, RankingWeights};
-use quarry_text::did_you_mean_or_all;
+use quarry_text::{did_you_mean_or_all, in_plain_words};
 use quarry_walk::{self as walk, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
@@ -223,7 +223,7 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
     let Some(mut layer) = layer(file, text)? else { return Ok(None) };
     if layer.llm.is_some() {
         bail!(
-            "{}: [llm] is not used; the settings of a tree can name no servers: put it into your own settings",
+            "{}: [llm] is not used; the settings of a tree cannot name servers: put it into your own settings",
             file.display()
         );
     }
@@ -284,9 +284,10 @@ fn check_model(directory: &Directory, model: &Path) -> anyhow::Result<()> {
 
 /// The settings in a text, else the line of a mistake and what is wrong there.
 fn parse(text: &str) -> Result<Layer, (usize, String)> {
-    let line =
-        |span: Option<Range<usize>>| text[..span.map_or(0, |span| span.start)].matches('\n').count() + 1;
-    let failed = |error: &toml::de::Error| (line(error.span()), error.message().to_owned());
+    let line = |span: Option<Range<usize>>| {
+        quarry_files::line_of(text.as_bytes(), span.map_or(0, |span| span.start))
+    };
+    let failed = |error: &toml::de::Error| (line(error.span()), in_plain_words(error.message()));
     let table = DeTable::parse(text).map_err(|error| failed(&error))?;
     let known = keys();
     for key in table.get_ref().keys() {
@@ -420,7 +421,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join(TREE_FILE), "[llm.work]\n").unwrap();
         let refused = read_of_tree(&directory.path().join(TREE_FILE)).unwrap_err().to_string();
-        assert!(refused.contains("can name no servers"), "{refused}");
+        assert!(refused.contains("cannot name servers"), "{refused}");
     }
 
     #[test]

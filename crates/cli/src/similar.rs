@@ -105,7 +105,7 @@ fn innermost(file: &Path, paths: &[PathBuf]) -> anyhow::Result<(usize, String)> 
     match (found, problem) {
         (Some(found), _) => Ok(found),
         (None, Some(error)) if paths.len() == 1 => Err(error),
-        _ => bail!("{} is in none of the PATHs; name its tree as one of them", file.display()),
+        _ => bail!("{} is not in any PATH; name its tree as one of them", file.display()),
     }
 }
 

@@ -3,7 +3,7 @@
 mod encoder;
 mod leakage;
 pub mod plan;
-mod sweep;
+pub mod sweep;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,10 +20,10 @@ use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::toml_file::{self, Mistake};
 use quarry_embed::static_model::{StaticModel, write_model};
-use quarry_source::{functions, language_called};
-use quarry_text::{counted, with_suggestion};
+use quarry_source::{FunctionPair, functions, language_called};
+use quarry_text::{counted, in_plain_words};
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
-use quarry_train::{LeftOut, Pair, Teacher, clean, read_pairs};
+use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
 use crate::{output, progress};
@@ -66,19 +66,19 @@ struct TeacherArgs {
 
 #[derive(Debug, Args)]
 struct StaticArgs {
-    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled 0
-    /// are hard negatives of their query
+    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled
+    /// 0 are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as with
-    /// those of public sets beside the pairs or in the working directory
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
+    /// with those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
-    /// Train this model further, instead of one from nothing: a file that `quarry train static` wrote, or builtin. It keeps
-    /// its tokens, and the settings must have its dimension, positions and max_words
+    /// Train this model further, instead of one from scratch: a file that `quarry train static` wrote, or builtin. It
+    /// keeps its tokens, and the settings must have its dimension, positions and max_words
     #[arg(long, value_name = "FILE", conflicts_with = "teacher")]
     begin: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
@@ -87,8 +87,8 @@ struct StaticArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; a run that was cut
-    /// off goes on from there
+    /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; an interrupted run
+    /// resumes from there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -105,12 +105,12 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the codes
-/// that were judged not to answer.
+/// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the
+/// codes that were judged not to answer.
 ///
 /// # Errors
 /// When the file cannot be read, or holds evaluation data.
-pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<Pair>> {
+pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<FunctionPair>> {
     check_regular(path)?;
     let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
         (read_pairs(path)?, leakage::named(path)?)
@@ -135,7 +135,7 @@ fn note_left_out(LeftOut { empty, contradictory }: LeftOut) {
 }
 
 /// Pairs made of labeled data, and what of it is evaluation data by its name.
-fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
+fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<FunctionPair>, Vec<String>)> {
     let sources = dataset::sources(&[path.to_owned()], "", "train").or_else(|error| {
         // Of data without that split.
         dataset::sources(&[path.to_owned()], "", "test").map_err(|_| error)
@@ -158,7 +158,7 @@ fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<Pair>, Vec<String>)> {
             let language = document.language_name().map(Cow::into_owned).unwrap_or_default();
             let functions = language_called(&language).map(|language| functions(language, code.as_bytes()));
             let name = functions.into_iter().flatten().next().map(|function| function.name);
-            pairs.push(Pair {
+            pairs.push(FunctionPair {
                 query: query.text.clone(),
                 doc: String::new(),
                 name: name.unwrap_or_default(),
@@ -205,7 +205,7 @@ fn is_training_pair(line: &str) -> bool {
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
     let pairs = training_pairs(&args.pairs, &[])?;
     let model = quarry_transformer::load(&args.model)?;
-    let all: Vec<&Pair> = pairs.iter().collect();
+    let all: Vec<&FunctionPair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
     let words = choose(&all, size).texts;
     let questions = pairs.iter().map(|pair| pair.query.as_str()).filter(|query| !query.is_empty());
@@ -312,7 +312,7 @@ pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) 
     }
     match table.try_into() {
         Ok(settings) => Ok(settings),
-        Err(error) => bail!("--set {}: {}", changes.join(" "), with_suggestion(error.message())),
+        Err(error) => bail!("--set {}: {}", changes.join(" "), in_plain_words(error.message())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `quarry tune`: trains the model of search further on a tree, and keeps it if it finds significantly more there.
 
 mod lessons;
-mod report;
+pub mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,9 +20,10 @@ use quarry_eval::self_benchmark::variants::{Variant, VariantMethod, VariantModel
 use quarry_eval::self_benchmark::{LabeledQuery, QuerySet, SelfBenchmarkOptions};
 use quarry_index::{OpenOptions, RankingWeights};
 use quarry_metrics::significance::Bootstrap;
+use quarry_source::FunctionPair;
 use quarry_text::counted;
-use quarry_train::Pair;
 use quarry_train::static_model::{BatchesOf, Progress, Settings as Recipe, train};
+use serde::Serialize;
 
 use self::report::{Report, Values};
 use crate::eval::arguments::LayoutArgs;
@@ -45,18 +46,18 @@ const MAX_BATCH: usize = 256;
 /// Arguments of `quarry tune`.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// Source tree to tune for; if it is a git checkout, its history asks too
+    /// Source tree to tune for; if it is a git checkout, its history supplies questions, too
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// Also learn from these pairs, as `quarry data build` and `quarry data pairs` write them; those about functions that
-    /// are held out decide instead
+    /// Also learn from these pairs, as `quarry data build` and `quarry data pairs` write them; those about held-out
+    /// functions are used for the decision instead
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, and the
-    /// tree's own are not learned from
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, and
+    /// the tree's own are not learned from
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
-    /// Times that each question is seen
+    /// Number of passes over the questions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     epochs: u16,
     /// Override a setting of training, as KEY=VALUE in TOML
@@ -71,10 +72,10 @@ pub struct TuneArgs {
     /// Maximum number of commits to read, newest first
     #[arg(long, value_name = "N", default_value_t = SelfBenchmarkOptions::default().history.commits)]
     commits: usize,
-    /// Train and measure, and change nothing
+    /// Train and measure without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Have searches use the model again that they used before anything was tuned
+    /// Make searches use the model that they used before tuning
     #[arg(long, conflicts_with_all = ["pairs", "exclude", "epochs", "settings", "seed", "hold_out", "commits", "dry_run"])]
     undo: bool,
     #[command(flatten)]
@@ -148,11 +149,21 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_better)))
 }
 
+/// What `--undo` did.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TuningUndone {
+    /// Whether something was tuned.
+    undone: bool,
+    /// The model that searches use now.
+    model: String,
+}
+
 fn undo(args: &TuneArgs, tree: &Path, untuned: &ModelChoice) -> anyhow::Result<ExitCode> {
     let undone = tuned::undo(tree)?;
     let path = args.path.display();
     if args.layout.is_json() {
-        output::print_json(&serde_json::json!({ "undone": undone, "model": untuned.name()? }))?;
+        output::print_json(&TuningUndone { undone, model: untuned.name()? })?;
     } else if undone {
         output::note(&format!("{path}: searches use {untuned} again"));
     } else {
@@ -166,15 +177,15 @@ fn begin(untuned: &ModelChoice, path: &Path) -> anyhow::Result<StaticWeights> {
     match model::load_static(untuned.path.as_deref())? {
         Some(model) => Ok(model.weights()),
         None => bail!(
-            "searches of {0} use {untuned}, a transformer, and `quarry tune` trains static models only; `quarry index \
-             --model builtin {0}` has searches use the built-in one, or train an encoder with `quarry train encoder`",
+            "searches of {0} use {untuned}, a transformer, but `quarry tune` trains static models only; switch to the \
+             built-in model with `quarry index --model builtin {0}`, or train an encoder with `quarry train encoder`",
             path.display()
         ),
     }
 }
 
 /// Refuses what is too little to learn from or to decide by.
-fn check(split: &HoldOut, pairs: &[Pair], path: &Path) -> anyhow::Result<()> {
+fn check(split: &HoldOut, pairs: &[FunctionPair], path: &Path) -> anyhow::Result<()> {
     let n_held_out: usize = split.held_out.iter().map(|set| set.questions.queries.len()).sum();
     if pairs.len() < MIN_LEARNED || n_held_out < MIN_HELD_OUT {
         bail!(
@@ -212,7 +223,7 @@ fn recipe(args: &TuneArgs, n_pairs: usize, begin: &StaticWeights) -> anyhow::Res
 }
 
 /// Trains the model further.
-fn trained(args: &TuneArgs, pairs: &[Pair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
+fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
     let recipe = recipe(args, pairs.len(), begin)?;
     let bar = progress::Progress::new("training", 0);
     let (weights, _) = train(pairs, &recipe, None, Some(begin), None, |progress| match progress {

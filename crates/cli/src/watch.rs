@@ -130,7 +130,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
             Err(error) => {
                 let now = format!("{error:#}");
                 if now != problem {
-                    output::note(&format!("{now}; the index stays as it was, and this is tried again"));
+                    output::note(&format!("{now}; the index is unchanged; trying again"));
                     problem = now;
                 }
             }
@@ -164,7 +164,7 @@ pub fn next_changes(messages: &Receiver<Message>, patience: Option<Duration>) ->
 fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyhow::Result<()> {
     let stop = move || {
         if refreshing.load(Ordering::SeqCst) || sender.send(Message::Stop).is_err() {
-            output::note("stopped; the index stays as it was");
+            output::note("stopped; the index is unchanged");
             process::exit(0);
         }
     };
@@ -302,7 +302,7 @@ fn reason(error: notify::Error) -> String {
             .map_or_else(String::new, |limit| format!(" ({limit} directories for all programs)"));
         format!("the system's limit of watched directories is reached{limit}; `{RAISE_LIMIT}` raises it")
     } else {
-        format!("the system cannot tell of changes: {error}")
+        format!("the system cannot report changes: {error}")
     }
 }
 

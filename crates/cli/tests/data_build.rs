@@ -181,7 +181,7 @@ fn a_second_process_is_refused() {
     let plan = directory.join("plan.toml");
     let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("another `quarry data build` is at work here"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("another `quarry data build` is running here"), "{}", stderr(&output));
 }
 
 #[test]

@@ -303,7 +303,12 @@ fn notation(schema: &Value) -> String {
         item => format!("{item}[]"),
     };
     let named = |name: &Value| match name.as_str().unwrap() {
-        "array" => schema.get("items").map_or("any[]".to_owned(), list),
+        "array" => match (schema.get("prefixItems"), schema.get("items")) {
+            (Some(Value::Array(items)), _) => {
+                format!("[{}]", items.iter().map(notation).collect::<Vec<_>>().join(", "))
+            }
+            (_, items) => items.map_or("any[]".to_owned(), list),
+        },
         "object" => match (schema.get("properties"), schema.get("additionalProperties")) {
             (Some(_), _) => format!("{{{}}}", fields(schema)),
             (None, Some(values)) => format!("{{[name]: {}}}", notation(values)),
@@ -314,7 +319,11 @@ fn notation(schema: &Value) -> String {
     if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
         return name.rsplit('/').next().unwrap().to_owned();
     }
-    let types = match (schema.get("anyOf"), schema.get("type"), schema.get("enum")) {
+    if let Some(value) = schema.get("const") {
+        return value.to_string();
+    }
+    let choices = schema.get("anyOf").or(schema.get("oneOf"));
+    let types = match (choices, schema.get("type"), schema.get("enum")) {
         (Some(choices), _, _) => choices.as_array().unwrap().iter().map(notation).collect(),
         (None, Some(Value::Array(names)), _) => names.iter().map(named).collect(),
         (None, Some(name), _) => vec![named(name)],

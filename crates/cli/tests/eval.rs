@@ -147,7 +147,11 @@ fn means_over_queries_without_an_answer_are_said() {
         directory_with(&[("qrels", "q1 0 a 1\nq2 0 a 0\n"), ("run", "q1 Q0 a 1 2 x\nq2 Q0 a 1 2 x\n")]);
     let score =
         |more: &str| quarry(directory.path(), &format!("eval score --qrels qrels --run run --json{more}"));
-    assert!(score("").stderr.contains("1 of 2 queries have no relevant document"), "{}", score("").stderr);
+    assert!(
+        score("").stderr.contains("without a relevant document, counted as 0: 1 of 2 queries"),
+        "{}",
+        score("").stderr
+    );
     assert_eq!(score(" --queries with-positive").stderr, "");
 }
 
@@ -292,7 +296,7 @@ fn verdicts_are_scored_with_and_without_probabilities() {
             "eval verdicts neither.csv",
             "expected the columns truth and prediction, or probability and outcome",
         ),
-        ("eval verdicts forecasts.csv --against others.csv", "it compares predictions"),
+        ("eval verdicts forecasts.csv --against others.csv", "only predictions can be compared"),
         ("eval verdicts verdicts.csv --against unlike.csv", "expected the truth of verdicts.csv"),
     ] {
         check_refused(directory.path(), arguments, message);
@@ -468,7 +472,7 @@ fn wrong_input_is_refused_with_its_place() {
             "qrels/dev.tsv, found the splits test; choose one of them with --split",
         ),
         ("eval ./score --method none/such".into(), "expected bow, bm25, bm25-lucene"),
-        ("eval ./score --method bm25 --model score".into(), "--model goes with --method static or hybrid"),
+        ("eval ./score --method bm25 --model score".into(), "--model requires --method static or hybrid"),
         ("eval ./score --resamples 0".into(), "expected --resamples of 1 or more"),
         ("eval".into(), "<DIR>"),
         (

@@ -190,7 +190,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
         if !matches!(command[0], "config") && command.last() != Some(&"http") {
             assert!(
                 message.contains("built by this user on this machine")
-                    || message.contains("this user made on this machine"),
+                    || message.contains("this user built on this machine"),
                 "{command:?}: {message}"
             );
         }

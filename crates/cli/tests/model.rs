@@ -108,7 +108,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     }
 
     fs::write(fixture.path("tree/tiny/vocab.txt"), "other").unwrap();
-    check_error(&fixture.run(&arguments), "vocab.txt: another file is there");
+    check_error(&fixture.run(&arguments), "vocab.txt: another file has this name");
     let other = ["model", "pull", "owner/other", "--from", &address, "--out", "tiny"];
     check_error(&fixture.run(&other), "has owner/tiny at main");
 }
@@ -308,7 +308,8 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
         check_error(
             &alone(),
             &format!(
-                "{quality}: the model of this quality is not here; copy the directory models/{quality} of a release"
+                "{quality}: the model of this quality is not installed; copy the directory models/{quality} of a \
+                 release"
             ),
         );
         // A symbol is looked up by its name, for which no model is loaded.
@@ -362,6 +363,9 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
         &fixture.run(&["model", "convert", "../static", "--out", "../no"]),
         "vocabulary.txt: no such file or directory",
     );
-    check_error(&fixture.run(&["model", "convert", "builtin", "--out", "../no"]), "has no vocabulary");
+    check_error(
+        &fixture.run(&["model", "convert", "builtin", "--out", "../no"]),
+        "comes without its vocabulary",
+    );
     assert!(!fixture.path("no").exists());
 }

@@ -217,7 +217,7 @@ fn what_is_asked_for_holds_although_the_index_cannot_be_written() {
     // Where nothing else is asked for, the index answers as it was.
     fixture.write("tree/more.py", &functions.replace("frobnicate", "calibrate"));
     let (files, told) = found(&[]);
-    assert!(files.is_empty() && told.contains("searching the index as it was (1 file new)"), "{told}");
+    assert!(files.is_empty() && told.contains("searching the existing index (1 file new)"), "{told}");
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn errors_name_the_thing_and_exit_with_2() {
         &fixture.run(&["search", "x", "no/such/directory"]),
         "no/such/directory: no such file or directory",
     );
-    check_error(&fixture.run(&["search", "delete", "targets"]), "into quotes: \"delete targets\"");
+    check_error(&fixture.run(&["search", "delete", "targets"]), "in quotes: \"delete targets\"");
     check_error(&fixture.run(&["search", "  "]), "the query has no word");
     check_error(&fixture.run(&["search", "x", "--model", "nothing"]), "nothing");
     check_error(&fixture.run(&["search", "socket", "-k", "0"]), "at least 1");
@@ -357,7 +357,7 @@ fn without_space_the_former_index_answers() {
     fixture.write("tree/more.py", &functions(300));
     let output = fixture.run_without_space(&["search", "open a socket", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("searching the index as it was (1 file new)"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("searching the existing index (1 file new)"), "{}", stderr(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["results"][0]["path"], "net.py");
     check_error(&fixture.run_without_space(&["index"]), "free some space");
@@ -506,7 +506,7 @@ fn similar_code_is_found_in_several_paths() {
         nested["results"].as_array().unwrap().iter().any(|result| result["path"] == "net.py"),
         "{nested}"
     );
-    check_error(&fixture.run(&["similar", "../other/socket.py:2", "net.py", "http"]), "in none of the PATHs");
+    check_error(&fixture.run(&["similar", "../other/socket.py:2", "net.py", "http"]), "is not in any PATH");
 }
 
 #[test]
@@ -567,7 +567,7 @@ fn several_paths_are_ranked_together() {
         &fixture.run(&["search", "-e", "def", "net.py", "nowhere"]),
         "nowhere: no such file or directory",
     );
-    check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "into quotes: \"open a socket\"");
+    check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "in quotes: \"open a socket\"");
     check_error(&fixture.run(&["search", "socket", "net.py", "http", "--index", "x"]), "one path");
     // Without a cache as well.
     let in_memory = run_without_cache(

@@ -406,7 +406,7 @@ fn no_key_that_comes_with_a_plan_lets_anybody_in() {
     // Nor one that somebody else may have written.
     for wrong in [&b""[..], b"x", &[0; 31], &[0; 33]] {
         fs::write(&key, wrong).unwrap();
-        check_error(&fixture.run(SERVE_ONE), "remove it, and people join anew");
+        check_error(&fixture.run(SERVE_ONE), "remove it, and have people join again");
     }
     fs::write(&key, &own).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o666)).unwrap();

@@ -177,7 +177,7 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     let (output, errors) = train(directory.path(), &words);
     assert!(output.status.success() && errors.contains("warning"), "{errors}");
     let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
-    let told = "**the training data hold evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
+    let told = "**the training data contain evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
     assert!(card.contains(told), "{card}");
 }
 

@@ -159,7 +159,7 @@ fn a_model_that_is_no_better_is_not_kept() {
     let config = model(&fixture);
     let output = fixture.run(&TUNE);
     assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
-    assert!(stdout(&output).contains("is not kept, and searches are as before"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("is not kept, and searches are unchanged"), "{}", stdout(&output));
     assert_eq!(model(&fixture), config);
     assert!(files(&fixture.path("state")).is_empty());
 }
@@ -179,7 +179,7 @@ fn a_tuned_model_takes_the_place_of_the_one_that_it_was_made_from_only() {
     let named_again = fixture.run(&["index", "--model", "builtin", "--json"]);
     assert_eq!(named_again.status.code(), Some(0), "{}", stderr(&named_again));
     assert!(
-        stderr(&named_again).contains("the one that `quarry tune` made is removed"),
+        stderr(&named_again).contains("the model that `quarry tune` made is removed"),
         "{}",
         stderr(&named_again)
     );

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use quarry_source::{extract, language_named};
+use quarry_source::{FunctionPair, extract, language_named};
 use quarry_text::{TermRules, identifiers, is_language_name, is_stop_word};
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
 use crate::formats::source::check_regular;
 use crate::formats::{FormatError, Record};
-use crate::pairs::{FunctionPair, MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
+use crate::pairs::{MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
 
 /// The similarity from which on two codes are near duplicates.
 const NEAR: f64 = 0.8;

@@ -121,7 +121,7 @@ pub enum GitError {
     #[error("{}: expected a git repository with commits, found none", .0.display())]
     Empty(PathBuf),
     /// The commit to start from does not exist.
-    #[error("{}: expected the commit {revision}, which is not there; fetch it", path.display())]
+    #[error("{}: the commit {revision} is missing; fetch it", path.display())]
     NoCommit {
         /// The directory.
         path: PathBuf,
@@ -143,7 +143,8 @@ pub enum GitError {
         source: io::Error,
     },
     /// The repository contains something other than a regular file where libgit2 expects one.
-    #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone the repository again", path.display())]
+    #[error("{}: expected a plain file of a git repository, found something else: {problem}; remove it, or clone the \
+        repository again", path.display())]
     IrregularEntry {
         /// Path of it.
         path: PathBuf,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-use quarry_source::{Language, Unit, UnitKind, extract};
+use quarry_source::{FunctionPair, Language, Unit, UnitKind, extract};
 use quarry_text::{identifiers, parts};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -20,25 +20,6 @@ pub const MIN_CODE_WORDS: usize = 8;
 /// Maximum size in bytes of the code, and of the documentation after the summary.
 const MAX_CODE_BYTES: usize = 4000;
 const MAX_DOC_BYTES: usize = 1500;
-
-/// A function, separated from its documentation. The fields are those of a line of a pairs file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FunctionPair {
-    /// First sentence of the documentation; empty if it is missing or uninformative.
-    pub query: String,
-    /// The rest of the documentation.
-    pub doc: String,
-    /// Qualified name.
-    pub name: String,
-    /// Source text without the documentation.
-    pub code: String,
-    /// Name of the language, as in [`Language::name`].
-    pub language: String,
-    /// Repository, as `owner/name`.
-    pub repository: String,
-    /// Path of the file in the repository, with `/`.
-    pub path: String,
-}
 
 /// How much of a function's documentation becomes the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -139,6 +120,7 @@ fn read_functions(
                 language: language.name().to_owned(),
                 repository: repository.to_owned(),
                 path: String::new(),
+                negatives: Vec::new(),
             };
             let whole = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
             (!excluded.has_function(&whole, &pair)).then_some(pair)
@@ -390,12 +372,11 @@ mod tests {
     fn thinning_bounds_repeats_and_trees() {
         let pair = |n: usize, repository: &str, query: &str| FunctionPair {
             query: query.to_owned(),
-            doc: String::new(),
             name: format!("f{n}"),
             code: format!("def f{n}()"),
             language: "python".to_owned(),
             repository: repository.to_owned(),
-            path: String::new(),
+            ..FunctionPair::default()
         };
         let same: Vec<_> = (0..10).map(|n| pair(n, "a/b", "the same question")).collect();
         assert_eq!(thin(same, 3, 100).len(), 3);

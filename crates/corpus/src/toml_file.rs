@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quarry_text::with_suggestion;
+use quarry_text::in_plain_words;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
@@ -28,14 +28,9 @@ impl fmt::Display for Mistake {
 /// When it is not TOML, or does not fit `T`. The error suggests a known name for an unknown one.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| Mistake {
-        line: line_at(text, error.span().map_or(0, |span| span.start)),
-        problem: with_suggestion(error.message()),
+        line: quarry_files::line_of(text.as_bytes(), error.span().map_or(0, |span| span.start)),
+        problem: in_plain_words(error.message()),
     })
-}
-
-/// The 1-based line of a position in bytes.
-fn line_at(text: &str, position: usize) -> usize {
-    1 + text.as_bytes()[..position].iter().filter(|byte| **byte == b'\n').count()
 }
 
 /// A segment of the path to an entry.
@@ -74,7 +69,7 @@ pub fn line_of(text: &str, path: &[At]) -> usize {
         begin = start;
         value = Some(found.get_ref());
     }
-    line_at(text, begin)
+    quarry_files::line_of(text.as_bytes(), begin)
 }
 
 use At::{Item, Key};
@@ -103,7 +98,7 @@ mod tests {
         };
         check("# é\njuge = \"x\"\n", "2: unknown field `juge`; did you mean `judge`?");
         check("[candidates]\n\nkk = 3\n", "3: unknown field `kk`; did you mean `k`?");
-        check("[candidates]\nk = 'a'\n", "2: invalid type: string \"a\", expected usize");
+        check("[candidates]\nk = 'a'\n", "2: expected a whole number of 0 or more, found the string \"a\"");
         check("other = 1\n", "1: unknown field `other`, expected `judge` or `candidates`");
         assert_eq!(parse::<File>("\njudge = = 1\n").unwrap_err().line, 2);
         let file = File { judge: None, candidates: Some(Candidates { k: 3 }) };

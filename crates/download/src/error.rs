@@ -16,7 +16,7 @@ pub enum DownloadError {
         failure: Failure,
     },
     /// Another file has the name.
-    #[error("{}: another file is there: {failure}; move it away, or remove it", path.display())]
+    #[error("{}: another file has this name: {failure}; move it, or remove it", path.display())]
     Other {
         /// The file that was to be written.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum DownloadError {
         failure: Failure,
     },
     /// The file is being downloaded by another process.
-    #[error("{}: another download of it is under way; wait until it has ended", path.display())]
+    #[error("{}: it is being downloaded already; wait until that download ends", path.display())]
     Busy {
         /// The file that was to be written.
         path: PathBuf,

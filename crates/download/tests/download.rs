@@ -143,7 +143,7 @@ fn a_file_is_there_whole_and_is_not_asked_for_again() {
     assert_eq!(server.seen.lock().unwrap().len(), 1);
     fs::write(destination.target(), "mine").unwrap();
     let error = destination.get(&server, &verified()).unwrap_err().to_string();
-    assert!(error.contains("another file is there: expected 100000 bytes, found 4"), "{error}");
+    assert!(error.contains("another file has this name: expected 100000 bytes, found 4"), "{error}");
     assert_eq!(fs::read(destination.target()).unwrap(), b"mine");
 }
 

@@ -1,9 +1,9 @@
-//! Where models are: those that come with the program, and the file of a static model.
+//! Models by their places: those that come with the program, and those at a path.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{EmbedError, Embedder, WithReranker};
+use crate::{EmbedError, Embedder, StaticModel, WithReranker};
 
 /// Name of the file that holds a static model in the directory that `quarry train static` writes.
 pub const STATIC_MODEL_FILE: &str = "model.bin";
@@ -68,7 +68,7 @@ impl Tier {
             EmbedError::model(
                 Path::new(name),
                 format!(
-                    "the model of this quality is not here; copy the directory models/{name} of a release, or \
+                    "the model of this quality is not installed; copy the directory models/{name} of a release, or \
                      crates/embed/models/{name} of the repository, to {}",
                     target.display()
                 ),
@@ -82,4 +82,20 @@ impl Tier {
 pub fn static_file(path: &Path) -> Option<PathBuf> {
     let inside = path.join(STATIC_MODEL_FILE);
     if path.is_file() { Some(path.to_owned()) } else { inside.is_file().then_some(inside) }
+}
+
+/// The model in the program, or the one at `path`: a static model's file or directory, or another directory, which
+/// `load_other` reads.
+///
+/// # Errors
+/// When there is no model at `path`, or a broken one.
+pub fn load(
+    path: Option<&Path>,
+    load_other: impl FnOnce(&Path) -> Result<Arc<dyn Embedder>, EmbedError>,
+) -> Result<Arc<dyn Embedder>, EmbedError> {
+    let Some(path) = path else { return Ok(Arc::new(StaticModel::builtin())) };
+    match static_file(path) {
+        Some(file) => Ok(Arc::new(StaticModel::load(&file)?)),
+        None => load_other(path),
+    }
 }

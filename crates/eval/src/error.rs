@@ -47,7 +47,7 @@ pub enum EvalError {
     },
     /// Trained models with different numbers of seeds in one method or run.
     #[error(
-        "expected trained models with one seed or equally many, found {}; list as many seeds for each",
+        "expected the same number of seeds for all trained models, or one, found {}; list as many seeds for each",
         numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
     )]
     Seeds {

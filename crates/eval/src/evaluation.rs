@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
 /// The queries that a mean is taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuerySelection {
     /// Those in both qrels and run, even without a relevant document: trec_eval.
@@ -43,7 +44,8 @@ impl QuerySelection {
 }
 
 /// Treatment of documents without a judgment; a negative grade counts as no judgment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unjudged {
     /// As non-relevant, at their ranks: trec_eval.
@@ -55,7 +57,8 @@ pub enum Unjudged {
 }
 
 /// Precision in which the scores of a run are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScorePrecision {
     /// As 32-bit floats, so that close scores tie: trec_eval up to version 9 and pytrec_eval.
@@ -66,7 +69,7 @@ pub enum ScorePrecision {
 }
 
 /// Conventions on which evaluation tools differ. The default is trec_eval's, as in pytrec_eval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conventions {
     /// Order among equal scores.
@@ -93,7 +96,8 @@ pub struct Evaluation {
 }
 
 /// Means over queries by name of measure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "LocalizeSummary")]
 pub struct Summary {
     /// Number of queries.
     pub queries: usize,

@@ -95,8 +95,7 @@ impl Authoring<'_> {
         let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = failures.last() {
             let problem = format!(
-                "questions that failed: {}, the last of them so: {last}; build again to ask them again, what was \
-                 answered is kept",
+                "questions that failed: {}; the last one with: {last}; build again to retry them: answers are kept",
                 failures.len()
             );
             return Err(FactoryError::step(step, problem));

@@ -12,7 +12,7 @@ use crate::record::PairRecord;
 use crate::step::{OutputFile, Step, directory_of, files_of, last_build};
 
 /// A step that differs between two builds, or exists in only one of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct StepChange {
     /// Name of the step.
     pub name: String,
@@ -23,7 +23,8 @@ pub struct StepChange {
 }
 
 /// What differs between two builds.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "BuildComparison")]
 pub struct Comparison {
     /// Names of equal steps.
     pub same: Vec<String>,
@@ -42,7 +43,7 @@ pub struct Comparison {
 }
 
 /// A file of an export that has changed since it was built.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Damage {
     /// Path relative to the directory of the build, `/` between parts.
     pub path: String,
@@ -51,7 +52,8 @@ pub struct Damage {
 }
 
 /// How a file of an export has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "lowercase")]
 pub enum DamageKind {
     /// It was removed.

@@ -55,7 +55,7 @@ pub enum FactoryError {
     Link(PathBuf),
     /// Another process is building in the same directory.
     #[error(
-        "{}: another `quarry data build` is at work here; wait for it, or build in another directory with --out",
+        "{}: another `quarry data build` is running here; wait for it, or build in another directory with --out",
         .0.display()
     )]
     InUse(PathBuf),

@@ -53,7 +53,7 @@ pub(crate) fn check(plan: &Plan, splits: &Path) -> Result<Vec<String>, FactoryEr
         Some(query) => Err(FactoryError::step(
             "splits",
             format!(
-                "the training parts hold evaluation data: {}; the first is {query:?}. Name the sets in `against` of [leaks] \
+                "the training parts contain evaluation data: {}; the first is {query:?}. Name the sets in `against` of [leaks] \
                  to remove what they share, or set `allow_evaluation_data = true` for an experiment whose card says so",
                 told.join("; ")
             ),

@@ -9,6 +9,7 @@ use quarry_corpus::dataset::{self, split};
 use quarry_corpus::formats::source::Source;
 use quarry_corpus::formats::{RecordKind, beir, cosqa_plus, query_code};
 use quarry_corpus::pairs::split_summary;
+use quarry_source::FunctionPair;
 use serde::Serialize;
 use serde_json::json;
 
@@ -173,8 +174,8 @@ pub(crate) fn write(
         let options = ConvertOptions { without_judgments: !has_pairs, ..ConvertOptions::default() };
         if plan.format == ONLY_MATCHES && has_pairs && !has_positive(&part_file(inputs.splits, part))? {
             let problem = format!(
-                "expected pairs that answer in the part {part}, for the format has no others, found none; take the part out of \
-                 `parts` of this export, or have more pairs labelled"
+                "expected pairs that answer in the part {part}, for the format has no others, found none; remove the \
+                 part from `parts` of this export, or label more pairs"
             );
             return Err(FactoryError::step(&format!("export {}", plan.format), problem));
         }
@@ -341,20 +342,6 @@ fn move_files(from: &Path, to: &Path) -> Result<(), FactoryError> {
     Ok(())
 }
 
-/// A line of a file that `quarry train` reads: a query with a code that answers it.
-#[derive(Serialize)]
-struct TrainingPair {
-    query: String,
-    doc: String,
-    name: String,
-    code: String,
-    language: String,
-    repository: String,
-    /// Codes that were judged non-relevant to the query.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    negatives: Vec<String>,
-}
-
 /// The positive pairs of each part, a file each, with the codes that do not answer their queries.
 fn write_training_pairs(
     parts: &[&str],
@@ -386,7 +373,7 @@ fn write_training_pairs(
             let (_, code) = pool.get(&pair.code_id)?;
             n_pairs += 1;
             let base_name = code.name.rsplit('.').next().unwrap_or_default();
-            writer.write(&TrainingPair {
+            writer.write(&FunctionPair {
                 query: pair.query,
                 doc: split_summary(&code.documentation, base_name).1,
                 code: pair.code,

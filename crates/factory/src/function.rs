@@ -6,8 +6,8 @@ use std::ops::{Add, Range};
 
 use quarry_corpus::pairs::cut_out;
 use quarry_source::{
-    Call, Import, Language, Limits, SourceText, Unit, UnitKind, extract_with_references, extract_within,
-    function_shapes, functions, language_named,
+    Call, Import, Language, Limits, Lines, SourceText, Unit, UnitKind, extract_with_references,
+    extract_within, function_shapes, functions, language_named,
 };
 
 use crate::calls::head;
@@ -53,7 +53,7 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
     }
     let (extraction, references) = extract_with_references(language, source, &Limits::default());
     let bindings = bindings(language, &references.imports);
-    let lines = LineStarts::new(source);
+    let lines = Lines::new(source);
     let mut records = Vec::with_capacity(definitions.len());
     for definition in definitions {
         let unit = unit_of(&extraction.units, &definition);
@@ -69,7 +69,7 @@ pub fn extract_records(origin: &Origin, language: Language, text: &SourceText) -
         let locals = bound.filter(|name| heads.contains(name.as_str())).cloned().collect();
         let imports = imports.collect();
         let [start_line, end_line] =
-            [span.start, span.end.saturating_sub(1)].map(|byte| text.line_number(lines.index_of(byte)));
+            [span.start, span.end.saturating_sub(1)].map(|byte| text.line_number(lines.row(byte)));
         let is_broken = |line: u32| (start_line..=end_line).contains(&line);
         let whole = cut_out(source, span.clone(), &[]);
         records.push(CodeRecord {
@@ -296,21 +296,6 @@ fn unit_of<'u>(units: &'u [Unit], definition: &Definition) -> Option<&'u Unit> {
     let is_function =
         matches!(unit.kind, UnitKind::Function | UnitKind::Method) && !unit.signature.is_empty();
     (is_function && definition.bytes.start < unit.bytes.end).then_some(unit)
-}
-
-/// The offsets of the lines of a text.
-struct LineStarts(Vec<usize>);
-
-impl LineStarts {
-    fn new(text: &[u8]) -> Self {
-        let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-        Self(std::iter::once(0).chain(ends).collect())
-    }
-
-    /// The 0-based line of a byte.
-    fn index_of(&self, byte: usize) -> usize {
-        self.0.partition_point(|start| *start <= byte) - 1
-    }
 }
 
 #[cfg(test)]

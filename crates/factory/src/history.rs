@@ -56,8 +56,8 @@ pub(crate) fn open<'p>(plan: &'p Plan, queries: &QueryPlan) -> Result<Vec<Histor
     let open = |source: &'p SourcePlan| {
         let wrong = |problem: String| {
             let problem = format!(
-                "{problem}; the queries {} are made of its commits: take it out of their `sources`, or name a source with \
-                 all of its history",
+                "{problem}; the queries {} are made of its commits: remove it from their `sources`, or name a source \
+                 with its whole history",
                 queries.name
             );
             FactoryError::Source { name: source.name.clone(), problem }

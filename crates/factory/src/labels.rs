@@ -12,6 +12,7 @@ use quarry_annotate::{Judging, Outcome};
 use quarry_corpus::dataset;
 use quarry_corpus::formats::query_code::PAIRS;
 use quarry_corpus::formats::{Record, RecordKind};
+use quarry_text::counted;
 use serde::Serialize;
 
 use crate::error::FactoryError;
@@ -300,9 +301,9 @@ pub(crate) fn write(
         let undecided = labels.iter().find_map(|label| label.evidence.as_deref());
         let undecided = undecided.map_or_else(String::new, |reason| format!(" ({reason})"));
         let problem = format!(
-            "expected labels, found none for {} pairs{undecided}; add another of [[labels]], such as kind = \"pairing\" for \
+            "expected labels, found none for {}{undecided}; add another of [[labels]], such as kind = \"pairing\" for \
              queries made of docstrings",
-            pairs.len()
+            counted(pairs.len(), "pair")
         );
         return Err(FactoryError::step("labels", problem));
     }
@@ -402,7 +403,7 @@ fn judge(
     judging.run(labelling.stop, &|_| {})?;
     if let Some((id, reason)) = judging.unjudged()? {
         let problem = format!(
-            "there are pairs without a verdict, such as {id}: {reason}; build again to try them again, or label them \
+            "some pairs have no verdict, such as {id}: {reason}; build again to try them again, or label them \
              otherwise"
         );
         return Err(FactoryError::step("labels", problem));
@@ -443,8 +444,8 @@ fn generate(
     let summary = judging.generate_for(&is_wanted, labelling.stop, &|| ())?;
     if let Some((id, reason)) = summary.failed.first() {
         let problem = format!(
-            "code could not be written for {} queries, such as {id}: {reason}; build again to try them again",
-            summary.failed.len()
+            "code could not be written for {}, such as {id}: {reason}; build again to retry",
+            counted(summary.failed.len(), "query")
         );
         return Err(FactoryError::step("labels", problem));
     }

@@ -12,7 +12,7 @@ use crate::record::PairRecord;
 use crate::step::{self, Step, directory_of};
 
 /// A pair of a build.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct BuiltPair {
     /// Id of the query.
     pub query_id: String,

@@ -415,7 +415,7 @@ impl PoolReader {
             None => Err(FactoryError::step(
                 "pool",
                 format!(
-                    "expected the code {id}, which is not there; remove the build's directory `steps` and build again"
+                    "expected the code {id}, which is missing; remove the build's directory `steps` and build again"
                 ),
             )),
         }

@@ -389,7 +389,7 @@ mod tests {
         let store = Store::open(directory.path()).unwrap();
         assert!(!steps.join(".partial-0").exists());
         let error = Store::open(directory.path()).unwrap_err().to_string();
-        assert!(error.contains("another `quarry data build` is at work here"), "{error}");
+        assert!(error.contains("another `quarry data build` is running here"), "{error}");
         drop(store);
         Store::open(directory.path()).unwrap();
     }

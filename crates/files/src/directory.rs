@@ -306,6 +306,28 @@ impl<H: Handle> DirectoryAt<H> {
         self.handle.rename(one(from)?, one(to)?)
     }
 
+    /// Replaces a file in this directory by renaming, so that a reader sees the old content or the new, never a mixture.
+    /// `write` gets a new file with the name `aside`, which is removed if something fails.
+    ///
+    /// # Errors
+    /// When `aside` exists, and when the file cannot be written.
+    pub fn replace(
+        &self,
+        name: &str,
+        aside: &str,
+        readers: Readers,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut file = self.create_file_for(Path::new(aside), readers)?;
+        let written = write(&mut file).and_then(|()| file.sync_all());
+        drop(file);
+        let replaced = written.and_then(|()| self.rename(aside, name));
+        if replaced.is_err() {
+            let _ = self.remove_file(Path::new(aside));
+        }
+        replaced
+    }
+
     /// Removes a file, or a link without its target.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub use member::member;
 pub use user::{
     cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
 };
-pub use whole::replace;
+pub use whole::{Replacement, replace};
 
 /// Opens a regular file for reading. Links are followed: the path is one that the user named.
 ///
@@ -131,8 +131,14 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 /// The 1-based line of the first byte that is not UTF-8.
 #[must_use]
 pub fn invalid_line(error: &FromUtf8Error) -> usize {
-    let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-    valid.iter().filter(|&&byte| byte == b'\n').count() + 1
+    line_of(error.as_bytes(), error.utf8_error().valid_up_to())
+}
+
+/// The 1-based line of a byte; the last line for a position beyond the end.
+#[must_use]
+pub fn line_of(text: &[u8], position: usize) -> usize {
+    let before = &text[..position.min(text.len())];
+    before.iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 /// Reads all of a file.
@@ -182,6 +188,11 @@ mod tests {
             open_regular(directory.path()).unwrap_err().to_string(),
             "a directory, not a regular file"
         );
+    }
+
+    #[test]
+    fn a_line_ends_with_its_line_feed() {
+        assert_eq!([0, 1, 2, 3, 9].map(|position| line_of(b"a\nb\n", position)), [1, 1, 2, 2, 3]);
     }
 
     #[test]

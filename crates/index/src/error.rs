@@ -84,8 +84,8 @@ pub enum Error {
     ForeignDirectory(PathBuf),
     /// The directory given for the index is in the tree and contains files that this machine has not written.
     #[error(
-        "{}: not an index that this user made on this machine, and it lies in the tree, which comes from others; \
-         remove it, or name another directory",
+        "{}: not an index that this user built on this machine, and the tree may come from others; remove it, or name \
+         another directory",
         .0.display()
     )]
     ForeignIndex(PathBuf),
@@ -120,7 +120,7 @@ pub enum Error {
     },
     /// What was to be opened on demand cannot be: usually it belongs to a generation of the index that is gone or being
     /// removed.
-    #[error("{}: the index was replaced while it was searched, or is damaged; open it again", path.display())]
+    #[error("{}: the index was replaced during the search, or is damaged; open it again", path.display())]
     Replaced {
         /// The index directory.
         path: PathBuf,

@@ -210,8 +210,8 @@ pub enum BudgetError {
     },
     /// A server counted more for an earlier call than was reserved for it, so limits can no longer be guaranteed.
     #[error(
-        "the server counts {counted} for a call that was reserved {reserved}, so that the limit of {} cannot be kept, \
-         and nothing more is sent; check how the server counts, or remove the limit",
+        "the server counted {counted} for a call for which {reserved} were reserved, so the limit of {} cannot be \
+         kept, and nothing more is sent; check how the server counts, or remove the limit",
         describe(.limits)
     )]
     Overrun {

@@ -114,7 +114,7 @@ pub enum Failure {
         seconds: f64,
     },
     /// The server asks for a wait that would end after the deadline of the call.
-    #[error("the server asks to wait {seconds:.0} s, and the deadline of the call is earlier{}; try again after that, \
+    #[error("the server asks to wait {seconds:.0} s, beyond the deadline of the call{}; try again after that, \
              or raise `deadline_seconds`", last_met(.last))]
     AskedToWait {
         /// How long it asks to wait from now, in seconds.
@@ -132,7 +132,7 @@ pub enum Failure {
         last: Option<Box<Failure>>,
     },
     /// No connection was made: nothing was sent.
-    #[error("no connection: {problem}; check the address, and that the server runs")]
+    #[error("no connection: {problem}; check the address, and whether the server is running")]
     Unreachable {
         /// The error from the transport.
         problem: String,

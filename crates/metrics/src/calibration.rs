@@ -32,7 +32,8 @@ pub fn brier_score(probabilities: &[f64], outcomes: &[bool]) -> f64 {
 }
 
 /// How forecasts are put into bins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum Binning {
     /// Bins of the same width.
@@ -44,7 +45,7 @@ pub enum Binning {
 }
 
 /// A bin of a reliability diagram.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Bin {
     /// Lower end, which belongs to the bin before, or to this one if it is the first.
     pub from: f64,
@@ -102,7 +103,7 @@ pub fn expected_calibration_error(bins: &[Bin]) -> f64 {
 }
 
 /// A point of a risk–coverage curve.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Selective {
     /// Least confidence that is answered.
     pub threshold: f64,

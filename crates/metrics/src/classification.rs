@@ -15,7 +15,7 @@ pub fn accuracy<Class: PartialEq>(truth: &[Class], predicted: &[Class]) -> f64 {
 }
 
 /// Precision, recall and F1 of one class.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ClassScores {
     /// Share of the cases predicted to be of the class that are.
     pub precision: f64,

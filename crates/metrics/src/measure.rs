@@ -13,7 +13,8 @@ use std::str::FromStr;
 /// A metric with its cut-off, by the name that results carry: `mrr`, `mmrr`, `map` and `ndcg`, all of them also cut
 /// off at a rank (`mrr@10`), `recall@10`, `precision@10`, `hit_rate@10`, `success@10`, `acc@10`, `judged@10`,
 /// `r_precision`, `bpref` and `rbp.95`, the digits after the point being its persistence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(try_from = "String", into = "String")]
 pub enum Measure {
     /// [`reciprocal_rank`], its mean being MRR.

@@ -14,7 +14,8 @@ use crate::ranking::{Hit, tied_groups};
 use serde::{Deserialize, Serialize};
 
 /// How much a grade is worth to NDCG.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gain {
     /// The grade itself (Järvelin and Kekäläinen, 2002; trec_eval).

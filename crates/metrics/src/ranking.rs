@@ -53,7 +53,8 @@ pub(crate) fn tied_groups(hits: &[Hit]) -> impl Iterator<Item = &[Hit]> {
 }
 
 /// In which order documents of equal score stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum TiePolicy {
     /// Greater id first, as bytes: trec_eval and tools based on it.

@@ -10,7 +10,7 @@ const MARGIN: f64 = 1e-3;
 
 /// A logistic function of the logit of a confidence: Platt scaling (Platt, *Probabilistic Outputs for Support Vector
 /// Machines*, 1999), with his targets, and logits instead of margins.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Recalibration {
     /// 1 where confidences are right, less where they are too far from one half.
     pub slope: f64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::PyErr;
 use quarry_embed::shipped::{self, Tier};
-use quarry_embed::{CachedEmbedder, EmbedError, Embedder, StaticModel, WithReranker};
+use quarry_embed::{CachedEmbedder, EmbedError, Embedder, WithReranker};
 use quarry_eval::method::ModelName;
 
 use crate::error::{QuarryError, raised};
@@ -13,11 +13,7 @@ use crate::error::{QuarryError, raised};
 /// The built-in model, or the one at a path: the file or directory of a static model, or the directory of a
 /// transformer or of token vectors.
 pub(crate) fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
-    let Some(path) = path else { return Ok(Arc::new(StaticModel::builtin())) };
-    match shipped::static_file(path) {
-        Some(file) => Ok(Arc::new(StaticModel::load(&file)?)),
-        None => quarry_transformer::load(path),
-    }
+    shipped::load(path, quarry_transformer::load)
 }
 
 /// A model with what re-ranks in a quality; `directories` may hold the models that come with the program.

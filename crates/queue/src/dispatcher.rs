@@ -252,7 +252,7 @@ impl Dispatcher {
         }
         if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_unclaimed(&task.kind) {
             self.connection.warn_once(&format!(
-                "no worker has begun {} for {} s; the workers are busy, or none is there that can do it",
+                "no worker has begun {} for {} s; all workers that can do it are busy, or there is none",
                 task.about,
                 UNCLAIMED_NOTICE.as_secs()
             ));

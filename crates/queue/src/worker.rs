@@ -226,13 +226,13 @@ impl Worker<'_> {
         let protocol = delivery.headers.as_ref().and_then(|headers| headers.get(message::PROTOCOL));
         let Some(protocol) = protocol else {
             self.connection
-                .warn_once(&format!("{}: a message that is not a task is set aside", delivery.subject));
+                .warn_once(&format!("{}: set aside a message that is not a task", delivery.subject));
             runtime.block_on(self.acknowledge(&task));
             return Ok(());
         };
         if protocol.as_str() != self.protocol {
             let problem = format!(
-                "work is waiting that speaks {protocol}, and this worker speaks {}; use the same version of quarry on \
+                "work is waiting in protocol {protocol}, but this worker uses {}; use the same version of quarry on \
                  all machines",
                 self.protocol
             );

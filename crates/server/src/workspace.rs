@@ -13,7 +13,6 @@ use quarry_answer::{Found, SearchQuestion, UnitsRequest, count_tokens, outline};
 use quarry_embed::Embedder;
 use quarry_index::{Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights};
 use quarry_source::UnitKind;
-use quarry_text::query_terms;
 use quarry_walk::{self as walk, Listing};
 use serde_json::Value;
 
@@ -234,7 +233,6 @@ impl Workspace {
         let request =
             UnitsRequest { filter: Some(&filter), limit: search.size.k, ..UnitsRequest::new(&self.ranking) };
         let mut found = quarry_answer::search(&index, SearchQuestion::of(&search.query), None, &request)?;
-        found.terms = query_terms(&search.query);
         let is_unsure = found.hits.is_empty() || found.confident == Some(false);
         let heading = match is_unsure {
             true => context::nothing_heading(found.hits.is_empty(), !filter.is_empty()),

@@ -4,13 +4,16 @@ use std::ops::Range;
 
 /// The lines of a file: rows are 0-based, a row ends after its `\n` or at the end of the file. A byte order mark
 /// belongs to no row.
-pub(crate) struct Lines<'source> {
+#[derive(Debug)]
+pub struct Lines<'source> {
     source: &'source [u8],
     starts: Vec<usize>,
 }
 
 impl<'source> Lines<'source> {
-    pub(crate) fn new(source: &'source [u8]) -> Self {
+    /// The lines of `source`.
+    #[must_use]
+    pub fn new(source: &'source [u8]) -> Self {
         let byte_order_mark = if source.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let mut starts = vec![byte_order_mark];
         starts.extend(memchr::memchr_iter(b'\n', source).map(|newline| newline + 1));
@@ -37,7 +40,8 @@ impl<'source> Lines<'source> {
     }
 
     /// The row that holds `byte`.
-    pub(crate) fn row(&self, byte: usize) -> usize {
+    #[must_use]
+    pub fn row(&self, byte: usize) -> usize {
         self.starts.partition_point(|&start| start <= byte).saturating_sub(1)
     }
 

@@ -73,14 +73,31 @@ pub fn did_you_mean_or_all<'a>(
     })
 }
 
-/// What a parser says about an unknown name, with the names that may be meant in place of all that it expected.
+/// A message of serde about a file that people write, in their words: what was expected and what was found, and for an
+/// unknown name the names that may be meant in place of all that are known.
 ///
 /// ```
-/// let message = "unknown field `juge`, expected one of `judge`, `model`";
-/// assert_eq!(quarry_text::with_suggestion(message), "unknown field `juge`; did you mean `judge`?");
+/// let plain = quarry_text::in_plain_words;
+/// assert_eq!(
+///     plain("unknown field `juge`, expected one of `judge`, `model`"),
+///     "unknown field `juge`; did you mean `judge`?",
+/// );
+/// assert_eq!(
+///     plain("invalid type: string \"two\", expected usize"),
+///     "expected a whole number of 0 or more, found the string \"two\"",
+/// );
 /// ```
 #[must_use]
-pub fn with_suggestion(message: &str) -> String {
+pub fn in_plain_words(message: &str) -> String {
+    if let Some(invalid) =
+        ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start))
+        && let Some((found, expected)) = invalid.rsplit_once(", expected ")
+    {
+        return format!("expected {}, found {}", expected_in_words(expected), found_in_words(found));
+    }
+    if let Some(name) = message.strip_prefix("missing field ") {
+        return format!("{name} is missing");
+    }
     let is_unknown = message.starts_with("unknown field `") || message.starts_with("unknown variant `");
     let Some((unknown, expected)) = message.split_once("`, expected ").filter(|_| is_unknown) else {
         return message.to_owned();
@@ -88,8 +105,38 @@ pub fn with_suggestion(message: &str) -> String {
     let wanted = unknown.split_once('`').map_or("", |(_, name)| name);
     // The names are between pairs of backticks.
     let candidates = expected.split('`').skip(1).step_by(2);
-    did_you_mean(wanted, candidates)
-        .map_or_else(|| message.to_owned(), |question| format!("{unknown}`; {question}"))
+    let unknown = unknown.replacen("unknown variant", "unknown value", 1);
+    match did_you_mean(wanted, candidates) {
+        Some(question) => format!("{unknown}`; {question}"),
+        None => format!("{unknown}`, expected {expected}"),
+    }
+}
+
+fn expected_in_words(expected: &str) -> &str {
+    match expected {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number of 0 or more",
+        "a nonzero usize" | "a nonzero u64" | "a nonzero u32" => "a whole number of 1 or more",
+        "isize" | "i64" | "i32" | "i16" | "i8" => "a whole number",
+        "f64" | "f32" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        "path string" => "a path",
+        expected if expected.starts_with("struct ") => "a table",
+        expected => expected,
+    }
+}
+
+fn found_in_words(found: &str) -> String {
+    let bare = |text: &str| text.trim_matches('`').to_owned();
+    match found.split_once(' ') {
+        Some(("string", text)) => format!("the string {text}"),
+        Some(("integer" | "boolean", value)) => bare(value),
+        Some(("floating", value)) => bare(value.trim_start_matches("point ")),
+        _ if found == "sequence" => "a list".to_owned(),
+        _ if found == "map" => "a table".to_owned(),
+        _ => found.to_owned(),
+    }
 }
 
 fn last_part(name: &str) -> &str {
@@ -151,17 +198,32 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_get_a_suggestion_or_all_that_is_expected() {
-        let check = |message, expected| assert_eq!(with_suggestion(message), expected);
+    fn mistakes_are_told_in_plain_words() {
+        let check = |message, expected| assert_eq!(in_plain_words(message), expected);
         check("unknown field `kk`, expected `k` or `depth`", "unknown field `kk`; did you mean `k`?");
         check(
             "unknown variant `bm52`, expected one of `bm25`, `bow`",
-            "unknown variant `bm52`; did you mean `bm25`?",
+            "unknown value `bm52`; did you mean `bm25`?",
+        );
+        check("unknown variant `x`, expected `bm25` or `bow`", "unknown value `x`, expected `bm25` or `bow`");
+        check("missing field `k`", "`k` is missing");
+        check("invalid type: integer `3`, expected a string", "expected a string, found 3");
+        check(
+            "invalid type: floating point `0.5`, expected usize",
+            "expected a whole number of 0 or more, found 0.5",
+        );
+        check("invalid value: integer `-1`, expected u32", "expected a whole number of 0 or more, found -1");
+        check("invalid type: boolean `true`, expected f64", "expected a number, found true");
+        check("invalid type: sequence, expected struct Candidates", "expected a table, found a list");
+        check("invalid type: map, expected a sequence", "expected a list, found a table");
+        check(
+            "invalid type: string \"k, expected `k\", expected u32",
+            "expected a whole number of 0 or more, found the string \"k, expected `k\"",
         );
         for unchanged in [
             "unknown field `frobnicate`, expected one of `k`, `depth`",
             "unknown field `x`, there are no fields",
-            "invalid type: string \"k`, expected `k\", expected u32",
+            "invalid length 3, expected an array of length 2",
             "",
         ] {
             check(unchanged, unchanged);

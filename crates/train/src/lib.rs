@@ -6,7 +6,7 @@ mod rows;
 pub mod static_model;
 pub mod teacher;
 
-pub use pairs::{Pair, read_pairs};
+pub use pairs::read_pairs;
 pub use rows::{Example, LeftOut, clean};
 pub use teacher::Teacher;
 

@@ -3,32 +3,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use quarry_source::FunctionPair;
+use serde::Deserialize;
 
 use crate::TrainError;
 use crate::rows::{key, label};
 
-/// A training pair: a text that asks for a function, and the function. One JSON object a line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
-    /// First sentence of the function's documentation; empty if it has none.
-    pub query: String,
-    /// The rest of the documentation.
-    pub doc: String,
-    /// Qualified name.
-    pub name: String,
-    /// Source text without its documentation.
-    pub code: String,
-    /// Language of the code.
-    pub language: String,
-    /// Repository that it comes from, as `owner/name`.
-    pub repository: String,
-    /// Codes that were judged not to answer the query: hard negatives.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub negatives: Vec<String>,
-}
-
-impl crate::Example for Pair {
+impl crate::Example for FunctionPair {
     fn query(&self) -> &str {
         &self.query
     }
@@ -59,7 +40,7 @@ impl crate::Example for Pair {
 #[derive(Deserialize)]
 struct Line {
     #[serde(flatten)]
-    pair: Pair,
+    pair: FunctionPair,
     #[serde(default, deserialize_with = "label")]
     label: Option<i32>,
 }
@@ -68,9 +49,9 @@ struct Line {
 ///
 /// # Errors
 /// When the file cannot be read; at the first line that is not a pair.
-pub fn read_pairs(path: &Path) -> Result<Vec<Pair>, TrainError> {
+pub fn read_pairs(path: &Path) -> Result<Vec<FunctionPair>, TrainError> {
     let file = File::open(path).map_err(|error| TrainError::file(path, error))?;
-    let mut pairs: Vec<Pair> = Vec::new();
+    let mut pairs: Vec<FunctionPair> = Vec::new();
     let mut negatives: HashMap<u64, Vec<String>> = HashMap::new();
     for (line, text) in BufReader::new(file).lines().enumerate() {
         let text = text.map_err(|error| TrainError::file(path, error))?;

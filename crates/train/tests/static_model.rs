@@ -6,8 +6,9 @@ use std::path::Path;
 
 use quarry_embed::static_model::{StaticModel, StaticWeights, write_model};
 use quarry_embed::{Embedder, Vectors};
+use quarry_source::FunctionPair;
 use quarry_train::static_model::{Progress, Settings, VocabularySize, train};
-use quarry_train::{Pair, Teacher, TrainError};
+use quarry_train::{Teacher, TrainError};
 
 const VERBS: [(&str, &str); 4] =
     [("remove", "delete"), ("fetch", "load"), ("order", "sort"), ("join", "concat")];
@@ -15,12 +16,12 @@ const NOUNS: [&str; 12] =
     ["file", "user", "token", "matrix", "socket", "color", "node", "price", "event", "cache", "row", "path"];
 
 /// Functions whose code says one word for what their summary says with another.
-fn pairs() -> Vec<Pair> {
+fn pairs() -> Vec<FunctionPair> {
     let mut pairs = Vec::new();
     for repository in 0..8 {
         for (said, done) in VERBS {
             for noun in NOUNS {
-                pairs.push(Pair {
+                pairs.push(FunctionPair {
                     query: format!("{said} the given {noun}"),
                     doc: String::new(),
                     name: format!("{done}_{noun}"),
@@ -205,9 +206,9 @@ fn a_teacher_draws_together_what_it_holds_for_equal() {
 fn a_model_that_is_trained_further_learns_new_words_and_keeps_the_others() {
     let (first, _) = run(&settings(), None).unwrap();
     // In new pairs "sort" is called "arrange", for some nouns alone; "x" stays what it was.
-    let more: Vec<Pair> = (pairs().into_iter())
+    let more: Vec<FunctionPair> = (pairs().into_iter())
         .filter(|pair| pair.name.starts_with("sort_") && !pair.name.ends_with("_user"))
-        .map(|pair| Pair { query: pair.query.replace("order", "concat"), ..pair })
+        .map(|pair| FunctionPair { query: pair.query.replace("order", "concat"), ..pair })
         .collect();
     let settings = Settings { rate: 5e-3, batch: 16, validation: 0.0, warm_up: 1, ..settings() };
     let mut n_tokens = 0;

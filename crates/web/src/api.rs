@@ -13,7 +13,6 @@ use quarry_answer::{
     Callees, Callers, CallsQuestion, FileView, Need, SearchQuestion, SimilarQuestion, StatusView, Tree,
 };
 use quarry_index::{Filter, Hit};
-use quarry_text::query_terms;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -89,8 +88,7 @@ impl SearchAsked {
             let tree = current.tree.tree_for(&need)?;
             let open_time = if tree.is_elsewhere() { start.elapsed() } else { Duration::ZERO };
             let question = SearchQuestion::of(&asked.text);
-            let mut found = quarry_answer::search(&tree.index, question, None, &asked.question.request())?;
-            found.terms = query_terms(&asked.text);
+            let found = quarry_answer::search(&tree.index, question, None, &asked.question.request())?;
             metrics.time(Stage::Search, start.elapsed());
             let all = 0..found.hits.len();
             Ok(Fitted::new(&tree, found, all, &asked.question.shown, open_time)?)

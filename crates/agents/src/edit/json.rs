@@ -56,7 +56,7 @@ fn property<'o, 't>(
     let mut found = object.properties.iter().filter(|property| property.name.as_str() == name);
     match (found.next(), found.next()) {
         (_, Some(second)) => {
-            Err(Problem::at(text, second.start(), format!("{name:?} is there twice: keep one of them")))
+            Err(Problem::at(text, second.start(), format!("{name:?} occurs twice: keep one of them")))
         }
         (found, None) => Ok(found),
     }

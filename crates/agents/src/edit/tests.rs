@@ -105,7 +105,7 @@ fn json_that_cannot_be_edited_is_refused() {
     check_refused(&json, "{a: 'b'}", "not valid JSON");
     check_refused(&json, "[]", ":1: expected an object");
     check_refused(&json, "{\n\"mcpServers\": []}", ":2: \"mcpServers\" is not an object");
-    check_refused(&json, "{\"mcpServers\": {},\n\n\"mcpServers\": {}}", ":3: \"mcpServers\" is there twice");
+    check_refused(&json, "{\"mcpServers\": {},\n\n\"mcpServers\": {}}", ":3: \"mcpServers\" occurs twice");
     check_refused(&json, &"[".repeat(100_000), "not valid JSON");
 }
 

@@ -103,13 +103,13 @@ impl Writer {
                 let content = pair.content();
                 insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
                 if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
-                    clashes.push(format!("pair {id} is there with another text, language or ids"));
+                    clashes.push(format!("pair {id} exists already with another text, language or ids"));
                     continue;
                 }
                 let is_new = enlist.execute(params![id, content, query_id, code_id, list])? > 0;
                 let is_relabelled = relabel.execute(params![id, label])? > 0;
                 if is_relabelled && !is_new {
-                    clashes.push(format!("pair {id} is there twice, with different labels"));
+                    clashes.push(format!("pair {id} occurs twice, with different labels"));
                 }
             }
             Ok(clashes)

@@ -287,7 +287,7 @@ fn check_names(path: &Path) -> Result<(), AnnotateError> {
         Ok((_, names)) if names > 1 => Err(problem(
             path,
             &format!(
-                "this file has {names} names (hard links), and what is written by one name is missing by the others; copy \
+                "this file has {names} names (hard links), and what is written under one name is missing under the others; copy \
                  it (`cp`), move the copy to this name, and run this again"
             ),
         )),

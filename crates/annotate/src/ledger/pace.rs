@@ -12,7 +12,7 @@ use crate::error::AnnotateError;
 const WINDOW_SECONDS: f64 = 300.0;
 
 /// The rate of verdicts, and the estimated time for the rest.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Pace {
     /// Verdicts per second.
     pub pairs_per_second: f64,

@@ -119,7 +119,7 @@ pub fn export_answers(
     if let [(first, _), (second, _)] = systems
         && first == second
     {
-        return Err(wrong(out, format!("both sides are called {first:?}; give them names of their own")));
+        return Err(wrong(out, format!("both sides are called {first:?}; give them different names")));
     }
     let (same, answers) = answers(systems, options)?;
     let subjects = answers.into_iter().map(Subject::Answers).collect();

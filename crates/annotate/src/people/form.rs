@@ -272,8 +272,8 @@ impl Form {
             let Some(cell) = row.cells.get(column) else { continue };
             if !same_text(cell, &text) && !same_text(cell, &protected(&text)) {
                 return Err(format!(
-                    "the text of the column {column} was changed after the form was exported, so it is unknown what the label is \
-                     about; restore it from the form, or give the form out as JSON lines"
+                    "the text of the column {column} has changed since the form was exported, so the label may be \
+                     about another text; restore it from the form, or export the form as JSON lines"
                 ));
             }
         }
@@ -490,7 +490,7 @@ mod tests {
         }
         for (query, code) in [("a b", "x y"), ("'=a b", "x z"), ("", "x y")] {
             assert!(
-                reply(query, code).unwrap_err().contains("was changed after the form was exported"),
+                reply(query, code).unwrap_err().contains("has changed since the form was exported"),
                 "{query} {code}"
             );
         }

@@ -122,8 +122,8 @@ pub fn import(
             Some(known) if !options.revise => problems.push((
                 line,
                 format!(
-                    "{} answered {:?} for this item before, and now {:?} or something else in the row differs; give \
-                     --revise if this is to replace it",
+                    "{} answered {:?} for this item before; now it is {:?}, or another column differs; pass --revise \
+                     to replace the earlier answer",
                     taken.person, known.label, taken.reply.label
                 ),
             )),

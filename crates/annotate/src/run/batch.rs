@@ -325,9 +325,7 @@ impl Rounds<'_> {
         let missing = match given? {
             None => "its batch has ended and does not name it".to_owned(),
             Some((count, first)) => {
-                format!(
-                    "its batch has ended and does not name it; answers that cannot be read: {count}; {first}"
-                )
+                format!("its batch ended without an answer to it; unreadable answers: {count}; {first}")
             }
         };
         let booked = booked.into_inner().unwrap_or_else(PoisonError::into_inner);

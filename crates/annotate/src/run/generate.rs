@@ -20,7 +20,8 @@ use crate::ledger::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 use crate::prompt::Prompt;
 
 /// The results of generating code.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Generation")]
 pub struct GenerationSummary {
     /// Queries without a correct candidate.
     pub queries: u64,

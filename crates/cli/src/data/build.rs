@@ -1,5 +1,6 @@
 //! `quarry data build`: a data set by a plan.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use quarry_metrics::table::{Layout, Table};
 #[cfg(feature = "workers")]
 use quarry_queue::Connection;
 use quarry_text::counted;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 #[cfg(feature = "judge")]
 use super::api_docs::ApiDocsArgs;
@@ -34,14 +35,14 @@ pub struct BuildArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Directory for steps, exports and card; what it holds already is not made again [default: PLAN.build beside the
+    /// Directory for steps, exports and card; steps that it holds already are reused [default: PLAN.build beside the
     /// plan]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Validate the plan and estimate the work, without doing it
     #[arg(long)]
     dry_run: bool,
-    /// Show which steps are done, without doing any
+    /// Show which steps are done, without running any
     #[arg(long, conflicts_with = "dry_run")]
     status: bool,
     /// Print the status as one JSON object
@@ -110,6 +111,30 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BuildStatus<'a> {
+    /// Directory of the build.
+    directory: &'a Path,
+    /// Steps of the plan, in order.
+    steps: Vec<StepView>,
+    /// Files of exports that have changed since they were built.
+    damaged: Vec<Damage>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct StepView {
+    /// Name.
+    name: String,
+    /// Hash that names the directory of the step.
+    key: String,
+    /// Whether the step is done.
+    done: bool,
+    /// Counts of the finished step.
+    counts: BTreeMap<String, u64>,
+}
+
 /// Shows which steps are done.
 fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Result<ExitCode> {
     let tools = Tools {
@@ -121,10 +146,14 @@ fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Resul
     let steps = steps_of(plan, out, &tools)?;
     let damaged = damaged_exports(out)?;
     if json {
-        let steps: Vec<Value> = (steps.iter())
-            .map(|(step, done)| json!({"name": step.name, "key": step.key(), "done": done, "counts": step.counts}))
-            .collect();
-        output::print_json(&json!({"directory": out, "steps": steps, "damaged": damaged}))?;
+        let step = |(step, done): (Step, bool)| StepView {
+            name: step.name.clone(),
+            key: step.key().as_str().to_owned(),
+            done,
+            counts: step.counts,
+        };
+        let steps = steps.into_iter().map(step).collect();
+        output::print_json(&BuildStatus { directory: out, steps, damaged })?;
         return Ok(ExitCode::SUCCESS);
     }
     let n_done = steps.iter().filter(|(_, done)| *done).count();

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_corpus::dataset::check::check;
+use quarry_corpus::dataset::check::{Checked, Problem, check};
 use quarry_text::counted;
-use serde_json::json;
+use serde::Serialize;
 
 use super::Inputs;
 use super::leaks::{self, LeaksArgs};
@@ -28,6 +28,58 @@ pub struct CheckArgs {
     paths: Vec<PathBuf>,
 }
 
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CheckedFiles {
+    /// Whether no file has errors.
+    ok: bool,
+    /// The checked files.
+    files: Vec<CheckedFile>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct CheckedFile {
+    /// Path of the file.
+    path: PathBuf,
+    /// Detected format.
+    format: &'static str,
+    /// Valid rows.
+    rows: usize,
+    /// Number of errors.
+    errors: usize,
+    /// Number of warnings.
+    warnings: usize,
+    /// The first problems.
+    problems: Vec<ProblemView>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct ProblemView {
+    /// `error` or `warning`.
+    severity: &'static str,
+    /// File, line, and what is wrong.
+    message: String,
+}
+
+impl CheckedFile {
+    fn of(file: &Checked) -> Self {
+        let problem = |problem: &Problem| ProblemView {
+            severity: if problem.is_warning { "warning" } else { "error" },
+            message: problem.error.to_string(),
+        };
+        Self {
+            path: file.source.path.clone(),
+            format: file.source.format.name,
+            rows: file.n_rows,
+            errors: file.n_errors,
+            warnings: file.n_warnings,
+            problems: file.problems.iter().map(problem).collect(),
+        }
+    }
+}
+
 /// Checks, and prints what is wrong. The exit code is 2 when something is.
 ///
 /// # Errors
@@ -39,24 +91,8 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let files = check(&args.inputs.sources(&args.paths)?, args.limit.unwrap_or(20))?;
     let is_wrong = files.iter().any(|file| file.n_errors > 0);
     if args.leaks.layout.is_json() {
-        let files: Vec<_> = files
-            .iter()
-            .map(|file| {
-                let problems: Vec<_> = file
-                    .problems
-                    .iter()
-                    .map(|problem| {
-                        let severity = if problem.is_warning { "warning" } else { "error" };
-                        json!({ "severity": severity, "message": problem.error.to_string() })
-                    })
-                    .collect();
-                json!({
-                    "path": file.source.path, "format": file.source.format.name, "rows": file.n_rows,
-                    "errors": file.n_errors, "warnings": file.n_warnings, "problems": problems,
-                })
-            })
-            .collect();
-        output::print_json(&json!({ "ok": !is_wrong, "files": files }))?;
+        let files = files.iter().map(CheckedFile::of).collect();
+        output::print_json(&CheckedFiles { ok: !is_wrong, files })?;
     } else {
         for file in &files {
             let mut text = String::new();

@@ -112,7 +112,8 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     }
     if names_kept > 0 {
         output::note(&format!(
-            "names stay in {}: no function was found there, or the language is not known; --hide-names=LANGUAGE names it",
+            "names remain in {}: no function was found there, or its language is unknown; name it with \
+             --hide-names=LANGUAGE",
             counted(names_kept, "code")
         ));
     }

@@ -4,7 +4,7 @@ use quarry_eval::report::{Series, curves_alone};
 use quarry_factory::{AHEAD, Depth, DepthRow, FLAT, depth_of_build, depth_of_run};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
-use serde_json::json;
+use serde::Serialize;
 
 use super::report::ReportArgs;
 
@@ -18,19 +18,63 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
         None => depth_of_build(&args.build)?,
     };
     args.write_plot(|| Ok(plot(&found)))?;
-    let value = json!({ "methods": found.iter().map(value).collect::<Vec<_>>() });
-    args.layout.print(&value, || found.iter().fold(Sections::new(), section))
+    let report = DepthReport { methods: found.iter().map(MethodDepth::of).collect() };
+    args.layout.print(&report, || found.iter().fold(Sections::new(), section))
 }
 
-fn value(depth: &Depth) -> serde_json::Value {
-    let rows: Vec<serde_json::Value> = (depth.rows.iter())
-        .map(|DepthRow { rank, labelled, hit, answered, answers }| {
-            json!({
-                "rank": rank, "labeled": labelled, "hit": hit, "answered": answered, "answers": answers,
-            })
-        })
-        .collect();
-    json!({ "method": depth.method, "queries": depth.queries, "enough": depth.enough(), "ranks": rows })
+/// How often candidates answer, by rank.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CandidateDepth"))]
+pub struct DepthReport {
+    /// The methods that found candidates, or the run.
+    methods: Vec<MethodDepth>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct MethodDepth {
+    /// Name of the method, or of the file of the run.
+    method: String,
+    /// Queries with a labeled candidate.
+    queries: usize,
+    /// Number of candidates after which further ones bring next to nothing; null if there are not enough candidates to
+    /// tell.
+    enough: Option<usize>,
+    /// What labels say, by rank.
+    ranks: Vec<RankDepth>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct RankDepth {
+    /// The rank, from 1.
+    rank: usize,
+    /// Queries whose candidate at this rank has a label.
+    labeled: usize,
+    /// Share of those whose candidate answers.
+    hit: f64,
+    /// Share of all queries with an answer up to this rank.
+    answered: f64,
+    /// Mean number of answers of a query up to this rank.
+    answers: f64,
+}
+
+impl MethodDepth {
+    fn of(depth: &Depth) -> Self {
+        let rank = |&DepthRow { rank, labelled, hit, answered, answers }: &DepthRow| RankDepth {
+            rank,
+            labeled: labelled,
+            hit,
+            answered,
+            answers,
+        };
+        Self {
+            method: depth.method.clone(),
+            queries: depth.queries,
+            enough: depth.enough(),
+            ranks: depth.rows.iter().map(rank).collect(),
+        }
+    }
 }
 
 fn section(sections: Sections, depth: &Depth) -> Sections {
@@ -51,8 +95,8 @@ fn section(sections: Sections, depth: &Depth) -> Sections {
             "{enough} candidates are enough: {AHEAD} more bring an answer to fewer than {flat} % of the queries\n"
         ),
         None => format!(
-            "More candidates may be worth labelling: nowhere among these do {AHEAD} more bring an answer to fewer than {flat} % \
-             of the queries\n"
+            "More candidates may be worth labeling: at every rank, {AHEAD} more bring an answer to {flat} % of the \
+             queries or more\n"
         ),
     };
     sections.titled(format!("{}, {}", depth.method, counted(depth.queries, "query")), table).after(enough)

@@ -21,7 +21,7 @@ use crate::eval::arguments::LayoutArgs;
 pub struct DescribeArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Another data set, a file or directory: what both share and how far their tokens are apart; may be repeated
+    /// Another data set, a file or directory: report what both share and how much their tokens differ; may be repeated
     #[arg(long, value_name = "PATH")]
     against: Vec<PathBuf>,
     /// Use the published tokens, joined by spaces, as texts
@@ -39,14 +39,18 @@ pub struct DescribeArgs {
 }
 
 #[derive(Serialize)]
-struct DescriptionReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DescriptionReport<'a> {
     #[serde(flatten)]
     description: &'a Description,
+    /// The overlap with each data set of `--against`.
     against: Vec<DescribedComparison<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct DescribedComparison<'a> {
+    /// The other data set.
     path: &'a Path,
     #[serde(flatten)]
     comparison: &'a Comparison,

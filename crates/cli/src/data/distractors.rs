@@ -89,9 +89,7 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     write(&lists, out)?;
     let n_repeats = n_with_repeats(&lists);
     if n_repeats > 0 {
-        output::note(&format!(
-            "queries that have their answer, or a distractor, twice, as released: {n_repeats}"
-        ));
+        output::note(&format!("queries with a repeated answer or distractor, as released: {n_repeats}"));
     }
     let candidates = match candidate_counts(&lists) {
         (minimum, maximum) if minimum == maximum => maximum.to_string(),

@@ -23,30 +23,44 @@ pub struct FormatsArgs {
 }
 
 #[derive(Serialize)]
-struct FormatList {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct FormatList {
+    /// All formats, and directories of several files.
     formats: Vec<ListedFormat>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ListedFormat {
+    /// Name.
     name: &'static str,
     /// `read`, `read, write`, or `directory` for what several files of other formats make up.
     access: &'static str,
+    /// Description.
     about: &'static str,
 }
 
 #[derive(Serialize)]
-struct FormatFields {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct FormatFields {
+    /// Name of the format.
     name: &'static str,
+    /// Contents of the format.
     about: &'static str,
+    /// Fields of its records, in the order of columns.
     fields: Vec<ListedField>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ListedField {
+    /// Name.
     name: &'static str,
+    /// Kind.
     kind: &'static str,
+    /// Whether every record has it.
     required: bool,
+    /// Description.
     about: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! `quarry data intent`: which queries look for code.
 
-mod study;
+pub mod study;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,17 +19,17 @@ pub struct IntentArgs {
     /// Files of queries: a query a line (.txt), or any format that holds queries or pairs
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print each query that does not look for code, with its category and the keyword that says so
+    /// Print each query that does not look for code, with its category and the keyword that decided
     #[arg(long)]
     explain: bool,
-    /// Write a form for people instead, who say which category each query is of: a CSV file
+    /// Write a form instead, a CSV file, in which people state the category of each query
     #[arg(long, value_name = "OUT", conflicts_with_all = ["explain", "labels"])]
     form: Option<PathBuf>,
-    /// Number of queries that are drawn for the form
+    /// Number of queries to draw for the form
     #[arg(long, value_name = "N", default_value_t = 250, requires = "form")]
     sample: usize,
-    /// The files are forms that people filled in: say how well the rules agree with them, and how well a classifier does
-    /// that is trained on them
+    /// Treat the files as forms that people filled in: report how well the rules agree with them, and how well a
+    /// classifier trained on them does
     #[arg(long, conflicts_with = "explain")]
     labels: bool,
     /// Write a classifier that is trained on all labels
@@ -43,8 +43,11 @@ pub struct IntentArgs {
 }
 
 #[derive(Serialize)]
-struct IntentReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct IntentReport<'a> {
+    /// Number of queries.
     queries: usize,
+    /// Queries that look for code.
     look_for_code: usize,
     /// Queries that do not look for code.
     categories: BTreeMap<&'a str, usize>,

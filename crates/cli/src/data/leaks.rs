@@ -28,10 +28,21 @@ pub struct LeaksArgs {
     pub layout: LayoutArgs,
 }
 
+/// What data sets share.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Leaks"))]
+pub struct LeakList {
+    /// Every two data sets, in both directions, by what is compared.
+    leaks: Vec<Leak>,
+}
+
 /// What of one data set another has.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Leak {
+    /// The data set whose texts are looked for.
     of: String,
+    /// The data set that they are looked for in.
     within: String,
     /// Which texts.
     on: &'static str,
@@ -41,13 +52,17 @@ struct Leak {
     same: usize,
     /// Those that it has, or has something like.
     near: usize,
+    /// The first of these.
     examples: Vec<Example>,
 }
 
 /// A text, and one of the other data set, both as `file:line`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Example {
+    /// The row, as `file:line`.
     row: String,
+    /// The row of the other data set.
     same_as: String,
 }
 
@@ -97,11 +112,12 @@ pub fn run(args: &LeaksArgs, inputs: &Inputs, paths: &[PathBuf], limit: usize) -
         }
     }
     let is_clean = leaks.iter().all(|leak| leak.near == 0);
-    args.layout.print(&serde_json::json!({ "leaks": leaks }), || {
+    let list = LeakList { leaks };
+    args.layout.print(&list, || {
         let mut table =
             Table::new(["of", "in", "on", "texts", "same", "same or near", "%"]).align_left([1, 2]);
         let mut examples = String::new();
-        for leak in &leaks {
+        for leak in &list.leaks {
             table.push([
                 leak.of.clone(),
                 leak.within.clone(),

@@ -38,7 +38,7 @@ pub struct NegativesArgs {
     /// Model used to discard codes that may answer the query as well: a directory, or `builtin`
     #[arg(long, value_name = "DIR", default_value = model::BUILTIN)]
     judge: PathBuf,
-    /// Maximum cosine of a negative with the query, as a share of that of the own code
+    /// Maximum similarity of a negative to the query, as a fraction of the positive's similarity
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     maximum_share: f32,
     #[command(flatten)]
@@ -175,7 +175,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
         }
     }
     if rows.is_empty() {
-        bail!("{}: holds no pair; make some with `quarry data pairs`", path.display());
+        bail!("{}: contains no pair; make some with `quarry data pairs`", path.display());
     }
     Ok(rows)
 }

@@ -1,7 +1,7 @@
 //! `quarry data pull`: public data sets.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -11,6 +11,7 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_download::{DownloadOptions, Expected, download};
 use quarry_text::counted;
 use quarry_text::did_you_mean;
+use serde::Serialize;
 use url::Url;
 
 use crate::new_file;
@@ -33,6 +34,40 @@ pub struct PullArgs {
     json: bool,
 }
 
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct SetList {
+    /// The known data sets.
+    sets: &'static [PublicSet],
+}
+
+/// A downloaded data set.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Pulled<'a> {
+    /// Name of the data set.
+    set: &'a str,
+    /// Directory of the files.
+    folder: &'a Path,
+    /// The files.
+    files: Vec<PulledFile>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct PulledFile {
+    /// Path of the file.
+    path: PathBuf,
+    /// Length in bytes.
+    bytes: u64,
+    /// Bytes that were downloaded before.
+    kept: u64,
+    /// Hash of its content.
+    sha256: String,
+    /// Whether the hash is the expected one.
+    verified: bool,
+}
+
 /// Lists data sets, or downloads one. An interrupted download is resumed.
 ///
 /// # Errors
@@ -41,7 +76,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let sets = public_sets();
     let Some(name) = &args.name else {
         if args.json {
-            output::print_json(&serde_json::json!({ "sets": sets }))?;
+            output::print_json(&SetList { sets })?;
         } else {
             output::print(&list(sets)?)?;
         }
@@ -65,7 +100,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
         files.push(pull(file, &base, &directory)?);
     }
     if args.json {
-        output::print_json(&serde_json::json!({ "set": set.name, "folder": directory, "files": files }))?;
+        output::print_json(&Pulled { set: &set.name, folder: &directory, files })?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -80,7 +115,7 @@ fn base(text: &str) -> anyhow::Result<Url> {
     Ok(url)
 }
 
-fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::Result<serde_json::Value> {
+fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<PulledFile> {
     let target = directory.join(file.name());
     let expected = Expected { size: file.size, sha256: file.sha256.clone() };
     let bar = progress::Progress::new("bytes", 0);
@@ -107,19 +142,17 @@ fn pull(file: &PublicFile, base: &Url, directory: &std::path::Path) -> anyhow::R
     output::note(&format!("{}: {}{kept}; {verified}", target.display(), counted(got.size, "byte")));
     if is_archive(&target) {
         output::note(&format!(
-            "{}: archives are not unpacked, since nothing says how much comes out of one, and where; a source of `kind = \
-             \"archive\"` in a build plan reads it as it is, within limits, and other commands read what `unzip` or `tar` \
-             make of it",
+            "{}: archives are not unpacked, because they can hold any amount of data and paths that lead anywhere; a source of `kind = \
+             \"archive\"` in a build plan reads it directly, within limits; for other commands, unpack it with `unzip` or `tar`",
             target.display()
         ));
     }
-    Ok(serde_json::json!({
-        "path": target, "bytes": got.size, "kept": got.kept, "sha256": got.sha256, "verified": got.is_verified,
-    }))
+    let verified = got.is_verified;
+    Ok(PulledFile { path: target, bytes: got.size, kept: got.kept, sha256: got.sha256, verified })
 }
 
 /// Whether a file holds others, by its name.
-fn is_archive(path: &std::path::Path) -> bool {
+fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     [".zip", ".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))
 }

@@ -24,11 +24,11 @@ pub struct ReportArgs {
     /// Show what differs from another build
     #[arg(long, value_name = "BUILD", conflicts_with_all = ["labels", "depth", "plot"])]
     against: Option<PathBuf>,
-    /// Judgments that are read in a directory: qrels/SPLIT.tsv
+    /// Judgments to read in a directory: qrels/SPLIT.tsv
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
-    /// Write a picture, an SVG file: the curves of --depth, or else how well the model knows functions of other packages, by
-    /// their popularity, which the plan has to ask for: `unpopular_below = "calibrated"`
+    /// Write a picture, an SVG file: the curves of --depth, or else how well the model knows functions of other
+    /// packages, by their popularity, which the plan has to ask for: `unpopular_below = "calibrated"`
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     #[command(flatten)]

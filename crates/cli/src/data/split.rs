@@ -19,7 +19,7 @@ pub struct SplitArgs {
     /// Names of the parts with their proportions
     #[arg(long, value_name = "NAME:SIZE,...", value_delimiter = ',', default_value = "train:8,dev:1,test:1", value_parser = part)]
     parts: Vec<Part>,
-    /// Parts that have only queries with a positive, and only their positives, as CoSQA's dev and test for search
+    /// Parts limited to queries with a positive and to their positives, as in CoSQA's dev and test for search
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     positives_only: Vec<String>,
     /// Seed of the random numbers
@@ -33,7 +33,7 @@ pub struct SplitArgs {
 fn part(text: &str) -> Result<Part, String> {
     let expected = || {
         format!(
-            "expected NAME:SIZE with a size from {} to {}, as train:8, found {text:?}",
+            "expected NAME:SIZE with a size from {} to {}, such as train:8, found {text:?}",
             WEIGHTS.start(),
             WEIGHTS.end()
         )

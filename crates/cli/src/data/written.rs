@@ -5,9 +5,10 @@ use quarry_eval::report::{Bar, bars_alone};
 use quarry_factory::{
     CallRow, FULL_UNDERSTANDING, QualityRow, Understanding, UnderstandingRow, WrittenReport,
 };
+use quarry_metrics::significance::Interval;
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::{counted, plural};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::report::ReportArgs;
 
@@ -25,7 +26,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
             args.build.display()
         ),
     })?;
-    args.layout.print(&value(&report), || sections(&report))
+    args.layout.print(&WrittenQueries::of(&report), || sections(&report))
 }
 
 /// Of a query that was kept, if there is one.
@@ -33,44 +34,127 @@ fn per_query(report: &WrittenReport, amount: f64) -> Option<f64> {
     (report.kept() > 0).then(|| amount / report.kept() as f64)
 }
 
-fn value(report: &WrittenReport) -> Value {
-    let calls = report.calls.map(|CallRow { kind, calls, mean, maximum, functions, share, .. }| {
-        json!({
-            "kind": kind, "calls": calls, "mean": mean, "maximum": maximum, "functions": functions, "share": share,
-        })
-    });
-    let quality: Vec<Value> = (report.quality.iter())
-        .map(|QualityRow { calls, with_callees, queries, score, kept }| {
-            json!({
-                "calls": calls, "with_callees": with_callees, "queries": queries, "score": score, "kept": kept,
-            })
-        })
-        .collect();
-    json!({
-        "functions": report.functions,
-        "calls": calls,
-        "classes": report.classes,
-        "unreadable": report.unreadable,
-        "kept": report.kept(),
-        "quality": quality,
-        "understanding": understanding(report),
-        "unpopular_below": report.understanding.as_ref().and_then(Understanding::threshold),
-        "tokens": report.tokens,
-        "dollars": report.dollars,
-        "tokens_per_query": per_query(report, report.tokens as f64),
-        "dollars_per_query": per_query(report, report.dollars),
-    })
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WrittenQueries {
+    /// Functions in the call graph.
+    functions: u64,
+    /// Calls by kind.
+    calls: [CallsOfKind; 2],
+    /// Written queries by class, 1 to 4.
+    classes: [u64; 4],
+    /// Answers that could not be read.
+    unreadable: u64,
+    /// Queries that were kept.
+    kept: u64,
+    /// Queries by the number of calls of their function.
+    quality: Vec<QueriesByCalls>,
+    /// How well the model knows functions of other packages without documentation, by their number of calls; empty
+    /// unless the plan calibrates what is explained.
+    understanding: Vec<KnownFunctions>,
+    /// Functions with fewer calls were explained to the model, by its understanding; null if all were, or if the plan
+    /// has a number.
+    unpopular_below: Option<u64>,
+    /// Tokens of all questions.
+    tokens: u64,
+    /// Cost in dollars, where prices are known.
+    dollars: f64,
+    /// Tokens per kept query; null without one.
+    tokens_per_query: Option<f64>,
+    /// Dollars per kept query; null without one.
+    dollars_per_query: Option<f64>,
 }
 
-fn understanding(report: &WrittenReport) -> Vec<Value> {
-    let rows = report.understanding.iter().flat_map(|understanding| &understanding.rows);
-    rows.map(|UnderstandingRow { calls: (fewest, most), functions, score, interval, full, fitted }| {
-        json!({
-            "fewest_calls": fewest, "most_calls": most, "functions": functions, "score": score,
-            "interval": interval, "full": full, "fitted": fitted,
-        })
-    })
-    .collect()
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct CallsOfKind {
+    /// In the project, or of other packages.
+    kind: &'static str,
+    /// Number of calls.
+    calls: u64,
+    /// Mean number of calls of a function.
+    mean: f64,
+    /// Maximum number of calls of a function.
+    maximum: u64,
+    /// Share of the functions with such a call.
+    functions: f64,
+    /// Share of all calls.
+    share: f64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct QueriesByCalls {
+    /// Number of calls of the function; 5 means 5 or more.
+    calls: u64,
+    /// Whether summaries of callees were shown.
+    with_callees: bool,
+    /// Number of queries.
+    queries: u64,
+    /// Mean score.
+    score: f64,
+    /// Share that was kept.
+    kept: f64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct KnownFunctions {
+    /// Fewest calls of the range.
+    fewest_calls: u64,
+    /// Most calls of the range.
+    most_calls: u64,
+    /// Number of functions that were graded.
+    functions: u64,
+    /// Mean grade, 0 to 2.
+    score: f64,
+    /// 95 % interval of the mean.
+    interval: Interval,
+    /// Share that was understood in full.
+    full: f64,
+    /// Mean grade, with neighboring ranges merged until it rises.
+    fitted: f64,
+}
+
+impl WrittenQueries {
+    fn of(report: &WrittenReport) -> Self {
+        let calls = |CallRow { kind, calls, mean, maximum, functions, share, .. }: CallRow| CallsOfKind {
+            kind,
+            calls,
+            mean,
+            maximum,
+            functions,
+            share,
+        };
+        let quality = |&QualityRow { calls, with_callees, queries, score, kept }: &QualityRow| {
+            QueriesByCalls { calls, with_callees, queries, score, kept }
+        };
+        let known = |row: &UnderstandingRow| KnownFunctions {
+            fewest_calls: row.calls.0,
+            most_calls: row.calls.1,
+            functions: row.functions,
+            score: row.score,
+            interval: row.interval,
+            full: row.full,
+            fitted: row.fitted,
+        };
+        let understanding = report.understanding.as_ref();
+        Self {
+            functions: report.functions,
+            calls: report.calls.map(calls),
+            classes: report.classes,
+            unreadable: report.unreadable,
+            kept: report.kept(),
+            quality: report.quality.iter().map(quality).collect(),
+            understanding: understanding
+                .map_or_else(Vec::new, |found| found.rows.iter().map(known).collect()),
+            unpopular_below: understanding.and_then(Understanding::threshold),
+            tokens: report.tokens,
+            dollars: report.dollars,
+            tokens_per_query: per_query(report, report.tokens as f64),
+            dollars_per_query: per_query(report, report.dollars),
+        }
+    }
 }
 
 fn sections(report: &WrittenReport) -> Sections {

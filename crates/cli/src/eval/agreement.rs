@@ -36,14 +36,18 @@ pub struct AgreementArgs {
 }
 
 #[derive(Serialize)]
-struct AgreementReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AgreementReport<'a> {
+    /// Level of measurement.
     level: Level,
+    /// Names of the raters.
     raters: &'a [String],
     /// Labels by the numbers that stand for them; empty where ratings are numbers.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     labels: &'a [String],
     #[serde(flatten)]
     agreement: Agreement,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
 }
 

@@ -30,8 +30,9 @@ pub struct AbstentionArgs {
 /// The method that is measured, and its models.
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// bow, bm25, bm25-lucene, overlap, static, fast or hybrid, balanced, best, the path of a model, api:MODEL, chat:MODEL,
-    /// vectors:DIR, run:FILE, or a combination, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…), max-abs(…), rerank(bm25, static)
+    /// bow, bm25, bm25-lucene, overlap, static, fast or hybrid, balanced, best, the path of a model, api:MODEL,
+    /// chat:MODEL, vectors:DIR, run:FILE, or a combination, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…),
+    /// max-abs(…), rerank(bm25, static)
     #[arg(long, value_name = "METHOD", default_value = "hybrid")]
     pub method: Method,
     #[command(flatten)]
@@ -51,7 +52,7 @@ pub struct BuiltinModelArgs {
 /// Which qrels of a directory are read.
 #[derive(Debug, Args)]
 pub struct SplitArgs {
-    /// Split whose qrels of a directory are read: qrels/SPLIT.tsv
+    /// Split whose qrels to read in a directory: qrels/SPLIT.tsv
     #[arg(id = "split", long = "split", value_name = "SPLIT", default_value = "test")]
     pub name: String,
 }
@@ -69,8 +70,8 @@ pub struct ReposArgs {
 #[derive(Debug, Args)]
 pub struct RankingArgs {
     /// Metrics, separated by commas: mrr, mmrr, map, ndcg (each also with a cut-off, as mrr@10), recall@K, precision@K,
-    /// hit_rate@K, success@K, acc@K (all relevant found), judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95) [default: those of the
-    /// protocol, or those that papers report]
+    /// hit_rate@K, success@K, acc@K (all relevant found), judged@K, r_precision, bpref, rbp.P (persistence, as rbp.95)
+    /// [default: those of the protocol, or those that papers report]
     #[arg(long = "metrics", value_name = "NAMES", value_delimiter = ',')]
     pub measures: Vec<Measure>,
     /// Order among equal scores: docid-desc (trec_eval), docid-asc, index-desc, pessimistic, optimistic, average
@@ -87,11 +88,11 @@ pub struct ConventionArgs {
     /// Gain of a grade in NDCG: linear, exponential
     #[arg(long, value_name = "GAIN", default_value = "linear", value_parser = by_name::<Gain>)]
     gain: Gain,
-    /// Queries that means are over: both (those in qrels and run), with-positive (all with a relevant document), all (all
+    /// Queries to average over: both (those in qrels and run), with-positive (all with a relevant document), all (all
     /// in the qrels)
     #[arg(long, value_name = "SET", default_value = "both", value_parser = by_name::<QuerySelection>)]
     queries: QuerySelection,
-    /// Unjudged documents: wrong (count as non-relevant), removed (taken out of the ranking, which condenses it)
+    /// Unjudged documents: wrong (counted as non-relevant), removed (from the ranking, which condenses it)
     #[arg(long, value_name = "CHOICE", default_value = "wrong", value_parser = by_name::<Unjudged>)]
     unjudged: Unjudged,
 }
@@ -273,7 +274,7 @@ impl MethodArgs {
     pub fn models(&self) -> anyhow::Result<Models> {
         if self.model.path.is_some() && !self.method.uses_builtin_model() {
             bail!(
-                "--model goes with --method static or hybrid, found --method {}; leave one out",
+                "--model requires --method static or hybrid, found --method {}; omit one of them",
                 self.method
             );
         }

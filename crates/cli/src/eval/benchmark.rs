@@ -81,14 +81,19 @@ pub struct ScoreArgs {
 }
 
 #[derive(Serialize)]
-struct BenchmarkReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BenchmarkReport<'a> {
+    /// Name of the data set.
     dataset: String,
+    /// The split whose qrels were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<&'a str>,
+    /// The method.
     method: String,
     /// Identity of the method's model and its weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    /// Number of documents that are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     documents: Option<usize>,
     /// Expected MRR of a perfect method if equal texts are in any order.
@@ -98,12 +103,16 @@ struct BenchmarkReport<'a> {
     summary: Summary,
     /// Normalized areas under the abstention curve, with `--nauc`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<f64>>"))]
     nauc: BTreeMap<String, f64>,
     /// Values of the result file that `--beside` names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     beside: BTreeMap<String, f64>,
+    /// The choices on which evaluation tools disagree.
     conventions: Conventions,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 
@@ -204,8 +213,8 @@ fn note_unanswered(qrels: &Qrels, evaluation: &Evaluation) {
     let n = evaluation.queries.iter().filter(|(query, _)| is_unanswered(query)).count();
     if n > 0 {
         output::note(&format!(
-            "{n} of {} queries have no relevant document and count as 0; `--queries with-positive` leaves them out",
-            evaluation.queries.len()
+            "without a relevant document, counted as 0: {n} of {}; `--queries with-positive` leaves these out",
+            counted(evaluation.queries.len(), "query")
         ));
     }
 }

@@ -51,16 +51,24 @@ pub struct CompareArgs {
 }
 
 #[derive(Serialize)]
-struct ComparisonReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ComparisonReport<'a> {
+    /// The run that others are compared with.
     baseline: &'a Path,
+    /// Each other run against the baseline.
     comparisons: Vec<RunComparison<'a>>,
+    /// The choices on which evaluation tools disagree.
     conventions: Conventions,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct RunComparison<'a> {
+    /// Name of the run.
     run: &'a Path,
+    /// Number of queries.
     queries: usize,
     /// By measure.
     metrics: BTreeMap<String, PairedComparison>,

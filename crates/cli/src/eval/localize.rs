@@ -26,28 +26,29 @@ use crate::{new_file, output, progress};
 /// Arguments of `quarry eval localize`.
 #[derive(Debug, Args)]
 pub struct LocalizeArgs {
-    /// Issues, one JSON object a line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method), files, source
+    /// Issues, one JSON object a line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method), files,
+    /// source
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated: the
-    /// first that has a repository counts
+    /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated:
+    /// the first that has a repository counts
     #[arg(long = "repos", value_name = "MIRRORS", required = true)]
     mirrors: Vec<PathBuf>,
-    /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, balanced, best, the path of a model,
-    /// or a method that ranks documents, as bm25-lucene, over all functions; may be repeated: the others are compared with the
-    /// first
+    /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, balanced, best, the path of a
+    /// model, or a method that ranks documents, as bm25-lucene, over all functions; may be repeated: the others are
+    /// compared with the first
     #[arg(long = "method", value_name = "METHOD", default_value = "hybrid")]
     methods: Vec<Localizer>,
-    /// Keep trees and indexes in DIR, where a second run opens them as they are; remove it after a change of the program
+    /// Keep trees and indexes in DIR, which later runs reuse; remove it when the program has changed
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// Only ask issues of this repository; may be repeated
+    /// Only use issues of this repository; may be repeated
     #[arg(long = "repository", value_name = "OWNER/NAME")]
     repositories: Vec<String>,
-    /// Only ask issues of this source; may be repeated
+    /// Only use issues of this source; may be repeated
     #[arg(long = "source", value_name = "NAME")]
     sources: Vec<String>,
-    /// Ask at most N issues, drawn evenly from sources and repositories
+    /// Use at most N issues, drawn evenly from sources and repositories
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Also write an HTML page that shows for each issue what came first
@@ -70,11 +71,15 @@ pub struct LocalizeArgs {
 }
 
 #[derive(Serialize)]
-struct Printed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LocalizeReport"))]
+pub struct Printed<'a> {
+    /// Name of the data set.
     dataset: String,
     #[serde(flatten)]
     report: &'a LocalizeReport,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 
@@ -94,7 +99,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     if args.policy.is_given() {
         let method = match args.methods.as_slice() {
             [Localizer::Method(method)] => method,
-            _ => bail!("--policy goes with one --method that is a search, such as hybrid or balanced"),
+            _ => bail!("--policy requires a single --method that searches, such as hybrid or balanced"),
         };
         let reads = ask_issues(&issues, method, places, &models, &|| bar.inc(1), &mut |tree, questions| {
             reading::ask(&args.policy, tree, questions)
@@ -132,7 +137,8 @@ impl LocalizeArgs {
         });
         if issues.is_empty() {
             bail!(
-                "{}: expected issues of the repositories and sources that are named, found none; check --repository and --source",
+                "{}: expected issues of the named repositories and sources, found none; check --repository and \
+                 --source",
                 self.file.display()
             );
         }

@@ -1,20 +1,20 @@
 //! `quarry eval`: measures how well code is found.
 
-mod agreement;
+pub mod agreement;
 pub(crate) mod arguments;
-mod benchmark;
-mod compare;
-mod localize;
+pub mod benchmark;
+pub mod compare;
+pub mod localize;
 pub mod models;
-mod plan;
-mod protocol;
-mod reading;
-mod repo;
-mod repo_search;
+pub mod plan;
+pub mod protocol;
+pub mod reading;
+pub mod repo;
+pub mod repo_search;
 mod report;
 pub(crate) mod shown;
-mod tune;
-mod verdicts;
+pub mod tune;
+pub mod verdicts;
 
 use std::process::ExitCode;
 

@@ -33,12 +33,13 @@ const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// How models are reached, and where their answers are kept.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of kept vectors; may be repeated, later ones count
+    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of kept vectors; may be repeated, later ones win
     ///
-    /// SETTING is KEY=VALUE, a TOML file, or the NAME of a table `[llm.NAME]` in your settings. Keys are those of `[model]` in
-    /// a judging plan (provider, base_url, key_variable, input_price, …), `budget` in dollars, `token_budget`, `record` or
-    /// `replay` with a file of answers, and `cache`: a directory for vectors and answers, or false [default: the server of
-    /// OPENAI_BASE_URL with the key in OPENAI_API_KEY; vectors in quarry/embeddings in the user's cache directory]
+    /// SETTING is KEY=VALUE, a TOML file, or the NAME of a table `[llm.NAME]` in your settings. Keys are those of
+    /// `[model]` in a judging plan (provider, base_url, key_variable, input_price, …), `budget` in dollars,
+    /// `token_budget`, `record` or `replay` with a file of answers, and `cache`: a directory for vectors and answers,
+    /// or false [default: the server of OPENAI_BASE_URL with the key in OPENAI_API_KEY; vectors in quarry/embeddings in
+    /// the user's cache directory]
     #[arg(long, value_name = "SETTING")]
     llm: Vec<String>,
 }
@@ -98,7 +99,7 @@ impl ModelArgs {
         }
         let ClientSettings { budget, token_budget, record, replay, cache } = client.try_into()?;
         if record.is_some() && replay.is_some() {
-            bail!("--llm: record and replay exclude each other; leave one of them out");
+            bail!("--llm: record and replay exclude each other; omit one of them");
         }
         let money = match budget {
             None => None,
@@ -204,7 +205,8 @@ impl Models {
     /// than the cache.
     ///
     /// # Errors
-    /// When the model is missing or damaged, the server does not answer, or the cache that the user named cannot be used.
+    /// When the model is missing or damaged, the server does not answer, or the cache that the user named cannot be
+    /// used.
     pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),

@@ -18,7 +18,7 @@ use crate::output;
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Benchmark plan; or what one wrote, a directory or its results.json, whose page is written again
+    /// Benchmark plan; or its results, a directory or results.json, whose page is then rewritten
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// Directory that paths of data in the plan are relative to
@@ -29,7 +29,7 @@ pub struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     repos: ReposArgs,
-    /// Directory of the results; what is in it is not measured again [default: PLAN.results beside the plan]
+    /// Directory of the results; existing results are reused [default: PLAN.results beside the plan]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Write the page of the results to FILE [default: report.html in their directory]
@@ -62,12 +62,14 @@ fn trainer() -> anyhow::Result<&'static dyn Trainer> {
 
 #[cfg(not(feature = "train"))]
 fn trainer() -> anyhow::Result<&'static dyn Trainer> {
-    anyhow::bail!("this build trains no models, which the plan asks for; install with the default features")
+    anyhow::bail!("the plan trains models, which this build cannot do; install with the default features")
 }
 
 /// What a dry run lists.
 #[derive(Serialize)]
-struct DryRun {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PlannedTraining"))]
+pub struct DryRun {
+    /// Each run.
     training: Vec<PlannedRun>,
     /// Of all runs that are not trained yet.
     seconds: f64,
@@ -100,7 +102,7 @@ fn dry_run(args: &RunArgs, plan: &Plan, locations: &Locations, store: &Store) ->
         }
         let methods = report.methods.iter().map(|(name, n)| format!("{name}: {}\n", counted(*n, "method")));
         let total = format!(
-            "\nTraining takes about {} on this machine, and then are measured:\n",
+            "\nTraining takes about {} on this machine; then these are measured:\n",
             duration(report.seconds)
         );
         Sections::new().table(table).text(total + &methods.collect::<String>())

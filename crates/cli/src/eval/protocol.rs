@@ -36,8 +36,8 @@ pub struct ProtocolArgs {
     /// List the protocols, or show the inputs and options of PROTOCOL and where its paper and code differ
     #[arg(long)]
     list: bool,
-    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1 or
-    /// cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
+    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1
+    /// or cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "list"])]
     reliability: Vec<PathBuf>,
     #[command(flatten)]
@@ -142,14 +142,14 @@ struct OptionArgs {
     /// Number of distractors per query [default: 99]
     #[arg(long, value_name = "N")]
     distractors: Option<usize>,
-    /// Source of distractors: uniform (all documents that do not answer), rolling (the list of the previous query, as in
-    /// the released script for CodeT5+)
+    /// Source of distractors: uniform (all documents that do not answer), rolling (the list of the previous query, as
+    /// in the released script for CodeT5+)
     #[arg(long, value_name = "RULE", value_parser = by_name::<Sampling>)]
     sampling: Option<Sampling>,
     /// Do not draw documents with the same text as an answer
     #[arg(long)]
     without_twins: bool,
-    /// Only tell matching pairs from others, and rank nothing: a question for each pair, and one for each negative
+    /// Only tell matching pairs from others, without ranking: one question for each pair and for each negative
     #[arg(long)]
     matching_only: bool,
     /// Length of the scored lists
@@ -161,7 +161,7 @@ struct OptionArgs {
     /// Measure one part of the queries, split 8 : 1 : 1: train, dev, test
     #[arg(long, value_name = "PART", value_parser = by_name::<Fold>)]
     fold: Option<Fold>,
-    /// Do what the published code does where it differs from the paper
+    /// Follow the published code where it differs from the paper
     #[arg(long)]
     as_released: bool,
 }
@@ -220,35 +220,54 @@ impl MeasuredMethod for ShownMethod<'_> {
 }
 
 #[derive(Serialize)]
-struct ProtocolReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProtocolReport<'a> {
+    /// Name of the protocol.
     protocol: &'a str,
+    /// The method.
     method: String,
     /// Identity of the method's model and its weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
+    /// Results of each part.
     parts: Vec<PartReport>,
+    /// Numbers that are derived over parts.
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<f64>>"))]
     figures: &'a BTreeMap<String, f64>,
+    /// Differences between papers and code that concern it.
     discrepancies: Vec<DiscrepancyReport>,
+    /// Options of the protocol, by name.
     options: &'a ProtocolOptions,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ProtocolPart"))]
 struct PartReport {
+    /// Name.
     name: String,
+    /// Number of queries.
     queries: usize,
+    /// Number of documents that are ranked.
     documents: usize,
     /// Score above which a verdict is a match; `None` for rankings.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
+    /// Mean of each metric.
     metrics: BTreeMap<String, f64>,
+    /// Bootstrap interval of each mean: low, high.
     intervals: BTreeMap<String, Interval>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Discrepancy"))]
 struct DiscrepancyReport {
+    /// Number by which the documentation refers to it.
     number: &'static str,
+    /// Description.
     about: &'static str,
 }
 
@@ -299,7 +318,8 @@ impl PartReport {
 /// Runs `quarry eval protocol`.
 ///
 /// # Errors
-/// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method fails.
+/// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method
+/// fails.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let layout = &args.output.layout;
     match args.protocol {
@@ -463,21 +483,32 @@ fn discrepancies_table(discrepancies: &[DiscrepancyReport]) -> Table {
 
 /// A protocol as `quarry eval protocol NAME --list` describes it.
 #[derive(Serialize)]
-struct ProtocolDescription {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProtocolDescription {
+    /// Name.
     name: &'static str,
+    /// Paper or script that defines it.
     source: &'static str,
+    /// Description.
     about: &'static str,
+    /// Files that it takes.
     inputs: Vec<InputDescription>,
+    /// Metrics.
     measures: Vec<String>,
     /// As the command line spells them.
     options: Vec<String>,
+    /// Differences between papers and code that concern it.
     discrepancies: Vec<DiscrepancyReport>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct InputDescription {
+    /// Name.
     name: &'static str,
+    /// Description.
     about: &'static str,
+    /// Whether it may be omitted.
     optional: bool,
     /// Formats that the input may have; empty for any.
     formats: &'static [&'static str],

@@ -278,11 +278,15 @@ impl Policy for OutlinePolicy<'_> {
 }
 
 #[derive(Serialize)]
-struct Printed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TokensToAnswer"))]
+pub struct Printed<'a> {
+    /// File of the questions.
     dataset: String,
+    /// Name of the tokenizer.
     tokenizer: &'static str,
     #[serde(flatten)]
     report: &'a ReadingReport,
+    /// How intervals and p-values are resampled.
     bootstrap: &'a Bootstrap,
 }
 

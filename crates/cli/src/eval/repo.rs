@@ -57,7 +57,7 @@ pub struct RepoArgs {
     /// How much of a function's documentation becomes the query: sentence, paragraph
     #[arg(long, value_name = "EXTENT", default_value = "sentence", value_parser = by_name::<Extent>)]
     extent: Extent,
-    /// Leave documentation in the code that it is the query for
+    /// Keep the documentation in the code when it is the query
     #[arg(long)]
     keep_docs: bool,
     /// Hide the names of functions when their documentation is the query
@@ -66,7 +66,7 @@ pub struct RepoArgs {
     /// Write the queries as BEIR directories (DIR/docstring and so on) instead of asking them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["agreement", "format", "json"])]
     write: Option<PathBuf>,
-    /// Measure whether the queries order methods as labels do: a table as for `quarry eval repo-search`
+    /// Measure whether the queries rank methods as labels do; takes a table as for `quarry eval repo-search`
     #[arg(long, value_name = "TSV", requires = "repos", conflicts_with = "path")]
     agreement: Option<PathBuf>,
     #[command(flatten)]
@@ -92,12 +92,17 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 #[derive(Serialize)]
-struct RepositoryReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "OwnBenchmark"))]
+pub struct RepositoryReport<'a> {
+    /// Name of the repository.
     repository: String,
     #[serde(flatten)]
     report: &'a SelfBenchmarkReport,
+    /// Remarks on the queries.
     notes: &'a [String],
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
+    /// Time in milliseconds.
     took_ms: f64,
 }
 
@@ -120,7 +125,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     drop(reading);
     benchmark.notes.iter().for_each(|text| output::note(text));
     if benchmark.sets.is_empty() {
-        output::note("nothing to ask; ask queries of your own with --ask FILE");
+        output::note("no questions were found; ask your own with --ask FILE");
         return Ok(ExitCode::from(1));
     }
     let load = |name: ModelName<'_>| model::load(path(name));
@@ -231,11 +236,17 @@ fn write(directory: &Path, repository: &Repository<'_>, sets: &[QuerySet]) -> an
 }
 
 #[derive(Serialize)]
-struct AgreementReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "BenchmarkAgreement"))]
+pub struct AgreementReport<'a> {
+    /// Name of the data set.
     dataset: String,
+    /// Names of the methods.
     variants: Vec<&'a str>,
+    /// Agreement by source of queries.
     agreement: &'a [SourceAgreement],
+    /// The repositories.
     repositories: &'a [RepositoryValues],
+    /// How intervals and p-values are resampled.
     bootstrap: &'a Bootstrap,
 }
 

@@ -77,13 +77,18 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
 }
 
 #[derive(Serialize)]
-struct RepoSearchReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RepoSearchReport {
+    /// Name of the data set.
     dataset: String,
+    /// The method.
     method: String,
+    /// Identity of the method's model and its weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(flatten)]
     summary: repo_search::Summary,
+    /// How intervals and p-values are resampled.
     bootstrap: Bootstrap,
 }
 

@@ -62,12 +62,17 @@ pub struct TuneArgs {
 }
 
 #[derive(Serialize)]
-struct TuningReport {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Tuning"))]
+pub struct TuningReport {
+    /// The method.
     method: String,
+    /// Queries with an answer.
     queries: usize,
     /// NDCG@10 of the current ranking by table, mean over its repositories.
     default: Vec<TableMean>,
+    /// Scores without each part of the ranking.
     ablation: Vec<Ablated>,
+    /// Weights that were chosen on the other repositories; absent with `--ablation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cross_validation: Option<CrossValidation>,
     /// NDCG@10 by table, each repository searched with weights chosen on the others.
@@ -84,7 +89,9 @@ struct TuningReport {
 
 /// How well confidence predicts whether a query has an answer.
 #[derive(Serialize)]
-struct Confidence {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Confidence {
+    /// The threshold in use.
     threshold: f32,
     /// By the weights in use.
     in_use: Measured,
@@ -95,9 +102,13 @@ struct Confidence {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TableMean {
+    /// Path of the table.
     table: PathBuf,
+    /// The repositories.
     repositories: usize,
+    /// Mean NDCG@10.
     ndcg: f64,
     /// Of a paired randomization test over the table's queries, two-sided.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,8 +24,8 @@ use crate::eval::shown::format_defined;
 /// Arguments of `quarry eval verdicts`.
 #[derive(Debug, Args)]
 pub struct VerdictsArgs {
-    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score, or with the columns
-    /// probability (0 to 1) and outcome (1, true, yes or 0, false, no), whose calibration is measured
+    /// Verdicts, CSV or TSV with the columns truth and prediction (any labels) and optionally score, or with the
+    /// columns probability (0 to 1) and outcome (1, true, yes or 0, false, no), whose calibration is measured
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Compare with another method's predictions on the same pairs, in the same order, by McNemar's test
@@ -37,7 +37,7 @@ pub struct VerdictsArgs {
     /// Number of bins of the reliability table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     bins: u32,
-    /// Bins of equal: width, quantile
+    /// Bins of equal width or equal size: width, quantile
     #[arg(long, value_name = "BINNING", default_value = "width", value_parser = by_name::<Binning>)]
     binning: Binning,
     #[command(flatten)]
@@ -61,12 +61,19 @@ pub fn run(args: &VerdictsArgs) -> anyhow::Result<()> {
 }
 
 #[derive(Serialize)]
-struct Calibration {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ForecastScores"))]
+pub struct Calibration {
+    /// Number of forecasts.
     forecasts: usize,
+    /// Mean squared error of the probabilities.
     brier_score: f64,
+    /// Mean distance of probabilities and observed shares.
     expected_calibration_error: f64,
+    /// How bins are chosen.
     binning: Binning,
+    /// The reliability diagram.
     bins: Vec<Bin>,
+    /// Area under the risk-coverage curve.
     area_under_risk_coverage: f64,
     /// Of the likelier outcome as prediction, with its probability as confidence.
     risk_coverage: Vec<Selective>,
@@ -75,7 +82,7 @@ struct Calibration {
 fn calibration(args: &VerdictsArgs, table: &VerdictTable) -> anyhow::Result<()> {
     if let Some(file) = &args.against {
         bail!(
-            "--against {}: it compares predictions, and {} has probabilities",
+            "--against {}: only predictions can be compared, and {} has probabilities",
             file.display(),
             args.file.display()
         );
@@ -139,28 +146,40 @@ fn calibration_sections(report: &Calibration) -> Sections {
 }
 
 #[derive(Serialize)]
-struct Classification<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "VerdictScores"))]
+pub struct Classification<'a> {
+    /// Number of cases.
     cases: usize,
+    /// Share of correct cases.
     accuracy: f64,
+    /// Mean F1 over classes.
     macro_f1: f64,
     /// By label.
     classes: BTreeMap<&'a str, ClassScores>,
     #[serde(flatten)]
     curves: Option<Curves>,
+    /// Comparison with other verdicts.
     #[serde(skip_serializing_if = "Option::is_none")]
     against: Option<Against<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Curves {
+    /// Area under the ROC curve; null without scores.
     roc_auc: Option<f64>,
+    /// Average precision; null without scores.
     average_precision: Option<f64>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Against<'a> {
+    /// The other file.
     file: &'a Path,
+    /// Share of correct cases.
     accuracy: f64,
+    /// McNemar's test of the difference.
     mcnemar: McNemar,
 }
 

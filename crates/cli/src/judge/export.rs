@@ -33,7 +33,7 @@ pub struct ExportArgs {
     /// Renumber queries and codes
     #[arg(long)]
     renumber: bool,
-    /// Which of several labels for one query and code counts
+    /// Label to use if a query and code have several
     #[arg(long, value_name = "RULE", default_value = "refuse")]
     grades: GradesArg,
 }

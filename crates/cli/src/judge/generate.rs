@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use quarry_annotate::GenerationSummary;
+use quarry_annotate::{CostView, GenerationSummary};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
-use serde_json::json;
+use serde::Serialize;
 
 use super::{RunArgs, stop_on_interrupt};
 use crate::output;
@@ -27,8 +27,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     ));
     if args.dry_run {
         if args.layout.is_json() {
-            let worst = json!({"tokens": worst.tokens, "dollars": worst.dollars()});
-            output::print_json(&json!({"queries": queries, "open": open, "worst_of_first_calls": worst}))?;
+            let worst_of_first_calls = CostView::of(&worst);
+            output::print_json(&GenerationEstimate { queries, open, worst_of_first_calls })?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -40,6 +40,18 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     output::note(&format!("booked with this ledger: {spent}"));
     args.layout.print(&generation, || sections(&generation))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What generating code would cost.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct GenerationEstimate {
+    /// Queries that no candidate answers.
+    queries: u64,
+    /// Queries whose candidates are not all decided.
+    open: u64,
+    /// Maximum cost of writing code once for each query.
+    worst_of_first_calls: CostView,
 }
 
 fn sections(generation: &GenerationSummary) -> Sections {

@@ -3,14 +3,14 @@
 mod audit;
 mod calibrate;
 mod export;
-mod generate;
+pub mod generate;
 mod people;
 mod reread;
-mod run;
+pub mod run;
 #[cfg(feature = "serve")]
 mod serve;
 mod show;
-mod status;
+pub mod status;
 mod study;
 
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ enum Command {
 
 /// Which plan, and where its ledger is.
 #[derive(Debug, Clone, Args)]
-struct PlanArgs {
+pub struct PlanArgs {
     /// Plan, in TOML
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
@@ -186,7 +186,7 @@ impl IsolationArgs {
 
 /// Arguments of `quarry judge run`.
 #[derive(Debug, Args)]
-struct RunArgs {
+pub struct RunArgs {
     #[command(flatten)]
     plan: PlanArgs,
     #[command(flatten)]
@@ -194,8 +194,8 @@ struct RunArgs {
     /// Generate code for queries that no candidate answers, judge it, and repair it if the judge rejects it
     #[arg(long)]
     generate: bool,
-    /// Only read the stored answers and runs of an earlier version by the rules of this one, and list labels that change,
-    /// without asking a model or running a program
+    /// Only reinterpret the stored answers and runs of an earlier version by the rules of this one, and list labels
+    /// that change, without asking a model or running a program
     #[arg(long, conflicts_with = "generate")]
     reread: bool,
     /// Check everything and estimate the cost, without asking a model; with --reread, list what would change
@@ -226,7 +226,7 @@ impl WorkplaceArgs {
         if plan.nats.is_some() {
             let _ = rehearsal;
             bail!(
-                "{}: this build has no workers: take `nats` out, or install with `--features workers`",
+                "{}: this build has no workers: remove `nats`, or install with `--features workers`",
                 plan.path.display()
             );
         }

@@ -68,14 +68,14 @@ struct ExportArgs {
     /// Seed for drawing rows, their order and the sides
     #[arg(long, value_name = "SEED", default_value_t = 42)]
     seed: u64,
-    /// Give answers rather than the plan's pairs: those of a file of pairs, a BEIR directory or a TREC run, under a
-    /// name that nobody is shown; twice for a preference between two
+    /// Show answers instead of the plan's pairs: those of a file of pairs, a BEIR directory or a TREC run, under a name
+    /// that is not shown; twice for a preference between two
     #[arg(long, value_name = "NAME=PATH", num_args = 1, value_parser = side)]
     side: Vec<(String, PathBuf)>,
-    /// Give code that models wrote (`quarry judge run --generate`) and nobody has reviewed yet
+    /// Show code that models wrote (`quarry judge run --generate`) and nobody has reviewed yet
     #[arg(long, conflicts_with_all = ["side", "tests", "unresolved", "disputed", "tested", "untested", "per_verdict"])]
     generated: bool,
-    /// BEIR directory that the ids in a run are of
+    /// BEIR directory that the ids in a run refer to
     #[arg(long, value_name = "DIR", requires = "side")]
     benchmark: Option<PathBuf>,
     /// Split of judgments in a directory
@@ -98,16 +98,16 @@ fn side(text: &str) -> Result<(String, PathBuf), String> {
 struct ImportArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Forms that came back
+    /// Filled-in forms
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Who filled them in; a column `annotator` in a form says it for a row
+    /// Person who filled them in; a column `annotator` in a form names the person of each row
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// When, YYYY-MM-DD; a column `date` in a form says it for a row
+    /// Date, YYYY-MM-DD; a column `date` in a form gives that of each row
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Replace what the same people said of the same rows before
+    /// Replace earlier answers of the same people to the same rows
     #[arg(long)]
     revise: bool,
     #[command(flatten)]
@@ -116,10 +116,10 @@ struct ImportArgs {
 
 #[derive(Debug, Args)]
 struct GuidelinesArgs {
-    /// The one to print, as people are given it
+    /// Guideline to print, as people see it
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// With what is said about test programs
+    /// Include what is said about test programs
     #[arg(long, requires = "name")]
     tests: bool,
 }
@@ -185,8 +185,8 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
     }
     if let Some(first) = too_long.first() {
         output::note(&format!(
-            "{} rows hold texts that many spreadsheets cut off, row {first} first; write .jsonl for these",
-            too_long.len()
+            "texts that many spreadsheets cut off are in {}, first in row {first}; write .jsonl for these",
+            counted(too_long.len(), "row")
         ));
     }
     Ok(())

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use quarry_annotate::{Estimate, Judging};
-use quarry_llm::{Cost, Money};
-use serde_json::json;
+use quarry_annotate::{CostView, Estimate, Judging};
+use quarry_llm::Money;
+use serde::Serialize;
 
 use super::{RunArgs, status, stop_on_interrupt};
 use crate::output;
@@ -23,7 +23,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     output::note(&format_estimate(&estimate, &judging));
     if args.dry_run {
         if args.layout.is_json() {
-            output::print_json(&json_of(&estimate, &judging))?;
+            output::print_json(&JudgeEstimate::of(&estimate, &judging))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -38,26 +38,56 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     result?;
     if let Some((id, reason)) = judging.unjudged()? {
         bail!(
-            "there are pairs without a verdict, such as {id}: {reason}; `quarry judge run` tries them again, and \
+            "some pairs have no verdict, such as {id}: {reason}; `quarry judge run` tries them again, and \
              `quarry judge status` counts the reasons"
         );
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn json_of(estimate: &Estimate, judging: &Judging) -> serde_json::Value {
-    let Estimate { pairs, first, programs, typical } = estimate;
-    let cost = |cost: &Cost| json!({"tokens": cost.tokens, "dollars": cost.dollars()});
-    let (tokens, money) = judging.left();
-    json!({
-        "pairs": pairs,
-        "calls": first.calls,
-        "stored_answers": first.stored,
-        "programs": programs,
-        "worst_of_next_calls": cost(&first.worst),
-        "typical_of_all_calls": cost(typical),
-        "budget_left": {"tokens": tokens, "dollars": money.map(Money::dollars)},
-    })
+/// What a run would do and cost.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct JudgeEstimate {
+    /// Pairs, or verdicts of members, to come.
+    pairs: u64,
+    /// First calls of models.
+    calls: usize,
+    /// Answers that are stored already.
+    stored_answers: usize,
+    /// Programs to run.
+    programs: u64,
+    /// Maximum cost of the first calls.
+    worst_of_next_calls: CostView,
+    /// Typical cost of all calls.
+    typical_of_all_calls: CostView,
+    /// What the budget of the plan leaves; null without a limit.
+    budget_left: BudgetLeft,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct BudgetLeft {
+    /// Tokens that are left.
+    tokens: Option<u64>,
+    /// Dollars that are left.
+    dollars: Option<f64>,
+}
+
+impl JudgeEstimate {
+    fn of(estimate: &Estimate, judging: &Judging) -> Self {
+        let Estimate { pairs, first, programs, typical } = estimate;
+        let (tokens, money) = judging.left();
+        Self {
+            pairs: *pairs,
+            calls: first.calls,
+            stored_answers: first.stored,
+            programs: *programs,
+            worst_of_next_calls: CostView::of(&first.worst),
+            typical_of_all_calls: CostView::of(typical),
+            budget_left: BudgetLeft { tokens, dollars: money.map(Money::dollars) },
+        }
+    }
 }
 
 fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {

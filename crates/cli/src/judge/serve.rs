@@ -35,7 +35,7 @@ pub struct ServeArgs {
     /// shown, on this machine only
     #[arg(long = "annotator", value_name = "NAME")]
     annotators: Vec<String>,
-    /// Number of annotators who are to answer each item [default: all]
+    /// Number of annotators for each item [default: all]
     #[arg(long, value_name = "N", requires = "annotators", value_parser = value_parser!(u32).range(1..))]
     overlap: Option<u32>,
     #[command(flatten)]
@@ -102,7 +102,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         text.push_str(&format!("{}\thttp://{}{path}\n", output::printable(person), server.address()));
     }
     output::print(&text)?;
-    output::note(&format!("serving {items}; each link works once; Ctrl-C ends it"));
+    output::note(&format!("serving {items}; each link works once; Ctrl-C stops the server"));
     server.run();
     output::note("stopped; every answer is in the ledger");
     Ok(ExitCode::SUCCESS)
@@ -125,15 +125,18 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
     Ok(form)
 }
 
-/// The key of a ledger, so that people who have joined can go on after a restart. It is in this user's state directory, by
-/// the canonical path of the ledger: a file beside the ledger may come from a stranger, who then could join as anybody.
+/// The key of a ledger, so that people who have joined can go on after a restart. It is in this user's state directory,
+/// by the canonical path of the ledger: a file beside the ledger may come from a stranger, who then could join as
+/// anybody.
 fn key(ledger: &Path) -> anyhow::Result<Vec<u8>> {
     let directory = quarry_files::state_directory()
-        .context("this user has no state directory for the key of who may label; set XDG_STATE_HOME or HOME")?
+        .context(
+            "this user has no state directory for the key for links to label; set XDG_STATE_HOME or HOME",
+        )?
         .join("labels");
     let ledger = ledger.canonicalize().with_context(|| format!("cannot find {}", ledger.display()))?;
     let path = directory.join(format!("{:032x}.key", xxh3_128(ledger.as_os_str().as_encoded_bytes())));
-    let problem = || format!("cannot use {}, the key of who may label", path.display());
+    let problem = || format!("cannot use {}, the key for links to label", path.display());
     if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         quarry_files::create_private_directory(&directory).with_context(problem)?;
         // Whole or not at all.
@@ -144,10 +147,10 @@ fn key(ledger: &Path) -> anyhow::Result<Vec<u8>> {
         file.persist_noclobber(&path).with_context(problem)?;
     }
     let key = quarry_files::read_private(&path, KEY_BYTES as u64);
-    match key.with_context(|| format!("{}; remove it, and people join anew", problem()))? {
+    match key.with_context(|| format!("{}; remove it, and have people join again", problem()))? {
         key if key.len() == KEY_BYTES => Ok(key),
         key => bail!(
-            "{}: expected {KEY_BYTES} bytes, found {}; remove it, and people join anew",
+            "{}: expected {KEY_BYTES} bytes, found {}; remove it, and have people join again",
             problem(),
             key.len()
         ),

@@ -19,7 +19,7 @@ const MAX_QUERY_CHARACTERS: usize = 100;
 pub struct ShowArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Id of the pair, or the first four characters of it or more; without one, all pairs are listed, a line each
+    /// Id of the pair, or at least its first four characters; without one, list all pairs, one per line
     #[arg(value_name = "PAIR")]
     pair: Option<String>,
     /// Show the questions too

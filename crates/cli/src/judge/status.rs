@@ -33,14 +33,19 @@ pub struct StatusArgs {
 }
 
 #[derive(Serialize)]
-struct Status<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "JudgeStatus"))]
+pub struct Status<'a> {
+    /// Name of the judge.
     judge: &'a str,
+    /// Version of the judge, which labels depend on.
     version: &'a str,
+    /// Path of the ledger.
     ledger: String,
     #[serde(flatten)]
     report: JudgeReport,
     /// While judging is under way.
     pace: Option<Pace>,
+    /// What counts as executable.
     executable_rule: &'static str,
     /// Of the file's labels with the judge's.
     krippendorff_alpha: Option<f64>,

@@ -23,18 +23,18 @@ const BATCH: usize = 64;
 /// Arguments of `quarry model convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a model
-    /// that model2vec wrote; or of a static model with its vocabulary.txt
+    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a
+    /// model that model2vec wrote; or of a static model with its vocabulary.txt
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// New directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bits of a transformer's weight, in which it is computed too: 8, with a factor for each row of a matrix, or 4, with one
+    /// Bits of a transformer's weights, also in computation: 8, with a factor for each row of a matrix, or 4, with one
     /// for each 32 weights [default: as they are]
     #[arg(long, value_name = "N", value_enum, requires = "texts")]
     bits: Option<Bits>,
-    /// Texts to measure what --bits loses with, one per line
+    /// Texts for measuring the loss of --bits, one per line
     #[arg(long, value_name = "FILE", requires = "bits")]
     texts: Option<PathBuf>,
     #[command(flatten)]
@@ -59,9 +59,7 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
         return quantize(args, bits, texts);
     }
     if model::named(&args.model).is_none() {
-        bail!(
-            "the built-in model has no vocabulary beside it, without which it cannot be converted; name another one"
-        );
+        bail!("the built-in model comes without its vocabulary, so it cannot be converted; name another one");
     }
     if let Some(file) = model::static_file(&args.model) {
         return to_token_vectors(&file, &args.out);
@@ -142,9 +140,13 @@ fn to_token_vectors(source: &Path, target: &Path) -> anyhow::Result<()> {
 }
 
 #[derive(Serialize)]
-struct Loss {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Loss {
+    /// Number of texts that the loss is measured with.
     texts: usize,
+    /// Bytes of the weights before.
     bytes_before: u64,
+    /// Bytes of the weights after.
     bytes_after: u64,
     #[serde(flatten)]
     measured: Measured,
@@ -152,12 +154,23 @@ struct Loss {
 
 /// What is compared before and after.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
 enum Measured {
     /// A text's vectors.
-    Vectors { mean_cosine: f64, minimum_cosine: f64 },
+    Vectors {
+        /// Mean cosine of the vectors before and after.
+        mean_cosine: f64,
+        /// Minimum of these cosines.
+        minimum_cosine: f64,
+    },
     /// The log-odds of a cross-encoder for a text with the next one.
-    LogOdds { mean_difference: f64, maximum_difference: f64 },
+    LogOdds {
+        /// Mean absolute difference of the log-odds before and after.
+        mean_difference: f64,
+        /// Maximum of these differences.
+        maximum_difference: f64,
+    },
 }
 
 /// Writes a transformer with fewer bits, and measures the loss with texts, one a line of `file`.

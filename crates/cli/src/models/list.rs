@@ -32,13 +32,18 @@ pub struct ListArgs {
 }
 
 #[derive(Serialize)]
-struct ModelList {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ModelList {
+    /// The models that are here.
     models: Vec<ModelView>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct ModelView {
+    /// Its name; the tree of a tuned one.
     name: String,
+    /// Where it is.
     place: ModelLocation,
     /// `static`, or what `config.json` calls it; null if it cannot be read.
     architecture: Option<String>,
@@ -55,6 +60,7 @@ struct ModelView {
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "kebab-case")]
 enum ModelLocation {
     /// In the program.

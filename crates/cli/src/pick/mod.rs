@@ -63,7 +63,7 @@ pub struct PickArgs {
 /// When there is no terminal, or the tree cannot be indexed.
 pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
-        bail!("pick draws on the terminal, and stderr is not one; use `quarry search` in scripts");
+        bail!("`quarry pick` needs a terminal, and stderr is not one; use `quarry search` in scripts");
     }
     args.source.rerank(args.rerank);
     let paths = args.source.paths();
@@ -107,7 +107,7 @@ fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Re
                 state.show(search.run(state.query())?);
             }
             if let Some(hit) = state.lacks_preview() {
-                let preview = search.preview(hit, &state.found.query);
+                let preview = search.preview(hit, &state.found.terms);
                 state.preview(preview);
             }
             screen.draw(|frame| view::draw(frame, state))?;
@@ -143,27 +143,27 @@ impl Search {
         Ok(PickResults {
             confident: found.confident != Some(false),
             choices: found.hits.into_iter().map(choice).collect(),
+            terms: found.terms,
             took_ms: quarry_answer::milliseconds(start.elapsed()),
             ..nothing
         })
     }
 
-    fn preview(&self, hit: &Hit, query: &str) -> Preview {
+    fn preview(&self, hit: &Hit, terms: &[String]) -> Preview {
         // A file that has gone since the index was opened has no lines to show.
         let file = self.tree.index.text(hit).ok();
         let content = file.as_ref().map(SourceText::to_str).unwrap_or_default();
         let Range { start, end } = file.as_ref().map_or(0..0, |file| self.tree.index.lines(hit, file));
         let source = content.lines().take(end).skip(start).collect::<Vec<_>>().join("\n");
-        let terms = query_terms(query);
         let line = |(index, text): (usize, &str)| PreviewLine {
             number: file.as_ref().map_or(0, |file| file.line_number(index)),
-            matches: terminal::apart(&snippet::matches(text, &terms)),
+            matches: terminal::apart(&snippet::matches(text, terms)),
             text: text.to_owned(),
         };
         Preview {
             unit: hit.unit,
             lines: (start..).zip(source.lines()).map(line).collect(),
-            focus: snippet::best_lines(&source, &terms, FOCUS),
+            focus: snippet::best_lines(&source, terms, FOCUS),
         }
     }
 }
@@ -192,7 +192,13 @@ mod tests {
         };
         let choice = |unit| Choice { hit: hit(unit), position: format!("src/a.rs:{}", 10 + unit) };
         let choices = (0..n).map(choice).collect();
-        PickResults { query: query.to_owned(), choices, confident: true, took_ms: 0.5 }
+        PickResults {
+            query: query.to_owned(),
+            choices,
+            confident: true,
+            took_ms: 0.5,
+            ..PickResults::default()
+        }
     }
 
     /// A preview of lines with their numbers.

@@ -34,6 +34,8 @@ pub struct PickResults {
     pub choices: Vec<Choice>,
     /// Whether the best one is good enough.
     pub confident: bool,
+    /// The terms that lines are chosen by.
+    pub terms: Vec<String>,
     pub took_ms: f64,
 }
 

@@ -32,7 +32,8 @@ use crate::{model, new_file, progress};
 /// What an encoder is trained from, and where it goes.
 #[derive(Debug, Clone, Args)]
 pub struct EncoderArgs {
-    /// Directory of the BERT, RoBERTa, MPNet or T5 model to begin with, as sentence-transformers or transformers writes it
+    /// Directory of the BERT, RoBERTa, MPNet or T5 model to begin with, as sentence-transformers or transformers writes
+    /// it
     #[arg(long, value_name = "DIR")]
     pub model: PathBuf,
     /// File of pairs: as `quarry data pairs` or `quarry data build` writes it, or of another format with pairs
@@ -54,8 +55,8 @@ pub struct EncoderArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as with
-    /// those of public sets beside the pairs or in the working directory
+    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
+    /// with those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     pub exclude: Vec<PathBuf>,
     /// Train on evaluation data all the same; the model's card will say so
@@ -64,7 +65,7 @@ pub struct EncoderArgs {
     /// Tab-separated list of the pairs' repositories with their licenses, for the model's card
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
-    /// Directory for the model, its card and the run's state; a run that was cut off goes on from there
+    /// Directory for the model, its card and the run's state; an interrupted run resumes from there
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -354,7 +355,7 @@ fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<
         }
     }
     if rows.is_empty() {
-        bail!("{}: holds no pair; make some with `quarry data pairs`", path.display());
+        bail!("{}: contains no pair; make some with `quarry data pairs`", path.display());
     }
     Ok((rows, named))
 }
@@ -391,9 +392,9 @@ fn read_corpus(paths: &[PathBuf], settings: &Settings) -> anyhow::Result<Vec<Str
     Ok(codes)
 }
 
-/// Reads a file with one JSON object a line that has `query` and `code`, and names those that are evaluation data by their
-/// own account; false if it is another one. As tokens, a side is what `query_tokens` or `code_tokens` hold, or else the
-/// tokens of the code by its grammar, as other formats have them.
+/// Reads a file with one JSON object a line that has `query` and `code`, and names those that are evaluation data by
+/// their own account; false if it is another one. As tokens, a side is what `query_tokens` or `code_tokens` hold, or
+/// else the tokens of the code by its grammar, as other formats have them.
 fn read_own_rows(
     path: &Path,
     [query_form, code_form]: [bool; 2],

@@ -9,8 +9,9 @@ use quarry_corpus::evaluation_data::{is_marked, published_as};
 use quarry_corpus::evaluation_guard::{EvaluationGuard, Shared};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::Source;
+use quarry_source::FunctionPair;
 use quarry_text::counted;
-use quarry_train::{Example, Pair};
+use quarry_train::Example;
 
 use crate::output;
 
@@ -85,14 +86,19 @@ impl Leakage {
 pub fn summary(found: &[String]) -> String {
     let (first, others) = found.split_at(found.len().min(3));
     let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
-    format!("the training data hold evaluation data: {}{more}", first.join("; "))
+    format!("the training data contain evaluation data: {}{more}", first.join("; "))
 }
 
 /// Refuses pairs that are evaluation data: by name, or by their texts.
 ///
 /// # Errors
 /// When some are, or a file of evaluation data cannot be read.
-pub fn refuse(named: Vec<String>, exclude: &[PathBuf], path: &Path, pairs: &[Pair]) -> anyhow::Result<()> {
+pub fn refuse(
+    named: Vec<String>,
+    exclude: &[PathBuf],
+    path: &Path,
+    pairs: &[FunctionPair],
+) -> anyhow::Result<()> {
     let mut leakage = Leakage { found: named, ..Leakage::default() };
     let file = path.to_owned();
     leakage.add(&EvaluationGuard::open(exclude, std::slice::from_ref(&file))?, &file, pairs);

@@ -25,11 +25,11 @@ const RESULT: &str = "result.json";
 pub struct SweepArgs {
     #[command(flatten)]
     encoder: EncoderArgs,
-    /// A setting and its values, as rate=1e-5,2e-5 (can be repeated): every combination is trained, in a directory of its own
-    /// below --out, and report.html shows which is best on held-out pairs
+    /// A setting and its values, such as rate=1e-5,2e-5 (can be repeated): every combination is trained, each in its
+    /// own directory below --out, and report.html shows which is best on held-out pairs
     #[arg(long, value_name = "KEY=VALUES")]
     grid: Vec<String>,
-    /// Number of seeds that each combination is trained with: the recipe's, and those after it
+    /// Number of seeds to train each combination with: the recipe's, and the ones after it
     #[arg(long, value_name = "N", default_value_t = 1, requires = "grid", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
     #[command(flatten)]
@@ -52,7 +52,9 @@ struct RunResult {
 
 /// A combination over all its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Combination {
+    /// Its settings, as `key=value`.
     settings: Vec<String>,
     /// Mean of the held-out measure over seeds.
     mean: f64,
@@ -65,18 +67,21 @@ struct Combination {
 }
 
 #[derive(Serialize)]
-struct SweepReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SweepReport {
+    /// What is measured on held-out pairs.
     measure: &'static str,
     /// The best first.
     combinations: Vec<Combination>,
+    /// Page with the curves of all runs.
     report: PathBuf,
 }
 
 /// Runs `quarry train encoder`.
 ///
 /// # Errors
-/// When a file cannot be used, the pairs hold evaluation data, the settings or a value of the grid do not allow training, or
-/// a run of the grid fails; those that have ended are kept.
+/// When a file cannot be used, the pairs hold evaluation data, the settings or a value of the grid do not allow
+/// training, or a run of the grid fails; those that have ended are kept.
 pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     if args.grid.is_empty() {
         train_encoder(&args.encoder)?;
@@ -85,7 +90,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let combinations = combinations(&args.grid)?;
     let base = settings(&args.encoder)?;
     if base.select == Select::Last {
-        bail!("the recipe selects nothing by held-out pairs; --set select='\"mrr\"', ndcg or accuracy does");
+        bail!("the recipe does not select by held-out pairs; pass --set select='\"mrr\"', ndcg or accuracy");
     }
     let measure = base.select.measure();
     // All mistakes are found before the first run.
@@ -118,7 +123,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
 fn combinations(grid: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for axis in grid {
-        let expected = || format!("--grid {axis}: expected a setting and its values, as rate=1e-5,2e-5");
+        let expected = || format!("--grid {axis}: expected a setting and its values, such as rate=1e-5,2e-5");
         let (key, values) = axis.split_once('=').with_context(expected)?;
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
         if key.trim().is_empty() || values.iter().any(|value| value.is_empty()) {
@@ -170,7 +175,7 @@ fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Re
         let bytes = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
         return serde_json::from_slice(&bytes).with_context(|| {
             format!(
-                "{}: is not what `quarry train encoder --grid` writes; remove the directory to train again",
+                "{}: was not written by `quarry train encoder --grid`; remove the directory to train again",
                 path.display()
             )
         });

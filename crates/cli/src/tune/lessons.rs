@@ -11,7 +11,7 @@ use quarry_eval::self_benchmark::view::View;
 use quarry_eval::self_benchmark::{
     LabeledQuery, QuerySet, QuerySource, Questions, SelfBenchmarkOptions, questions_about,
 };
-use quarry_train::Pair;
+use quarry_source::FunctionPair;
 
 use super::TuneArgs;
 use crate::output;
@@ -24,7 +24,7 @@ const SAME_CODE: f64 = 0.9;
 ///
 /// # Errors
 /// When the pairs cannot be read.
-pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<Pair>)> {
+pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<FunctionPair>)> {
     let mut options =
         SelfBenchmarkOptions { queries: usize::MAX, seed: args.seed, ..SelfBenchmarkOptions::default() };
     options.history.commits = args.commits;
@@ -33,7 +33,8 @@ pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec
     benchmark.notes.iter().for_each(|text| output::note(text));
     let is_held_out = held_out_functions(&functions, args.hold_out, args.seed);
     let mut split = hold_out(&benchmark.sets, &functions, &is_held_out);
-    let mut pairs: Vec<Pair> = split.learned.iter().flat_map(|lesson| pairs_of(lesson, &functions)).collect();
+    let mut pairs: Vec<FunctionPair> =
+        split.learned.iter().flat_map(|lesson| pairs_of(lesson, &functions)).collect();
     if !args.exclude.is_empty() {
         let data = EvaluationData::read(&args.exclude)?;
         pairs.retain(|pair| !data.has_query(&pair.query) && !data.has_code(&pair.code));
@@ -44,7 +45,7 @@ pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec
     Ok((split, pairs))
 }
 
-fn pairs_of<'a>(lesson: &'a Lesson, functions: &'a Functions<'_>) -> impl Iterator<Item = Pair> + 'a {
+fn pairs_of<'a>(lesson: &'a Lesson, functions: &'a Functions<'_>) -> impl Iterator<Item = FunctionPair> + 'a {
     lesson.functions.iter().map(|number| {
         let function = &functions.all[*number];
         let doc = &function.unit.doc;
@@ -53,7 +54,7 @@ fn pairs_of<'a>(lesson: &'a Lesson, functions: &'a Functions<'_>) -> impl Iterat
             QuerySource::Docstring => split_summary(doc, function.own_name()).1,
             _ => doc.clone(),
         };
-        Pair {
+        FunctionPair {
             query: lesson.text.clone(),
             doc,
             name: function.unit.name.clone(),
@@ -68,11 +69,11 @@ fn pairs_of<'a>(lesson: &'a Lesson, functions: &'a Functions<'_>) -> impl Iterat
 /// Adds pairs from elsewhere: those about held-out functions to the held-out questions, the others to those to learn
 /// from.
 fn add(
-    given: Vec<Pair>,
+    given: Vec<FunctionPair>,
     functions: &Functions<'_>,
     is_held_out: &[bool],
     split: &mut HoldOut,
-    pairs: &mut Vec<Pair>,
+    pairs: &mut Vec<FunctionPair>,
 ) {
     let mut near = NearIndex::new(SAME_CODE);
     functions.all.iter().for_each(|function| _ = near.add(&function.code));
@@ -96,7 +97,7 @@ fn add(
             }
         }
     }
-    let learned = |pair: &Pair| !asked.contains(&fingerprint(&pair.query));
+    let learned = |pair: &FunctionPair| !asked.contains(&fingerprint(&pair.query));
     pairs.retain(learned);
     pairs.extend(others.into_iter().filter(learned));
     // Queries from elsewhere may be documentation.

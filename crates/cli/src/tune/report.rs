@@ -23,21 +23,30 @@ pub struct Values {
 
 /// Means of a model over questions.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TunedMeans"))]
 struct Means {
+    /// Mean NDCG@10.
     #[serde(rename = "ndcg@10")]
     ndcg: f64,
+    /// Mean reciprocal rank among the first ten results.
     mrr: f64,
 }
 
 /// How a source of questions, or all of them, are answered before and after.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TunedSource"))]
 struct Row {
+    /// `docstring`, `commit`, `test`, `queries` (of `--pairs`) or `all`.
     source: String,
+    /// Number of questions.
     questions: usize,
+    /// With the model that searches used.
     before: Means,
+    /// With the tuned model.
     after: Means,
     /// Of NDCG@10, after minus before.
     difference: f64,
+    /// Bootstrap interval of the difference.
     interval: Interval,
     /// Of the paired randomization test on NDCG@10.
     p: f64,
@@ -45,21 +54,27 @@ struct Row {
 
 /// The outcome of tuning.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Tuned"))]
 pub struct Report {
     /// Ids of the models.
     pub before: String,
+    /// Identity of the tuned model.
     pub after: String,
     /// Pairs of questions and functions that were learned from.
     learned: usize,
     /// Questions that functions of both sides answer, and that were left out.
     mixed: usize,
+    /// One entry per source of questions.
     sources: Vec<Row>,
+    /// All questions.
     overall: Row,
     /// Whether it is significantly better overall, and significantly worse by no source.
     pub is_better: bool,
     /// Where the tuned model is kept; null if it is not.
     pub kept: Option<PathBuf>,
+    /// Milliseconds of training.
     pub train_ms: f64,
+    /// Milliseconds in all.
     pub took_ms: f64,
 }
 
@@ -140,11 +155,11 @@ impl Report {
             let worse = self.sources.iter().find(|row| row.difference < 0.0 && row.p < SIGNIFICANCE);
             return match worse {
                 Some(row) => format!(
-                    "The tuned model is significantly worse by {}: it is not kept, and searches are as before.",
+                    "The tuned model is significantly worse by {}: it is not kept, and searches are unchanged.",
                     row.source
                 ),
                 None => {
-                    "The tuned model is not significantly better: it is not kept, and searches are as before."
+                    "The tuned model is not significantly better: it is not kept, and searches are unchanged."
                         .to_owned()
                 }
             };

@@ -176,7 +176,7 @@ fn add(ids: &mut Option<HashSet<u128>>, id: Option<&str>) {
 
 fn unknown(what: &str, id: &str, ids: Option<&HashSet<u128>>) -> Option<(bool, String, String)> {
     let missing = ids.is_some_and(|ids| !ids.contains(&key(id)));
-    missing.then(|| (false, format!("the id of a {what} that is there"), format!("{id:?}")))
+    missing.then(|| (false, format!("the id of an existing {what}"), format!("{id:?}")))
 }
 
 /// The identity of a record: texts of a pair, ids of a judgment. Repeated ids are found elsewhere.

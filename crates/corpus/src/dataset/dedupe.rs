@@ -34,7 +34,7 @@ pub enum ComparedText {
 }
 
 /// The result of removing duplicates.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct DedupeReport {
     /// Number of rows read.
     pub rows: usize,
@@ -51,7 +51,8 @@ pub struct DedupeReport {
 }
 
 /// A row with the one that it duplicates.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct Duplicate {
     /// The row, as `file:line`.
     pub row: String,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Statistics of one data set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Description {
     /// Number of pairs of a query and a code, or of judgments if these are separate.
     pub pairs: usize,
@@ -29,7 +29,7 @@ pub struct Description {
 }
 
 /// Statistics of the texts on one side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Texts {
     /// Number of texts, including repeated ones.
     pub texts: usize,
@@ -50,7 +50,7 @@ pub struct Texts {
 }
 
 /// Lengths in three units.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct Lengths {
     /// In words.
     pub words: Length,
@@ -61,7 +61,7 @@ pub struct Lengths {
 }
 
 /// Distribution of a length. All are 0 if there is no text.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct Length {
     /// Arithmetic mean.
     pub mean: f64,
@@ -76,7 +76,8 @@ pub struct Length {
 }
 
 /// The overlap of one data set with another.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct Comparison {
     /// The queries.
     pub queries: SideComparison,
@@ -85,7 +86,7 @@ pub struct Comparison {
 }
 
 /// The overlap of the texts on one side with those of another data set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SideComparison {
     /// Number of distinct texts in both, runs of white space as one space.
     pub shared: usize,

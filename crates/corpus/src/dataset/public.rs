@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// A public data set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublicSet {
     /// Name on the command line.
@@ -25,7 +25,7 @@ pub struct PublicSet {
 }
 
 /// One file of a public data set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PublicFile {
     /// URL relative to the base of the set.

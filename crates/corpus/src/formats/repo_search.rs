@@ -226,7 +226,7 @@ pub fn parse_questions(
             return Err(line.error(
                 "a file that is searched, by its path from the root of the tree",
                 excerpt(&target.path),
-                format!("name {nearest}, if you meant that"),
+                format!("name {nearest} if you meant that one"),
             ));
         };
         if let Some((_, end)) = target.lines.filter(|(_, end)| *end as usize > length) {

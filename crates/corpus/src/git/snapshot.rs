@@ -78,7 +78,7 @@ impl Snapshot {
                         open.push((format!("{path}/"), entry.id(), depth + 1));
                     }
                     (Some(ObjectType::Tree), _) => {
-                        return Err(odd(format!("directories lie more than {MAX_DEPTH} deep in each other")));
+                        return Err(odd(format!("directories are nested more than {MAX_DEPTH} deep")));
                     }
                     (Some(ObjectType::Blob), 0o100_644 | 0o100_755 | 0o100_664) => {
                         self.files.push((path, entry.id()));

@@ -14,7 +14,7 @@ use crate::EvalError;
 use crate::evaluation::{Comparison, Evaluation, Summary, compare};
 
 /// How well each method found what fixes changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LocalizeReport {
     /// Number of issues that were asked.
     pub issues: usize,
@@ -33,7 +33,8 @@ pub struct LocalizeReport {
 }
 
 /// How well a method did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "LocalizeMethod")]
 pub struct MethodReport {
     /// Name of the method.
     pub method: String,
@@ -52,7 +53,8 @@ pub struct MethodReport {
 }
 
 /// Means and intervals of each level.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "LocalizeLevels")]
 pub struct Summaries {
     /// Functions and methods.
     pub functions: Summary,
@@ -75,7 +77,8 @@ impl Summaries {
 }
 
 /// How a method differs from the first one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "LocalizeComparison")]
 pub struct MethodComparison {
     /// Name of the method.
     pub method: String,

@@ -91,8 +91,11 @@ fn read_side(directory: &Path, side: &str) -> Result<(PathBuf, HashMap<String, u
     let mut rows = HashMap::new();
     for (row, id) in text.lines().enumerate() {
         if let Some(before) = rows.insert(id.trim().to_owned(), row) {
-            let problem =
-                format!("line {}: expected each id once, found {id:?} as in line {}", row + 1, before + 1);
+            let problem = format!(
+                "line {}: expected each id once, found {id:?} again, first in line {}",
+                row + 1,
+                before + 1
+            );
             return Err(refuse(problem));
         }
     }

@@ -34,7 +34,7 @@ pub struct RankedQuery {
 }
 
 /// The document that a method ranked first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FirstDocument {
     /// Id of the document.
     pub document: String,

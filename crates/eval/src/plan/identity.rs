@@ -80,7 +80,8 @@ pub fn running_build() -> Result<String, EvalError> {
 }
 
 /// A file or directory that is read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "InputFile")]
 pub struct Input {
     /// Path as in the plan.
     pub path: PathBuf,

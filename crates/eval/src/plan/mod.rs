@@ -113,7 +113,8 @@ impl<'de> Deserialize<'de> for Paths {
 }
 
 /// A number that was not measured in this run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
     /// Name of the method.

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 pub(super) const PREFIX: &str = "trained:";
 
 /// The results of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "PlanResults")]
 pub struct Results {
     /// Heading.
     pub title: String,
@@ -32,7 +33,7 @@ pub struct Results {
 }
 
 /// The results of a model that was trained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TrainingResults {
     /// Name.
     pub name: String,
@@ -51,7 +52,7 @@ pub struct TrainingResults {
 }
 
 /// A combination of settings over all its seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TrainedCombination {
     /// Settings of the grid.
     pub settings: Vec<String>,
@@ -64,7 +65,7 @@ pub struct TrainedCombination {
 }
 
 /// The results on a data set.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DatasetResults {
     /// Heading.
     pub name: String,
@@ -87,7 +88,7 @@ pub struct DatasetResults {
 }
 
 /// The results on a part of a data set.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PartResults {
     /// Name.
     pub name: String,
@@ -110,7 +111,7 @@ pub struct PartResults {
 }
 
 /// The results of a method.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MethodResults {
     /// Name.
     pub method: String,
@@ -139,7 +140,7 @@ pub struct MethodResults {
 }
 
 /// Means over the classes of queries by one property.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Slices {
     /// Name of the property.
     pub property: String,
@@ -148,7 +149,8 @@ pub struct Slices {
 }
 
 /// Means over one class of queries.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct Slice {
     /// Name of the class.
     pub value: String,
@@ -159,7 +161,7 @@ pub struct Slice {
 }
 
 /// A query on which two methods differ greatly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Moved {
     /// Text of the query.
     pub text: String,

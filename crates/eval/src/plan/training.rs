@@ -97,7 +97,7 @@ pub struct TrainedRun {
 }
 
 /// How long a run takes, from one measured step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TrainingEstimate {
     /// Number of examples to learn from.
     pub examples: usize,
@@ -160,7 +160,7 @@ pub struct TrainedModels {
 }
 
 /// A run of a plan that a dry run lists.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PlannedRun {
     /// Name of the model.
     pub name: String,
@@ -273,7 +273,10 @@ impl TrainingPlan {
         for (key, path) in [("model", Some(Path::new(&self.model))), ("teacher", self.teacher.as_deref())] {
             let Some((base, _)) = path.and_then(trained_name) else { continue };
             if earlier.iter().all(|other| other.name != base) {
-                return Err((key, format!("{:?} needs {base:?}, which no earlier entry trains", self.name)));
+                return Err((
+                    key,
+                    format!("{:?} needs {base:?}, which no entry before it trains", self.name),
+                ));
             }
         }
         if let Some((key, _)) = self.grid.iter().find(|(_, values)| values.is_empty()) {

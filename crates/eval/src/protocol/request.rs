@@ -99,7 +99,8 @@ pub struct Request<'a> {
 }
 
 /// Options of protocols. Each protocol has defaults for those that are not set.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProtocolOptions {
     /// Measures of rankings.
@@ -137,8 +138,9 @@ pub struct ProtocolOptions {
     pub as_released: bool,
 }
 
-/// Source of distractors, see [`distractors::Sampling`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// Source of distractors: all others, or a rolling list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
     /// All documents that are not answers.
@@ -158,7 +160,8 @@ impl From<Sampling> for distractors::Sampling {
 }
 
 /// A part of the queries, split 8 : 1 : 1, stratified by number of positives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fold {
     /// Eight tenths.

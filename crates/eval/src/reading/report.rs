@@ -12,7 +12,7 @@ use super::{BUDGETS, MAX_TOKENS, Read};
 use crate::EvalError;
 
 /// Tokens to the answer by all policies.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ReadingReport {
     /// Number of questions.
     pub questions: usize,
@@ -25,7 +25,8 @@ pub struct ReadingReport {
 }
 
 /// Tokens to the answer by a policy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "PolicyTokens")]
 pub struct PolicyReport {
     /// Name of the policy.
     pub policy: String,
@@ -33,16 +34,16 @@ pub struct PolicyReport {
     pub shares: BTreeMap<usize, f64>,
     /// Their intervals.
     pub intervals: BTreeMap<usize, Interval>,
-    /// Share of the questions that were answered at all, within [`MAX_TOKENS`].
+    /// Share of questions answered at all.
     pub answered: f64,
-    /// Median over all questions; [`MAX_TOKENS`] stands for those without an answer.
+    /// Median of tokens to the answer.
     pub median: usize,
     /// Its interval.
     pub median_interval: Option<Interval>,
 }
 
 /// How a policy differs from the first one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PolicyComparison {
     /// Name of the policy.
     pub policy: String,

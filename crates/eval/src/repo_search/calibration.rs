@@ -48,7 +48,7 @@ impl Sample {
 }
 
 /// How well confidences separate questions whose answer is among the first ten results from questions without one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Separation {
     /// Number of questions whose answer was found.
     pub found: usize,
@@ -56,7 +56,7 @@ pub struct Separation {
     pub unanswerable: usize,
     /// Area under the ROC curve; 0.5 if either is missing.
     pub roc_auc: f64,
-    /// Share of the questions without an answer that are held back by the threshold that keeps [`KEPT`] of the others.
+    /// Share of those without an answer below the threshold that keeps 95 % of the found ones.
     pub held_back: f64,
     /// Share of the found ones that reach the threshold in use.
     pub kept_in_use: f64,
@@ -93,7 +93,8 @@ impl Separation {
 }
 
 /// Confidences measured.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "ConfidenceMeasured")]
 pub struct Measured {
     /// All questions.
     pub all: Separation,

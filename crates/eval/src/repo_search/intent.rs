@@ -257,7 +257,7 @@ fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
 }
 
 /// NDCG@10 of one table, averaged over its repositories.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TableScores {
     /// By the rules alone.
     pub rules: f64,
@@ -270,7 +270,8 @@ pub struct TableScores {
 }
 
 /// A fitted model, and its cross-validated scores.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "IntentFit")]
 pub struct Fitted {
     /// Scores by table.
     pub tables: Vec<TableScores>,

@@ -69,7 +69,7 @@ pub struct QueryScore {
 }
 
 /// Means over repositories, with metrics by name.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Summary {
     /// Total number of queries.
     pub queries: usize,
@@ -86,7 +86,7 @@ pub struct Summary {
 }
 
 /// Means over the queries of one repository.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RepositorySummary {
     /// Short name.
     pub name: String,

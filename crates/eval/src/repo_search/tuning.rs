@@ -76,7 +76,7 @@ pub const CROSS_ENCODER: [Parameter; 1] =
 const ROUNDS: usize = 2;
 
 /// Result on one repository with weights that were tuned without it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Fold {
     /// Short name of the repository that was left out.
     pub repository: String,
@@ -99,7 +99,7 @@ pub struct Fold {
 }
 
 /// Score of a ranking without one of its parts.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Ablated {
     /// The parameter that was switched off.
     pub parameter: &'static str,
@@ -170,7 +170,7 @@ impl Memory<'_> {
 }
 
 /// The result of leave-one-repository-out cross-validation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CrossValidation {
     /// One entry per repository.
     pub folds: Vec<Fold>,

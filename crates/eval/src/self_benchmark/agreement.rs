@@ -12,7 +12,7 @@ use quarry_metrics::significance::{Bootstrap, Interval, resampled_interval};
 pub const MIN_QUESTIONS: usize = 10;
 
 /// Means of the variants in one repository, by labels and by each source of queries.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RepositoryValues {
     /// Short name of the repository.
     pub repository: String,
@@ -26,12 +26,12 @@ pub struct RepositoryValues {
 }
 
 /// How well the order of the variants by a source of queries agrees with that by labels.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SourceAgreement {
     /// Name of the source, or `all` for the mean over the sources of a repository.
     #[serde(rename = "proxy")]
     pub source: String,
-    /// Number of repositories with at least [`MIN_QUESTIONS`] queries.
+    /// Number of repositories with enough queries.
     pub repositories: usize,
     /// Number of queries in them.
     pub questions: usize,
@@ -54,7 +54,7 @@ pub struct SourceAgreement {
 }
 
 /// A correlation, and its bootstrap interval over repositories.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Estimate {
     /// Correlation, -1 to 1.
     pub value: f64,

@@ -37,7 +37,10 @@ use crate::EvalError;
 use crate::spans::{CodeSpan, ndcg};
 
 /// Source of queries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[schemars(inline)]
 #[serde(rename_all = "lowercase")]
 pub enum QuerySource {
     /// The documentation of functions.

@@ -19,7 +19,7 @@ use quarry_metrics::table::{Sections, Table};
 const SIGNIFICANCE: f64 = 0.05;
 
 /// The comparison of all variants, by source of queries.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SelfBenchmarkReport {
     /// Name of the variant that the others are compared with: the default ranking of `quarry search`.
     pub default: String,
@@ -31,7 +31,8 @@ pub struct SelfBenchmarkReport {
 }
 
 /// How well the variants answer the queries of one source.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "SelfBenchmarkSource")]
 pub struct SourceReport {
     /// Source of the queries.
     #[serde(rename = "proxy")]
@@ -53,7 +54,8 @@ pub struct SourceReport {
 }
 
 /// How well a variant answers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "SelfBenchmarkVariant")]
 pub struct VariantReport {
     /// Name of the variant.
     pub name: String,
@@ -69,7 +71,7 @@ pub struct VariantReport {
 }
 
 /// A difference of means over the same queries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Difference {
     /// Difference of the means.
     pub difference: f64,
@@ -103,7 +105,8 @@ impl Difference {
 }
 
 /// A recommendation.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(tag = "advice", rename_all = "snake_case")]
 pub enum Advice {
     /// No variant is significantly better than the default by any source.
@@ -312,7 +315,7 @@ impl SourceReport {
         if found.is_significant() {
             format!("{best} is best, {difference:.3} above {next} ({p})")
         } else {
-            format!("{best} comes first, {difference:.3} above {next}, which may be chance ({p})")
+            format!("{best} comes first, {difference:.3} above {next}, which may be due to chance ({p})")
         }
     }
 }
@@ -337,11 +340,13 @@ impl Advice {
                     |setting| format!("to search so: {setting}"),
                 );
                 format!(
-                    "{variant:?} is significantly better here by {sources}, and significantly worse by no source; {setting}."
+                    "{variant:?} is significantly better here by {sources}, and significantly worse by no source; \
+                     {setting}."
                 )
             }
             Advice::Disagreement { variant, better, worse } => format!(
-                "The sources disagree: {variant:?} is significantly better by {} and significantly worse by {}. Keep the default, or ask queries of your own (--ask).",
+                "The sources disagree: {variant:?} is significantly better by {} and significantly worse by {}. Keep \
+                 the default, or ask queries of your own (--ask).",
                 listed(better),
                 listed(worse)
             ),

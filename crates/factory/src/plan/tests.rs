@@ -57,7 +57,7 @@ fn check(from: &str, to: &str, line: usize, expected: &[&str]) {
 #[test]
 fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("title =", "titel =", 2, &["unknown field `titel`", "did you mean `title`?"]);
-    check("kind = \"directory\"", "kind = \"folder\"", 5, &["unknown variant `folder`"]);
+    check("kind = \"directory\"", "kind = \"folder\"", 5, &["unknown value `folder`"]);
     check("name = \"a\"", "name = \"a b\"", 4, &["expected a name of letters", "found \"a b\""]);
     check("[[exports]]\nformat = \"beir\"\n", "", 1, &["expected [[exports]]", "add one"]);
     check("\"beir\"", "\"bier\"", 13, &["expected a format, found \"bier\"", "did you mean `beir`?"]);
@@ -224,7 +224,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
     check("[[exports]]", "[splits]\npositives_only = [\"tst\"]\n[[exports]]", 13, &["did you mean `test`?"]);
     check("[[exports]]", "[leaks]\nnear = 0.1\n[[exports]]", 13, &["from 0.5 to 1", "found 0.1"]);
-    check("[[exports]]", "[leaks]\naction = \"stop\"\n[[exports]]", 13, &["unknown variant `stop`"]);
+    check("[[exports]]", "[leaks]\naction = \"stop\"\n[[exports]]", 13, &["unknown value `stop`"]);
     check("[[labels]]", "[candidates]\nmaximum_uses = 0\n[[labels]]", 11, &["expected 1 or more"]);
     check("[[labels]]", "[candidates]\nminimum = 2.0\n[[labels]]", 11, &["a cosine from -1 to 1"]);
     check(

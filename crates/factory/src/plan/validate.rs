@@ -197,7 +197,8 @@ impl PlanFile {
                 known(at, "a filter of queries", name, &QUERY_FILTERS)?;
             }
             if let Some(item) = query.containing.iter().position(|word| word.trim().is_empty()) {
-                let problem = "expected a word in `containing`, found an empty one, which every query contains; remove it";
+                let problem = "expected a word in `containing`, found an empty one, which every query contains; \
+                    remove it";
                 return Err(InvalidEntry {
                     at: [at("containing"), vec![At::Item(item)]].concat(),
                     problem: problem.into(),
@@ -377,7 +378,8 @@ impl PlanFile {
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
             if !is_name || !WEIGHTS.contains(size) {
                 let problem = format!(
-                    "expected parts as NAME = SIZE, of letters, digits, - and _, with a size from {} to {}, found {name} = {size}",
+                    "expected parts as NAME = SIZE, of letters, digits, - and _, with a size from {} to {}, found \
+                     {name} = {size}",
                     WEIGHTS.start(),
                     WEIGHTS.end()
                 );
@@ -508,7 +510,7 @@ fn names<'a>(table: &'static str, names: impl Iterator<Item = &'a str>) -> Resul
             return Err(invalid(at, problem));
         }
         if seen.contains(&name) {
-            return Err(invalid(at, format!("{name:?} is there twice; expected a name of its own for each")));
+            return Err(invalid(at, format!("{name:?} occurs twice; expected a different name for each")));
         }
         seen.push(name);
     }

@@ -231,8 +231,8 @@ fn of_zip(
         let path = checked_path(String::from_utf8_lossy(entry.name_raw()).into_owned())?;
         if !is_as_listed(&mut headers, entry.header_start(), entry.name_raw(), entry.encrypted())? {
             return Err(Refused::Odd(format!(
-                "{path:?} is listed at the end of the archive, and its own header gives another path; get the archive \
-                 anew"
+                "{path:?} is listed at the end of the archive, but its own header gives another path; download the \
+                 archive again"
             )));
         }
         if entry.is_dir() {
@@ -431,7 +431,7 @@ fn checked_path(path: String) -> Result<String, Refused> {
     if is_outside {
         let path: String = path.chars().take(100).collect();
         return Err(Refused::Odd(format!(
-            "the archive has the path {path:?}, which leads out of it: somebody may mean harm; use another archive"
+            "the archive has the path {path:?}, which leads out of it and may be malicious; use another archive"
         )));
     }
     // One spelling for each file.
@@ -444,7 +444,8 @@ const UNPACK: &str = "unpack it yourself and name the directory, if you trust it
 
 fn bomb(limits: Limits) -> Refused {
     Refused::Odd(format!(
-        "the archive unpacks to more than {} bytes, {MAX_RATIO} times its length: it may be made to fill the memory; {UNPACK}",
+        "the archive unpacks to more than {} bytes, {MAX_RATIO} times its length: it may be made to exhaust memory; \
+         {UNPACK}",
         limits.unpacked
     ))
 }

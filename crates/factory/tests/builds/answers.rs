@@ -9,7 +9,8 @@ use quarry_test_support::model_server::{Seen, Server};
 use serde_json::{Value, json};
 
 use super::{
-    answered, asked_function, counts, directory_of, lines, made, open_plan, plan, rest, script, texts,
+    DOCSTRINGS, answered, asked_function, counts, directory_of, lines, made, open_plan, plan, rest, script,
+    source, texts, write_judge,
 };
 
 /// The lines of a file in the directory of a step.
@@ -112,25 +113,11 @@ fn verdicts_that_cannot_be_read_leave_pairs_without_a_label() {
     let server = Server::script(|_, _| answered("I would rather not say."));
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    fs::create_dir_all(path("src")).unwrap();
-    let source = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
-                  def spaces(text):\n    return text.count(' ')\n";
-    fs::write(path("src/a.py"), source).unwrap();
-    let judge = format!(
-        "judge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n",
-        server.url()
-    );
-    fs::write(path("judge.toml"), judge).unwrap();
-    let text = r#"
-[[sources]]
-name = "src"
-kind = "directory"
-path = "src"
-[[queries]]
-name = "docstrings"
-kind = "docstrings"
-"#
-    .to_owned()
+    let code = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
+                def spaces(text):\n    return text.count(' ')\n";
+    write_judge(directory.path(), "", &server);
+    let text = source(directory.path(), code)
+        + DOCSTRINGS
         + &rest(2, &["judge", "pairing"], "test", &["query-code"])
             .replace("\"judge\"", "\"judge\"\npath = \"judge.toml\"");
     let out = path("out");

@@ -71,6 +71,29 @@ fn rest(k: usize, labels: &[&str], part: &str, formats: &[&str]) -> String {
     )
 }
 
+/// The entry of a plan for a source `src`, the directory of that name beside the plan, in which `a.py` is written.
+fn source(directory: &Path, code: &str) -> String {
+    fs::create_dir_all(directory.join("src")).unwrap();
+    fs::write(directory.join("src/a.py"), code).unwrap();
+    "[[sources]]\nname = \"src\"\nkind = \"directory\"\npath = \"src\"\n".to_owned()
+}
+
+/// The entry of a plan for queries `typed`, the lines of a file beside the plan, which is written.
+fn typed_queries(directory: &Path, queries: &str) -> String {
+    fs::write(directory.join("queries.txt"), queries).unwrap();
+    "[[queries]]\nname = \"typed\"\nkind = \"file\"\npath = \"queries.txt\"\n".to_owned()
+}
+
+/// The entry of a plan for the documentation of functions as queries.
+const DOCSTRINGS: &str = "[[queries]]\nname = \"docstrings\"\nkind = \"docstrings\"\n";
+
+/// Writes `judge.toml`: `settings`, and a judge by the model of a server.
+fn write_judge(directory: &Path, settings: &str, server: &Server) {
+    let model =
+        format!("[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n", server.url());
+    fs::write(directory.join("judge.toml"), format!("{settings}judge = 'cosqa-plus'\n{model}")).unwrap();
+}
+
 fn open_plan(directory: &Path, text: &str) -> Result<Plan, FactoryError> {
     let path = directory.join("plan.toml");
     fs::write(&path, text).unwrap();
@@ -289,22 +312,10 @@ kind = "docstrings"
 fn a_trained_classifier_filters_queries() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    fs::create_dir_all(path("src")).unwrap();
-    fs::write(path("src/a.py"), "def clean(text):\n    return text.strip()\n").unwrap();
-    fs::write(path("queries.txt"), "strip a text\nwhy strip a text\nclean a text\nwhat is a text\n").unwrap();
-    let text = r#"
-[[sources]]
-name = "src"
-kind = "directory"
-path = "src"
-[[queries]]
-name = "typed"
-kind = "file"
-path = "queries.txt"
-filters = ["intent"]
-intent = "intent.json"
-"#
-    .to_owned()
+    let queries = "strip a text\nwhy strip a text\nclean a text\nwhat is a text\n";
+    let text = source(directory.path(), "def clean(text):\n    return text.strip()\n")
+        + &typed_queries(directory.path(), queries)
+        + "filters = [\"intent\"]\nintent = \"intent.json\"\n"
         + &rest(1, &["negative"], "test", &["beir"]);
     let plan = open_plan(directory.path(), &text).unwrap();
     let queries = |built: &Built| {
@@ -470,30 +481,12 @@ fn code_is_written_for_queries_that_nothing_answers() {
     });
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    fs::create_dir_all(path("src")).unwrap();
-    let source = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
-                  def smallest(values):\n    return min(values)\n";
-    fs::write(path("src/a.py"), source).unwrap();
-    fs::write(path("queries.txt"), "pick the largest of values\n").unwrap();
-    let judge = format!(
-        "pairs = ['none']\njudge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\nbase_url = '{}'\nmodel = 'm'\n",
-        server.url()
-    );
-    fs::write(path("judge.toml"), judge).unwrap();
-    let text = r#"
-[[sources]]
-name = "src"
-kind = "directory"
-path = "src"
-[[queries]]
-name = "docstrings"
-kind = "docstrings"
-[[queries]]
-name = "typed"
-kind = "file"
-path = "queries.txt"
-"#
-    .to_owned()
+    let code = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n\n\n\
+                def smallest(values):\n    return min(values)\n";
+    write_judge(directory.path(), "pairs = ['none']\n", &server);
+    let text = source(directory.path(), code)
+        + DOCSTRINGS
+        + &typed_queries(directory.path(), "pick the largest of values\n")
         + &rest(2, &["pairing", "judge"], "test", &["beir", "cosqa-plus", "training-pairs"])
             .replace("\"judge\"", "\"judge\"\npath = \"judge.toml\"\ngenerate = true");
     let plan = open_plan(directory.path(), &text).unwrap();

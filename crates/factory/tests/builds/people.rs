@@ -47,25 +47,10 @@ fn fill_in(out: &Path, person: &str) {
 fn pairs_are_labeled_by_two_people_and_those_that_they_dispute_are_not_exported() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
-    fs::create_dir_all(path("src")).unwrap();
-    fs::write(path("src/a.py"), CODES).unwrap();
-    fs::write(
-        path("queries.txt"),
-        "strip the spaces of a text or of values\nthe smallest of values in a text\n",
-    )
-    .unwrap();
+    let queries = "strip the spaces of a text or of values\nthe smallest of values in a text\n";
     let people = "\"people\"\nguideline = \"cosqa\"\nannotators = [\"Ann\", \"Bob\"]\nminimum_alpha = 0.0";
-    let text = r#"
-[[sources]]
-name = "src"
-kind = "directory"
-path = "src"
-[[queries]]
-name = "typed"
-kind = "file"
-path = "queries.txt"
-"#
-    .to_owned()
+    let text = source(directory.path(), CODES)
+        + &typed_queries(directory.path(), queries)
         + &rest(2, &["people", "negative"], "test", &["beir", "cosqa-plus"]).replace("\"people\"", people);
     let plan = open_plan(directory.path(), &text).unwrap();
     let out = path("out");
@@ -109,11 +94,10 @@ path = "queries.txt"
 #[test]
 fn a_guideline_without_labels_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    fs::create_dir_all(directory.path().join("src")).unwrap();
-    fs::write(directory.path().join("src/a.py"), CODES).unwrap();
-    let text = "[[sources]]\nname = \"src\"\nkind = \"directory\"\npath = \"src\"\n[[queries]]\nname = \"d\"\nkind = \"docstrings\"\n"
-        .to_owned()
-        + &rest(1, &["people"], "test", &["beir"]).replace("\"people\"", "\"people\"\nguideline = \"preference\"");
+    let text = source(directory.path(), CODES)
+        + DOCSTRINGS
+        + &rest(1, &["people"], "test", &["beir"])
+            .replace("\"people\"", "\"people\"\nguideline = \"preference\"");
     let plan = open_plan(directory.path(), &text).unwrap();
     let error = made(&plan, &directory.path().join("out")).unwrap_err().to_string();
     assert!(error.contains("the guideline preference gives pairs no labels"), "{error}");

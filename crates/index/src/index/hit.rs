@@ -33,6 +33,7 @@ pub struct Hit {
 
 /// The signals that make up a score.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoreParts {
     /// BM25F of the unit.
     pub lexical: f32,
@@ -42,16 +43,16 @@ pub struct ScoreParts {
     pub coverage: f32,
     /// Fused score of the unit's and the file's words, relative to the best unit: 0 to 1.
     pub words: f32,
-    /// [`crate::rules::path_match`].
+    /// How well the path matches the query.
     #[serde(rename = "place")]
     pub path: f32,
-    /// [`crate::rules::unit_match`].
+    /// How well the names of the unit match the query.
     pub name: f32,
-    /// Whether it defines the symbol that the query is, or one that it mentions ([`crate::rules::Query::mentions`]).
+    /// Whether it defines the symbol that the query is, or one that it mentions.
     pub defines: bool,
     /// How exactly that symbol is spelled like its name: 1, or less in another case or with a misspelled letter.
     pub exactness: f32,
-    /// Factor for the kind of code: [`crate::rules::demotion`].
+    /// Factor for the kind of code, such as tests and generated code.
     pub demotion: f32,
     /// Factor for better units of the same file and for being a near-duplicate.
     pub repetition: f32,
@@ -61,17 +62,18 @@ pub struct ScoreParts {
     pub file_probability: f32,
     /// The unit's share if a file is wanted: in a softmax over the scores by the rules, 0 to 1.
     pub file_share: f32,
-    /// [`function_score`](crate::intent::Model::function_score).
+    /// Score of the unit if a function is wanted.
     pub function: f32,
     /// The unit's share if a function is wanted: in a softmax over `function`, 0 to 1.
     pub function_share: f32,
     /// Factor for that share, for generated code and the like and for near-duplicates.
     pub function_factor: f32,
-    /// [`IssueModel::score`](crate::issue::model::IssueModel::score); 0 unless the query is an issue.
+    /// Score of the unit for an issue; 0 unless the query is one.
     pub issue: f32,
     /// The unit's share for an issue: in a softmax over `issue`, 0 to 1.
     pub issue_share: f32,
-    /// The share of the query that its string literals print, if the query is a message; demoted like [`demotion`](Self::demotion).
+    /// The share of the query that its string literals print, if the query is a message; less in tests and generated
+    /// code.
     pub message: f32,
     /// Cosine of the unit by the re-ranker, -1 to 1; 0 without one, or if it was not read.
     pub reranker: f32,

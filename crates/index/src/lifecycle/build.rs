@@ -292,7 +292,7 @@ pub(crate) fn nothing_to_index(
     }
     match walk::count_excluded(root, walk) {
         0 => {}
-        n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore let them in)")),
+        n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore include them)")),
     }
     let reason = if reasons.is_empty() { "it holds no files".to_owned() } else { reasons.join(", ") };
     error(reason)

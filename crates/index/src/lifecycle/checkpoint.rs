@@ -177,19 +177,12 @@ pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
     let models: BTreeSet<&String> = parts.iter().flat_map(|part: &PartSize| part.vectors.keys()).collect();
     let manifest = Manifest {
-        format: FORMAT,
-        generation: String::new(),
-        root: tree.canonical.to_owned(),
-        program: PROGRAM.to_owned(),
-        walk: *tree.walk,
-        remembered: tree.remembered.walk,
-        remembered_model: tree.remembered.model.clone(),
         models: models.into_iter().cloned().collect(),
         size: TableSize { files: table.files.len(), units: table.units.len() },
-        files: Vec::new(),
         parts,
         looked_ns,
         skipped,
+        ..tree.manifest()
     };
     Some((manifest, table))
 }

@@ -14,7 +14,6 @@ use crate::lifecycle::source_tree::{Tree, left_out};
 use crate::storage::index_directory::Manifest;
 use crate::storage::table::{Table, TableSize};
 use crate::vectors::{Rows, UnitVectors};
-use crate::version::{FORMAT, PROGRAM};
 use crate::{Error, Event, Index};
 
 /// The result of a build in memory.
@@ -69,19 +68,10 @@ pub(crate) fn build(
         None => None,
     };
     let manifest = Manifest {
-        format: FORMAT,
-        generation: String::new(),
-        root: tree.canonical.to_owned(),
-        program: PROGRAM.to_owned(),
-        walk: *tree.walk,
-        remembered: tree.remembered.walk,
-        remembered_model: tree.remembered.model.clone(),
         models: dense.iter().map(|dense| dense.embedder.id().to_owned()).collect(),
         size: TableSize { files: table.files.len(), units: table.units.len() },
-        files: Vec::new(),
-        parts: Vec::new(),
-        looked_ns: tree.looked_ns,
         skipped,
+        ..tree.manifest()
     };
     let origin = Origin { root: tree.root.to_owned(), manifest };
     Ok(InMemory { table, lexical, dense, origin, skipped: left_out, n_embedded })

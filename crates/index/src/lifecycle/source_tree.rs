@@ -7,6 +7,8 @@ use quarry_walk::{Listing, Skipped, WalkChoice, WalkOptions};
 
 use crate::lifecycle::options::OpenOptions;
 use crate::storage::index_directory::Manifest;
+use crate::storage::table::TableSize;
+use crate::version::{FORMAT, PROGRAM};
 
 /// The settings of `quarry index`, which an index keeps until they are changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +47,27 @@ pub(crate) struct Tree<'a> {
     pub listing: &'a Listing,
     /// When it was listed, in nanoseconds since 1970.
     pub looked_ns: u64,
+}
+
+impl Tree<'_> {
+    /// The manifest of an index of the tree, without anything that was indexed.
+    pub fn manifest(&self) -> Manifest {
+        Manifest {
+            format: FORMAT,
+            generation: String::new(),
+            root: self.canonical.to_owned(),
+            program: PROGRAM.to_owned(),
+            walk: *self.walk,
+            remembered: self.remembered.walk,
+            remembered_model: self.remembered.model.clone(),
+            models: Vec::new(),
+            size: TableSize { files: 0, units: 0 },
+            files: Vec::new(),
+            parts: Vec::new(),
+            looked_ns: self.looked_ns,
+            skipped: Vec::new(),
+        }
+    }
 }
 
 /// The files of a tree that are not indexed, ascending by path: those that the listing skips, and the listed ones

@@ -18,7 +18,6 @@ use crate::lifecycle::source_tree::{Tree, left_out};
 use crate::storage::index_directory::{Manifest, WriterLock};
 use crate::storage::stored_file::StoredFile;
 use crate::storage::table::{PartSize, Table, TableBuilder, open_directory};
-use crate::version::{FORMAT, PROGRAM};
 use crate::{Error, Event};
 
 /// The generation that the next one is built from.
@@ -118,19 +117,13 @@ pub(crate) fn write_generation(
     complete::take_over(&lock.directory, previous_parts, &mut parts, &generation, &is_carried)?;
     let models = previous.map_or(&[][..], |previous| &previous.manifest.models).iter();
     Ok(Manifest {
-        format: FORMAT,
         generation,
-        root: tree.canonical.to_owned(),
-        program: PROGRAM.to_owned(),
-        walk: *tree.walk,
-        remembered: tree.remembered.walk,
-        remembered_model: tree.remembered.model.clone(),
         models: models.filter(|model| is_carried(model)).cloned().collect(),
         size,
         files: StoredFile::all(&generation_directory)?,
         parts: kept.into_iter().chain(parts.into_iter().map(|part| part.size)).collect(),
         skipped,
-        looked_ns: tree.looked_ns,
+        ..tree.manifest()
     })
 }
 

@@ -62,12 +62,14 @@ pub type Features = [f32; FEATURES.len()];
 
 /// Weights of a logistic regression.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ConfidenceWeights"))]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
     /// The log-odds if every feature is 0.
     pub intercept: f32,
-    /// Weights of [`FEATURES`], by name.
+    /// Weights of features, by name.
     #[serde(with = "features_by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, f32>"))]
     pub features: Features,
 }
 

@@ -13,6 +13,7 @@ use crate::{Error, Hit, Index, RankingWeights, ScoreParts};
 
 /// A number and the numbers that it is computed from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Name of the number, in a few words.
     pub name: &'static str,
@@ -28,6 +29,7 @@ pub struct Explanation {
 
 /// How a number is computed from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 pub enum Combination {
     /// Their sum.

@@ -200,6 +200,7 @@ impl UnitMatches {
 
 /// The weights of the mixture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntentWeights"))]
 #[serde(deny_unknown_fields)]
 pub struct Model {
     /// Factor for the odds of a file, above 1 because missing a file costs more: such questions have several correct
@@ -209,11 +210,13 @@ pub struct Model {
     pub sharpness: f32,
     /// Log-odds of a file if every feature is 0.
     pub intercept: f32,
-    /// Weights of [`QUERY_FEATURES`], by name.
+    /// Weights of the features of a query, by name.
     #[serde(with = "query_by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, f32>"))]
     pub query: QueryFeatures,
-    /// Weights of [`UNIT_FEATURES`], by name.
+    /// Weights of the features of a unit, by name.
     #[serde(with = "unit_by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, f32>"))]
     pub unit: UnitFeatures,
 }
 

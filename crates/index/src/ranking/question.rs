@@ -50,6 +50,7 @@ const MESSAGE_CHARACTERS: [char; 12] = ['"', '`', '%', '{', '}', '[', ']', '<', 
 
 /// The kind of a question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 pub enum QuestionKind {
     /// Words for what code does.

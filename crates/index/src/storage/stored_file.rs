@@ -1,10 +1,10 @@
 //! Files that are written whole, and recorded to detect damage.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 
-use quarry_files::{Directory, EntryKind};
+use quarry_files::{Directory, EntryKind, Readers};
 use quarry_walk as walk;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -136,13 +136,17 @@ fn read(directory: &Directory, path: &str) -> Result<(Metadata, Vec<u8>), Error>
 pub(crate) fn write_file(directory: &Directory, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = directory.create_file(name.as_ref())?;
-        parts.iter().try_for_each(|part| file.write_all(part))?;
+        write_parts(&mut file, parts)?;
         file.sync_all()
     };
     write().map_err(|source| Error::io("write", &directory.path().join(name), source))
 }
 
-/// Replaces a file by renaming, so that a reader sees the old content or the new, never a mixture.
+fn write_parts(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
+    parts.iter().try_for_each(|part| file.write_all(part))
+}
+
+/// Replaces a file, as [`Directory::replace`] does, also where something has the name of the new one.
 ///
 /// # Errors
 /// When the directory cannot be written.
@@ -154,14 +158,13 @@ pub(crate) fn replace_file(directory: &Directory, name: &str, parts: &[&[u8]]) -
         }
         _ => {}
     }
-    write_file(directory, &aside, parts)?;
-    let renamed = directory.rename(&aside, name);
-    renamed.map_err(|source| Error::io("replace", &directory.path().join(name), source))
+    let replaced = directory.replace(name, &aside, Readers::User, |file| write_parts(file, parts));
+    replaced.map_err(|source| Error::io("replace", &directory.path().join(name), source))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs;
     use std::path::Path;
 
     use super::*;

@@ -87,7 +87,7 @@ struct Embedding {
 pub(crate) fn embedding_answer(body: &str, count: usize) -> Result<Vec<Vec<f32>>, String> {
     let list: EmbeddingList = decode(body, "a list of embeddings in `data`")?;
     if list.data.len() != count {
-        return Err(format!("{count} texts were sent and {} vectors came back", list.data.len()));
+        return Err(format!("sent {count} texts, received {} vectors", list.data.len()));
     }
     let mut vectors = vec![Vec::new(); count];
     for Embedding { index, embedding } in list.data {

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// What the values of ratings mean, and so how far two of them are apart (Krippendorff, *Computing Krippendorff's
 /// Alpha-Reliability*, 2011).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// Names: 0 if equal, else 1.

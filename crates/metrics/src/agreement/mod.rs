@@ -21,22 +21,22 @@ use crate::significance::{Bootstrap, Interval};
 use serde::Serialize;
 
 /// Every statistic that a table of ratings has.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
     /// Number of rows.
     pub units: usize,
     /// Number of ratings that are there.
     pub ratings: usize,
-    /// [`percent_agreement`].
+    /// Share of pairs of ratings that agree.
     pub percent_agreement: Option<f64>,
-    /// [`krippendorff_alpha`].
+    /// Krippendorff's alpha.
     pub krippendorff_alpha: Option<f64>,
-    /// [`krippendorff_interval`].
+    /// Bootstrap interval of Krippendorff's alpha.
     pub krippendorff_interval: Option<Interval>,
-    /// [`krippendorff_alpha_by_blocks`].
+    /// Mean of Krippendorff's alpha over blocks of units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub krippendorff_alpha_by_blocks: Option<f64>,
-    /// [`fleiss_kappa`].
+    /// Fleiss' kappa.
     pub fleiss_kappa: Option<f64>,
     /// Statistics that need numbers.
     #[serde(flatten)]
@@ -46,24 +46,24 @@ pub struct Agreement {
 }
 
 /// What is defined for ratings that are numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericAgreement {
-    /// [`cronbach_alpha`].
+    /// Cronbach's alpha.
     pub cronbach_alpha: Option<f64>,
-    /// [`average_variance`] of each rater, as of a population.
+    /// Average variance of each rater, as of a population.
     pub average_variance_population: Option<f64>,
-    /// [`average_variance`] of each rater, as of a sample.
+    /// Average variance of each rater, as of a sample.
     pub average_variance_sample: Option<f64>,
 }
 
 /// Two raters, over the units that both rated.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PairAgreement {
     /// Places of the two among the raters, from 0.
     pub raters: [usize; 2],
     /// Number of units that both rated.
     pub units: usize,
-    /// [`cohen_kappa`].
+    /// Cohen's kappa.
     pub cohen_kappa: Option<f64>,
     /// Statistics that need numbers.
     #[serde(flatten)]
@@ -71,17 +71,17 @@ pub struct PairAgreement {
 }
 
 /// What is defined for two raters who gave numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericPairAgreement {
-    /// [`cohen_kappa`] with linear weights.
+    /// Cohen's kappa with linear weights.
     pub cohen_kappa_linear: Option<f64>,
-    /// [`cohen_kappa`] with quadratic weights.
+    /// Cohen's kappa with quadratic weights.
     pub cohen_kappa_quadratic: Option<f64>,
-    /// [`pearson`].
+    /// Pearson's correlation.
     pub pearson: Option<f64>,
-    /// [`spearman`].
+    /// Spearman's rank correlation.
     pub spearman: Option<f64>,
-    /// [`kendall_tau_b`].
+    /// Kendall's tau-b.
     pub kendall_tau_b: Option<f64>,
 }
 

@@ -8,7 +8,7 @@ use crate::MetricsError;
 use serde::{Deserialize, Serialize};
 
 /// How to draw.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bootstrap {
     /// Number of resamples, at least 1.
@@ -26,7 +26,8 @@ impl Default for Bootstrap {
 }
 
 /// A range that covers a mean.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(from = "[f64; 2]", into = "[f64; 2]")]
 pub struct Interval {
     /// Lower end.
@@ -48,7 +49,7 @@ impl From<Interval> for [f64; 2] {
 }
 
 /// How two methods differ over the same queries.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PairedDifference {
     /// Mean of the first.
     pub mean_a: f64,

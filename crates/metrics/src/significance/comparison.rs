@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// How two methods differ over the same queries, by every test that applies.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PairedComparison {
     /// Means, difference, bootstrap interval and bootstrap p-value.
     #[serde(flatten)]
@@ -19,9 +19,9 @@ pub struct PairedComparison {
     pub wins: usize,
     /// Number of queries with a smaller one.
     pub losses: usize,
-    /// [`effect_size`].
+    /// Effect size of the difference.
     pub effect_size: Option<f64>,
-    /// [`minimum_detectable_difference`] for the number of queries asked about.
+    /// Minimum detectable difference for this number of queries.
     pub minimum_detectable_difference: Option<f64>,
     /// By name: `bootstrap`, `randomization`, `t` (two queries or more), `wilcoxon`, and `mcnemar` where all values
     /// are 0 or 1 (its statistic is chi-squared, its p-value exact).
@@ -32,12 +32,12 @@ pub struct PairedComparison {
 }
 
 /// A test with its corrected p-value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CorrectedTest {
     /// The test by itself.
     #[serde(flatten)]
     pub test: Test,
-    /// Its p-value after [`correct_together`].
+    /// p-value after Holm's correction.
     pub p_holm: f64,
 }
 

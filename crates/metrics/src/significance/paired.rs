@@ -9,7 +9,7 @@ use spec_math::{Beta, NormDist};
 const WILCOXON_EXACT_UP_TO: usize = 50;
 
 /// What a test found.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Test {
     /// The test's statistic, as documented by each function.
     pub statistic: f64,
@@ -137,7 +137,8 @@ pub fn randomization(differences: &[f64], bootstrap: &Bootstrap) -> Test {
 }
 
 /// What McNemar's test found.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Mcnemar")]
 pub struct McNemar {
     /// Number of cases that only the first method has right.
     pub only_a: usize,

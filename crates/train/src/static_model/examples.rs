@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::Settings;
-use crate::Pair;
+use quarry_source::FunctionPair;
 
 /// Marks a token that starts a new word, so that positions can be counted.
 const NEW_WORD: u32 = 1 << 31;
@@ -107,7 +107,7 @@ pub(super) struct Batch {
 impl Examples {
     /// Reads the pairs into token ids.
     #[must_use]
-    pub(super) fn new(pairs: &[&Pair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Examples {
+    pub(super) fn new(pairs: &[&FunctionPair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Examples {
         let read = |text: &str, max_words: usize| {
             let mut tokens = Vec::new();
             let mut last = usize::MAX;

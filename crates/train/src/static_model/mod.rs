@@ -15,10 +15,11 @@ use quarry_embed::vocabulary::{Tokenizer, build_slots};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{Pair, Teacher, TrainError};
+use crate::{Teacher, TrainError};
 use checkpoint::Checkpoint;
 use contrastive::{info_nce, soften};
 use examples::{Bag, Batch, Examples};
+use quarry_source::FunctionPair;
 use start::start;
 use table::Table;
 use validation::Validation;
@@ -37,7 +38,7 @@ pub enum BatchesOf {
 }
 
 impl BatchesOf {
-    fn key(self, pair: &Pair) -> &str {
+    fn key(self, pair: &FunctionPair) -> &str {
         match self {
             BatchesOf::All => "",
             BatchesOf::Language => &pair.language,
@@ -234,7 +235,7 @@ struct State {
 /// # Errors
 /// When settings or pairs do not allow it, or the directory cannot be used.
 pub fn train(
-    pairs: &[Pair],
+    pairs: &[FunctionPair],
     settings: &Settings,
     teacher: Option<&Teacher>,
     begin: Option<&StaticWeights>,
@@ -351,7 +352,7 @@ struct TeacherVectors<'a> {
 }
 
 impl<'a> TeacherVectors<'a> {
-    fn new(teacher: &'a Teacher, pairs: &[&Pair]) -> TeacherVectors<'a> {
+    fn new(teacher: &'a Teacher, pairs: &[&FunctionPair]) -> TeacherVectors<'a> {
         let vectors = pairs.iter().map(|pair| teacher.vector(&pair.query)).collect();
         TeacherVectors { dimension: teacher.dimension, vectors }
     }
@@ -448,12 +449,16 @@ fn rate(settings: &Settings, step: u64, n_steps: u64) -> f32 {
 }
 
 /// Training and validation pairs: whole repositories are held out, chosen by the hash of their name.
-fn split<'a>(pairs: &'a [Pair], settings: &Settings) -> (Vec<&'a Pair>, Vec<&'a Pair>) {
-    let held_out = |pair: &Pair| {
+fn split<'a>(
+    pairs: &'a [FunctionPair],
+    settings: &Settings,
+) -> (Vec<&'a FunctionPair>, Vec<&'a FunctionPair>) {
+    let held_out = |pair: &FunctionPair| {
         let hash = xxh3_64(pair.repository.as_bytes()) % 10_000;
         (hash as f32) < settings.validation * 10_000.0
     };
-    let (held_out, mut learned): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|pair| held_out(pair));
+    let (held_out, mut learned): (Vec<&FunctionPair>, Vec<&FunctionPair>) =
+        pairs.iter().partition(|pair| held_out(pair));
     let n_documented = learned.iter().filter(|pair| !pair.query.is_empty()).count();
     let n_undocumented = learned.len() - n_documented;
     let share =
@@ -464,7 +469,7 @@ fn split<'a>(pairs: &'a [Pair], settings: &Settings) -> (Vec<&'a Pair>, Vec<&'a 
 }
 
 /// Tells the pairs of one run from those of another, for resuming.
-fn run_identity(pairs: &[Pair], begin: Option<&StaticWeights>) -> u64 {
+fn run_identity(pairs: &[FunctionPair], begin: Option<&StaticWeights>) -> u64 {
     let begin = begin.map_or(0, |begin| xxh3_64(&write_model(begin)));
     pairs.iter().fold(pairs.len() as u64 ^ begin, |hash, pair| {
         let negatives =

@@ -73,9 +73,9 @@ fn mean_length(table: &Table) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pair;
     use crate::static_model::{VocabularySize, choose};
     use quarry_embed::vocabulary::{Tokenizer, build_slots};
+    use quarry_source::FunctionPair;
 
     fn length(table: &Table, row: usize) -> f32 {
         let row = &table.values[row * table.dimension * 3..][..table.dimension];
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn both_tables_start_weighted_by_how_often_the_texts_hold_a_word() {
-        let pair = Pair {
+        let pair = FunctionPair {
             query: "reads the file".to_owned(),
             doc: String::new(),
             name: "read".to_owned(),

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::contrastive::{dot, normalize_rows};
 use super::examples::{Batch, Examples};
 use super::{HeldOutMrr, Settings, Table, query_sums};
-use crate::Pair;
+use quarry_source::FunctionPair;
 
 /// Maximum number of pairs that are measured.
 const MAX_PAIRS: usize = 10_000;
@@ -28,10 +28,11 @@ pub(super) struct Validation {
 impl Validation {
     /// Takes every n-th documented pair, so that there are at most 10,000.
     #[must_use]
-    pub(super) fn new(pairs: &[&Pair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Validation {
-        let documented: Vec<&Pair> = pairs.iter().copied().filter(|pair| !pair.query.is_empty()).collect();
+    pub(super) fn new(pairs: &[&FunctionPair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Validation {
+        let documented: Vec<&FunctionPair> =
+            pairs.iter().copied().filter(|pair| !pair.query.is_empty()).collect();
         let step = documented.len().div_ceil(MAX_PAIRS).max(1);
-        let pairs: Vec<&Pair> = documented.into_iter().step_by(step).collect();
+        let pairs: Vec<&FunctionPair> = documented.into_iter().step_by(step).collect();
         let code = Settings {
             ask_name: 0.0,
             with_name: 0.0,

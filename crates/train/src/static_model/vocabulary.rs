@@ -4,7 +4,7 @@ use quarry_embed::vocabulary::{bigram_hash, for_each_word, word_hash};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::Pair;
+use quarry_source::FunctionPair;
 
 /// How many tokens to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -41,7 +41,7 @@ const COUNTED_WORDS: usize = 150;
 /// words by `n · ln(n · N / (n₁ · n₂))`, how often they stand together times how much more often than by chance
 /// (a log-likelihood ratio without its minor terms, after Dunning 1993). Equal scores go by text, ascending.
 #[must_use]
-pub fn choose(pairs: &[&Pair], size: VocabularySize) -> Vocabulary {
+pub fn choose(pairs: &[&FunctionPair], size: VocabularySize) -> Vocabulary {
     let n_pairs = pairs.len() as f64;
     let (words, texts) = count_words(pairs);
     let mut chosen = top(
@@ -89,11 +89,11 @@ fn top(scored: impl Iterator<Item = (f64, String, u64)>, n: usize) -> Vec<(Strin
     scored.into_iter().map(|(_, text, hash)| (text, hash)).collect()
 }
 
-fn document_fields(pair: &Pair) -> [&str; 2] {
+fn document_fields(pair: &FunctionPair) -> [&str; 2] {
     [&pair.doc, &pair.code]
 }
 
-fn count_words(pairs: &[&Pair]) -> (Counts, FxHashMap<u64, String>) {
+fn count_words(pairs: &[&FunctionPair]) -> (Counts, FxHashMap<u64, String>) {
     let merge = |mut a: (Counts, FxHashMap<u64, String>), b: (Counts, FxHashMap<u64, String>)| {
         for (hash, (all, queries)) in b.0.by_hash {
             let counts = a.0.by_hash.entry(hash).or_default();
@@ -132,8 +132,8 @@ fn count_words(pairs: &[&Pair]) -> (Counts, FxHashMap<u64, String>) {
 
 type BigramCounts = FxHashMap<(u64, u64), (u32, u32)>;
 
-fn count_bigrams(pairs: &[&Pair], known: &FxHashMap<u64, u32>) -> BigramCounts {
-    let count = |chunk: &[&Pair]| {
+fn count_bigrams(pairs: &[&FunctionPair], known: &FxHashMap<u64, u32>) -> BigramCounts {
+    let count = |chunk: &[&FunctionPair]| {
         let mut counts = BigramCounts::default();
         for pair in chunk {
             let mut see = |text: &str, in_query: bool| {

@@ -9,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, SearchQuestion, Tree, UnitView};
 use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
 use quarry_source::SourceText;
-use quarry_text::{counted, query_terms};
+use quarry_text::counted;
 
 use super::code::{Asked, CodeLine, lines};
 use super::layout::{file_address, page};
@@ -71,15 +71,14 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         let need = Need::Query(&text, &question.filter, question.limit);
         let (start, tree) = (Instant::now(), current.tree.tree_for(&need)?);
         let asked = SearchQuestion::of(&text);
-        let mut found = quarry_answer::search(&tree.index, asked, None, &question.request())?;
+        let found = quarry_answer::search(&tree.index, asked, None, &question.request())?;
         let searched = start.elapsed();
         app.metrics.time(Stage::Search, searched);
         let facets = found.facets(&tree, &question.directory);
         let has_more = found.hits.len() >= from + n_on_page;
         let page = from - 1..from - 1 + n_on_page;
         let hits: Vec<Hit> = found.hits.iter().skip(page.start).take(n_on_page).cloned().collect();
-        let (terms, read_as) = (query_terms(&text), found.read_as.clone());
-        found.terms.clone_from(&terms);
+        let (terms, read_as) = (found.terms.clone(), found.read_as.clone());
         let fitted = Fitted::new(&tree, found, page, &question.shown, Duration::ZERO)?;
         let (answer, without_lines) = fitted.into_parts();
         let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };

@@ -11,7 +11,8 @@ use super::{Annotator, AnnotatorColumns, LabelTable, LabeledPair, Ratings, Share
 use crate::criterion::Criterion;
 
 /// Agreement between people.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "StudyAgreement")]
 pub struct AgreementRow {
     /// Whether they wrote test programs.
     pub tests: bool,
@@ -35,7 +36,8 @@ pub struct AgreementRow {
 }
 
 /// An annotator compared with the majority of people under a criterion.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "StudyCriterion")]
 pub struct MajorityAgreement {
     /// Share of the pairs with a majority on which the annotator agrees with it.
     pub accuracy: Option<Share>,
@@ -48,13 +50,14 @@ pub struct MajorityAgreement {
 }
 
 /// A row of the annotator table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "StudyAnnotator")]
 pub struct AnnotatorRow {
     /// A person, a judge, or all people of a condition together.
     pub annotator: String,
-    /// Comparison under [`Criterion::Half`].
+    /// By the criterion `half`.
     pub half: MajorityAgreement,
-    /// Comparison under [`Criterion::Exact`].
+    /// By the criterion `exact`.
     pub exact: MajorityAgreement,
 }
 
@@ -69,7 +72,8 @@ impl AnnotatorRow {
 }
 
 /// An annotator compared with the labels of the file.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "StudyAgainstFile")]
 pub struct FileAgreement {
     /// The annotator.
     pub annotator: String,

@@ -106,7 +106,8 @@ impl LabeledPair {
 }
 
 /// The people whose majority is the reference.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReferenceMajority {
     /// People who wrote tests if there are any, otherwise those who did not.
@@ -138,7 +139,7 @@ pub struct StudyOptions {
 }
 
 /// The results of a study.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Study {
     /// The people whose majority was the reference.
     pub truth: ReferenceMajority,
@@ -176,7 +177,8 @@ pub struct Study {
 }
 
 /// A pair with different labels.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct Disagreement {
     /// Id of the pair.
     pub pair: String,
@@ -357,7 +359,8 @@ impl LabelTable<'_> {
 }
 
 /// A share of cases with an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "CorrectShare")]
 pub struct Share {
     /// Cases that count.
     pub hits: usize,

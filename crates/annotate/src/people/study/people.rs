@@ -12,7 +12,8 @@ use crate::ledger::GeneratedStatus;
 use crate::people::Preferred;
 
 /// The results of a person's test programs, and the time taken for labels.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "StudyPrograms")]
 pub struct ProgramRow {
     /// The person and condition; the first row of a condition is all people of it together.
     pub people: String,
@@ -35,7 +36,8 @@ pub struct ProgramRow {
 }
 
 /// Ratings of one rater on a scale.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct ScoreRow {
     /// The name of the guideline.
     pub guideline: String,
@@ -56,7 +58,8 @@ pub struct ScoreRow {
 }
 
 /// Agreement between people on a scale.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct ScoreAgreement {
     /// The name of the guideline.
     pub guideline: String,
@@ -71,7 +74,8 @@ pub struct ScoreAgreement {
 }
 
 /// Ratings of a system's lists of results.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct SystemRow {
     /// The name of the guideline.
     pub guideline: String,
@@ -88,7 +92,8 @@ pub struct SystemRow {
 }
 
 /// People's preference between two systems.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct PreferenceRow {
     /// The two systems, in alphabetical order.
     pub systems: [String; 2],
@@ -109,7 +114,8 @@ pub struct PreferenceRow {
 }
 
 /// A person's reviews of a model's code.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub struct ReviewRow {
     /// The person.
     pub person: String,

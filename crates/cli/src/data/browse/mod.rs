@@ -35,7 +35,7 @@ pub struct BrowseArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     inputs: Inputs,
-    /// Words that query or code must hold, in any case
+    /// Words that query or code must contain, ignoring case
     #[arg(long, value_name = "WORDS", default_value = "")]
     search: String,
     /// Pairs with this label only

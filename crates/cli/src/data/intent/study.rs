@@ -76,23 +76,35 @@ pub(super) fn write_form(
 }
 
 #[derive(Debug, Serialize)]
-struct StudyReport {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct StudyReport {
+    /// Number of queries that most raters agree on.
     queries: usize,
+    /// Those of them that look for code, according to the raters.
     looks_for_code: usize,
     /// Queries on which most people do not agree; left out.
     disputed: usize,
+    /// Number of forms.
     raters: usize,
+    /// Krippendorff's alpha of several raters, on whether queries look for code.
     alpha: Option<f64>,
+    /// How well the rules agree with the raters.
     rules: Scores,
+    /// How well the trained classifier does, cross-validated.
     classifier: Scores,
 }
 
 /// How well something agrees with people on which queries look for code.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Scores {
+    /// Share of queries on which they agree.
     accuracy: f64,
+    /// Precision of queries that look for code.
     precision: f64,
+    /// Their recall.
     recall: f64,
+    /// Their F1.
     f1: f64,
 }
 

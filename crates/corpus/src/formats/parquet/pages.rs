@@ -93,7 +93,7 @@ fn encoding(number: i64) -> Result<Encoding> {
         3 => Ok(Encoding::RLE),
         5 => Ok(Encoding::DELTA_BINARY_PACKED),
         8 => Ok(Encoding::RLE_DICTIONARY),
-        _ => Err(wrong(format!("values of the encoding {number}, which is not read here"))),
+        _ => Err(wrong(format!("values of the encoding {number}, which is not supported"))),
     }
 }
 
@@ -161,7 +161,7 @@ impl Pages {
             Compression::ZSTD(_) => {
                 let _ = zstd::stream::read::Decoder::new(packed)?.take(limit).read_to_end(&mut bytes)?;
             }
-            other => return Err(wrong(format!("pages packed by {other}, which is not read here"))),
+            other => return Err(wrong(format!("pages compressed by {other}, which is not supported"))),
         }
         if bytes.len() == size {
             Ok(bytes)

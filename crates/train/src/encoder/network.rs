@@ -371,7 +371,7 @@ mod tests {
     use quarry_transformer::TransformerModel;
 
     use super::*;
-    use crate::encoder::fused::tests::check_close;
+    use crate::encoder::fused::tests::{check_close, values};
 
     const TEXTS: [&str; 4] = [
         "sort a list by value",
@@ -452,7 +452,16 @@ mod tests {
             for ((composed, fused), tensor) in gradients.iter().zip(&fused_gradients).zip(&tensors) {
                 let case = format!("{name}, {}", tensor.name);
                 match (composed, fused) {
-                    (Some(composed), Some(fused)) => check_close(composed, fused, &case),
+                    (Some(composed), Some(fused)) => {
+                        // Of sums of many terms, which are rounded differently.
+                        let largest = values(fused).into_iter().fold(0.1f32, |most, x| most.max(x.abs()));
+                        for (composed, fused) in values(composed).into_iter().zip(values(fused)) {
+                            assert!(
+                                (composed - fused).abs() <= 1e-4 * largest,
+                                "{case}: {composed}, {fused}, {largest}"
+                            );
+                        }
+                    }
                     (composed, fused) => assert_eq!(composed.is_some(), fused.is_some(), "{case}"),
                 }
             }

@@ -166,6 +166,7 @@ fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<FunctionPair>, Vec<String>)
                 language,
                 // What is held out for validation is chosen by repositories: here, by queries.
                 repository: format!("query {}", query.id),
+                path: String::new(),
                 negatives: negatives.clone(),
             });
         }

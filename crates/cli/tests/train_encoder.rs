@@ -106,6 +106,18 @@ fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
 }
 
 #[test]
+#[cfg(not(feature = "cuda"))]
+fn a_gpu_needs_a_program_that_is_built_for_it() {
+    let directory = data();
+    let (output, errors) = train(directory.path(), &["--device", "cuda", "--out", "model"]);
+    assert_eq!(output.status.code(), Some(2));
+    for part in ["without the feature `cuda`", "`cargo install --locked --path crates/cli --features cuda`"] {
+        assert!(errors.contains(part), "{errors}");
+    }
+    assert!(!directory.path().join("model").exists());
+}
+
+#[test]
 fn every_recipe_runs_as_written() {
     let teacher = tiny_model();
     let cross_encoder = teacher.replace("tiny-bert", "tiny-cross-bert");

@@ -380,6 +380,7 @@ fn write_training_pairs(
                 language: code.language,
                 repository: code.repository,
                 name: code.name,
+                path: String::new(),
                 negatives,
             })
         })?;

@@ -1,4 +1,5 @@
-//! Measures steps of training on generated pairs: `cargo run --release -p quarry-train --example step_time -- MODEL [STEPS]`
+//! Measures steps of training on generated pairs:
+//! `cargo run --release -p quarry-train --example step_time -- MODEL [STEPS] [cuda]`
 //!
 //! Codes have 10 to 110 words, queries 4 to 12, as those of training data differ in length. Linux also gives the processor's
 //! time and page faults.
@@ -8,7 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use quarry_train::encoder::{Progress, Provenance, Row, Run, Select, Settings, train};
+use quarry_train::encoder::{Device, Progress, Provenance, Row, Run, Select, Settings, train};
 use quarry_transformer::trainable::Trainable;
 
 const WORDS: [&str; 16] = [
@@ -34,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("name the directory of a model")?;
     let n_steps: usize = arguments.next().map_or(Ok(6), |n| n.parse())?;
+    let device = if arguments.next().as_deref() == Some("cuda") { Device::cuda()? } else { Device::cpu() };
     let model = Trainable::read(Path::new(&path))?;
     let mut random = fastrand::Rng::with_seed(7);
     let settings = Settings { select: Select::Last, checkpoint_steps: 0, ..Settings::default() };
@@ -60,6 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         corpus: &[],
         settings: &settings,
         teacher: None,
+        device: &device,
         provenance: &provenance,
         directory: directory.path(),
     };

@@ -42,6 +42,11 @@ pub enum TrainError {
     /// A model could not be read, or its tokenizer failed.
     #[error(transparent)]
     Model(quarry_embed::EmbedError),
+    /// No GPU can be used.
+    #[error(
+        "no CUDA device can be used; see with `nvidia-smi` whether a driver and a GPU are there, or leave out --device cuda"
+    )]
+    Device(#[source] candle_core::Error),
     /// Arithmetic on matrices failed.
     #[error("matrix arithmetic failed")]
     Matrix(#[from] candle_core::Error),

@@ -30,6 +30,7 @@ fn pairs() -> Vec<FunctionPair> {
                     ),
                     language: "python".to_owned(),
                     repository: format!("owner/r{repository}"),
+                    path: String::new(),
                     negatives: Vec::new(),
                 });
             }

@@ -39,7 +39,7 @@ struct Step {
     fast: bool,
     /// Left out unless `--fast` or its name selects it.
     #[serde(default)]
-    only_fast: bool,
+    on_demand: bool,
     #[serde(default)]
     stop: bool,
     #[serde(default)]
@@ -138,7 +138,7 @@ impl Steps {
             if options.fast || !options.names.is_empty() {
                 (options.fast && step.fast) || options.names.contains(&step.name)
             } else {
-                !step.only_fast
+                !step.on_demand
             }
         };
         Ok(self.steps.iter().filter(selected).collect())
@@ -301,7 +301,7 @@ mod tests {
         name = "changed"
         about = "For --fast"
         fast = true
-        only-fast = true
+        on-demand = true
         run = "true"
     "#;
 

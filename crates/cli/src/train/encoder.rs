@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use quarry_corpus::evaluation_data::is_marked;
 use quarry_corpus::evaluation_guard::EvaluationGuard;
 use quarry_corpus::formats::Record;
@@ -18,7 +18,7 @@ use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::clean;
 use quarry_train::encoder::{
-    Estimate, Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings,
+    Device, Estimate, Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings,
     Teacher, estimate, split, train,
 };
 use quarry_transformer::CrossEncoder;
@@ -28,6 +28,25 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::leakage::{self, Leakage};
 use super::{note_left_out, read_settings, say};
 use crate::{model, new_file, progress};
+
+/// Where an encoder is trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum DeviceChoice {
+    /// The processor
+    #[default]
+    Cpu,
+    /// The first GPU of NVIDIA's, in a program that is built with the feature `cuda`
+    Cuda,
+}
+
+impl DeviceChoice {
+    fn open(self) -> anyhow::Result<Device> {
+        Ok(match self {
+            Self::Cpu => Device::cpu(),
+            Self::Cuda => Device::cuda()?,
+        })
+    }
+}
 
 /// What an encoder is trained from, and where it goes.
 #[derive(Debug, Clone, Args)]
@@ -55,6 +74,9 @@ pub struct EncoderArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
+    /// Where to train; the same seed gives the same model within rounding, and each device resumes a run of the other
+    #[arg(long, value_enum, default_value_t)]
+    pub device: DeviceChoice,
     /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
     /// with those of public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
@@ -103,6 +125,7 @@ impl LoadedTeacher {
 /// The model, pairs and settings of a run.
 struct LoadedRun {
     settings: Settings,
+    device: Device,
     model: Trainable,
     teacher: Option<LoadedTeacher>,
     rows: Vec<Row>,
@@ -116,6 +139,7 @@ impl LoadedRun {
     fn load(args: &EncoderArgs, bar: &progress::Progress) -> anyhow::Result<Self> {
         let settings = settings(args)?;
         settings.check()?;
+        let device = args.device.open()?;
         let mut model = Trainable::read(&with_options(&args.model, &settings.options))?;
         if settings.layers > 0 {
             model.keep_layers(settings.layers)?;
@@ -161,7 +185,7 @@ impl LoadedRun {
             leakage,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        Ok(Self { settings, model, teacher, rows, held_out, corpus, provenance })
+        Ok(Self { settings, device, model, teacher, rows, held_out, corpus, provenance })
     }
 
     fn as_run<'a>(&'a self, directory: &'a Path) -> Run<'a> {
@@ -172,6 +196,7 @@ impl LoadedRun {
             corpus: &self.corpus,
             settings: &self.settings,
             teacher: self.teacher.as_ref().map(LoadedTeacher::as_teacher),
+            device: &self.device,
             provenance: &self.provenance,
             directory,
         }

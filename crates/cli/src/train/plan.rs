@@ -5,7 +5,7 @@ use std::path::Path;
 use quarry_eval::plan::{TrainedRun, Trainer, TrainerError, TrainingEstimate, TrainingRun};
 use quarry_train::encoder::{Estimate, Report, VERSION};
 
-use super::encoder::{EncoderArgs, estimate_encoder, settings, train_encoder};
+use super::encoder::{DeviceChoice, EncoderArgs, estimate_encoder, settings, train_encoder};
 
 /// Fine-tunes encoders as `quarry train encoder` does.
 pub struct EncoderTrainer;
@@ -20,6 +20,7 @@ fn arguments(run: &TrainingRun, directory: &Path) -> EncoderArgs {
         teacher: run.teacher,
         recipe: run.recipe,
         settings: run.settings,
+        device: DeviceChoice::Cpu,
         exclude: run.exclude,
         allow_evaluation_data: run.allow_evaluation_data,
         manifest: None,

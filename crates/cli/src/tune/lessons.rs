@@ -61,6 +61,7 @@ fn pairs_of<'a>(lesson: &'a Lesson, functions: &'a Functions<'_>) -> impl Iterat
             code: function.code.clone(),
             language: String::new(),
             repository: String::new(),
+            path: String::new(),
             negatives: Vec::new(),
         }
     })

@@ -35,7 +35,8 @@ impl Attention {
         rows.contiguous()?.apply_op2(&biases.contiguous()?, self)
     }
 
-    fn dropout_mask(&self, text: usize, head: usize) -> Option<DropoutMask> {
+    /// What is dropped of the weights of a head in a text: that of each token to each other.
+    pub(super) fn dropout_mask(&self, text: usize, head: usize) -> Option<DropoutMask> {
         let (rate, seed) = self.dropout;
         let number = (text * self.n_heads + head) as u64;
         (rate > 0.0).then_some(DropoutMask { rate, seed: seed ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03) })
@@ -251,7 +252,8 @@ mod tests {
         let (rows, biases) = (noise(5, 12, 1), noise(1, 9, 2));
         let loss = |rows: &Tensor| -> Result<Tensor> {
             let attention = Attention { n_heads: 1, spans: vec![0..2, 2..5], scale: 1.0, dropout: (0.4, 3) };
-            dropout(&attention.apply(rows, &biases)?, 0.3, 8)?.sqr()?.sum_all()
+            let mask = DropoutMask { rate: 0.3, seed: 8 };
+            dropout(&attention.apply(rows, &biases)?, mask)?.sqr()?.sum_all()
         };
         let gradient = loss(&rows).unwrap().backward().unwrap().get(rows.as_tensor()).cloned().unwrap();
         let start = values(&rows);

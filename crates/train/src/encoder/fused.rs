@@ -1,7 +1,8 @@
 //! Steps of an encoder's forward pass with their gradients, each in one go over rows of tokens: candle's own operations would
-//! write a tensor for every sum and product in them, and most of a training step would go by in waiting for memory.
+//! write a tensor for every sum and product in them, and most of a training step would go by in waiting for memory. They run
+//! on the CPU; `composed.rs` has the same for other devices.
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp3, Error, Layout, Result, Shape, Storage, Tensor};
+use candle_core::{CpuStorage, CustomOp1, CustomOp3, Device, Error, Layout, Result, Shape, Storage, Tensor};
 use quarry_transformer::trainable::{Activation, Output, Strided, multiply};
 use rayon::prelude::*;
 
@@ -17,13 +18,13 @@ pub(super) fn slice<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a 
     Ok(&storage.as_slice::<f32>()?[start..end])
 }
 
-/// What `read` makes of the values of a tensor.
+/// What `read` makes of the values of a tensor, which are copied from other devices.
 pub(super) fn with_values<T>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> T) -> Result<T> {
-    let tensor = tensor.contiguous()?;
+    let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Cpu(storage) => Ok(read(slice(storage, layout)?)),
-        _ => Err(Error::Msg("training runs on the CPU only".into())),
+        _ => Err(Error::Msg("values were not copied from the device".into())),
     }
 }
 
@@ -217,8 +218,8 @@ fn gelu_slope(x: f32, value: f32) -> f32 {
 }
 
 /// Sets values to 0 at random, and scales the others up.
-pub(super) fn dropout(values: &Tensor, rate: f32, seed: u64) -> Result<Tensor> {
-    values.contiguous()?.apply_op1(DropoutMask { rate, seed })
+pub(super) fn dropout(values: &Tensor, mask: DropoutMask) -> Result<Tensor> {
+    values.contiguous()?.apply_op1(mask)
 }
 
 /// Which values are dropped.
@@ -229,14 +230,24 @@ pub(super) struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// What the value of a number is multiplied by.
-    pub(super) fn factor(self, number: usize) -> f32 {
+    /// Whether the value of a number is kept.
+    pub(super) fn keeps(self, number: usize) -> bool {
         // SplitMix64.
         let mut x = self.seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let share = ((x ^ (x >> 31)) >> 40) as f32 / (1u64 << 24) as f32;
-        if share < self.rate { 0.0 } else { 1.0 / (1.0 - self.rate) }
+        share >= self.rate
+    }
+
+    /// What values that are kept are multiplied by.
+    pub(super) fn scale(self) -> f32 {
+        1.0 / (1.0 - self.rate)
+    }
+
+    /// What the value of a number is multiplied by.
+    pub(super) fn factor(self, number: usize) -> f32 {
+        if self.keeps(number) { self.scale() } else { 0.0 }
     }
 }
 
@@ -359,6 +370,7 @@ pub(super) mod tests {
     use candle_core::{Device, Var};
 
     use super::*;
+    use crate::encoder::composed;
 
     pub(in crate::encoder) fn noise(rows: usize, columns: usize, seed: u64) -> Var {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -398,7 +410,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fused_steps_are_those_of_candle() {
+    fn fused_steps_are_those_of_candle_operations() {
         // More rows than a thread takes at a time, and not a multiple of these.
         let (rows, weight, vector) = (noise(601, 12, 1), noise(300, 12, 2), noise(1, 300, 3));
         let bias = vector.flatten_all().unwrap();
@@ -406,7 +418,7 @@ pub(super) mod tests {
             "linear",
             &[rows.clone(), weight.clone(), vector.clone()],
             || linear(&rows, &weight, &bias),
-            || rows.matmul(&weight.t()?)?.broadcast_add(&bias),
+            || composed::linear(&rows, &weight, &bias),
         );
         let [scale, shift] = [4, 5].map(|seed| noise(1, 12, seed));
         let flat = |vector: &Var| vector.flatten_all();
@@ -414,16 +426,16 @@ pub(super) mod tests {
             "layer norm",
             &[rows.clone(), scale.clone(), shift.clone()],
             || layer_norm(&rows, &flat(&scale)?, &flat(&shift)?, 1e-5),
-            || {
-                let centered = rows.broadcast_sub(&rows.mean_keepdim(1)?)?;
-                let deviation = (centered.sqr()?.mean_keepdim(1)? + 1e-5)?.sqrt()?;
-                centered
-                    .broadcast_div(&deviation)?
-                    .broadcast_mul(&flat(&scale)?)?
-                    .broadcast_add(&flat(&shift)?)
-            },
+            || composed::layer_norm(&rows, &flat(&scale)?, &flat(&shift)?, 1e-5),
         );
         let wide = Var::from_tensor(&(noise(2000, 12, 6).as_tensor() * 6.0).unwrap()).unwrap();
         check_same("gelu", std::slice::from_ref(&wide), || gelu(&wide), || wide.gelu_erf());
+        let mask = DropoutMask { rate: 0.3, seed: 5 };
+        check_same(
+            "dropout",
+            std::slice::from_ref(&rows),
+            || dropout(&rows, mask),
+            || composed::dropout(&rows, mask, None),
+        );
     }
 }

@@ -125,7 +125,8 @@ impl Learner<'_> {
             None => None,
             Some(TeacherTargets::Vectors { queries, codes }) => {
                 let rows = |table: &Tensor, rows: &[u32]| {
-                    table.index_select(&Tensor::from_slice(rows, rows.len(), table.device())?, 0)
+                    let rows = Tensor::from_slice(rows, rows.len(), table.device())?;
+                    table.index_select(&rows, 0)?.to_device(self.parameters.device())
                 };
                 let queries = match self.settings.objective.distills() {
                     true => rows(queries, numbers)?,
@@ -139,8 +140,8 @@ impl Learner<'_> {
                     .flat_map(|example| columns.iter().map(move |code| of(example, code)))
                     .collect();
                 let values: Vec<f32> = cells.iter().map(|cell| cell.unwrap_or_default()).collect();
-                let scores =
-                    Tensor::from_vec(values, (examples.len(), columns.len()), &candle_core::Device::Cpu)?;
+                let shape = (examples.len(), columns.len());
+                let scores = Tensor::from_vec(values, shape, self.parameters.device())?;
                 Some(BatchTargets::Scores(scores, cells.iter().map(Option::is_some).collect()))
             }
         };
@@ -217,8 +218,8 @@ impl Learner<'_> {
 
     pub(super) fn classes(&self, examples: &[&Example], dropout: &mut Dropout) -> Result<Tensor> {
         let texts: Vec<&[u32]> = examples.iter().map(|example| example.query.as_slice()).collect();
-        let states = self.network.states(self.parameters, &texts, dropout)?;
-        classify(self.parameters, self.model_type, &first(&states, &texts)?, dropout)
+        let (states, rows) = self.network.states(self.parameters, &texts, dropout)?;
+        classify(self.parameters, self.model_type, &first(&states, &rows)?, dropout)
     }
 
     /// The loss of the vectors of queries, codes, and what else the objective takes.
@@ -314,7 +315,7 @@ impl Learner<'_> {
             return Ok(queries.clone());
         }
         let queries = queries.narrow(1, 0, columns)?;
-        if self.network.cosine { normalize(&queries) } else { Ok(queries) }
+        if self.network.cosine { normalize(&queries) } else { queries.contiguous() }
     }
 
     fn zeros(&self) -> Vec<Vec<f32>> {
@@ -349,7 +350,7 @@ impl Learner<'_> {
             places[*at as usize] = place as u32;
         }
         Tensor::cat(&parts, 0)?
-            .index_select(&Tensor::from_vec(places, texts.len(), &candle_core::Device::Cpu)?, 0)
+            .index_select(&Tensor::from_vec(places, texts.len(), self.parameters.device())?, 0)
     }
 
     /// Where each positive pair's code is ranked among all codes. Ties count against the model, other codes that answer
@@ -369,7 +370,7 @@ impl Learner<'_> {
                 if self.settings.code_vectors == CodeVectors::Teacher =>
             {
                 queries = self.truncated_queries(codes, &queries)?;
-                codes.clone()
+                codes.to_device(self.parameters.device())?
             }
             _ => self.embed_all(&data.codes.iter().map(Vec::as_slice).collect::<Vec<_>>())?,
         };
@@ -488,7 +489,7 @@ mod tests {
             if objective == Objective::Coclr {
                 tensors.extend(new_matcher(16, 1));
             }
-            let parameters = Parameters::new(&tensors).unwrap();
+            let parameters = Parameters::new(&tensors, &candle_core::Device::Cpu).unwrap();
             let network = Network::new(&model, true);
             let data = Examples::new(&rows(), &Reader::new(&model, &settings).unwrap(), &settings).unwrap();
             let batch: Vec<u32> = (0..data.list.len() as u32).collect();

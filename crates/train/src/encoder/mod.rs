@@ -4,7 +4,9 @@
 
 mod attention;
 mod checkpoint;
+mod composed;
 mod data;
+mod device;
 mod estimate;
 mod fused;
 mod head;
@@ -14,6 +16,7 @@ pub mod objective;
 mod optimizer;
 mod output;
 mod rewrite;
+mod rows;
 mod selection;
 mod settings;
 mod teacher;
@@ -35,6 +38,7 @@ use optimizer::{Moments, clip, schedule};
 use teacher::{check_teacher, teacher_targets};
 
 pub use data::{Row, split};
+pub use device::Device;
 pub use estimate::{Estimate, estimate};
 pub use optimizer::{AdamW, Decay};
 pub use output::{Provenance, Report};
@@ -129,6 +133,8 @@ pub struct Run<'a> {
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
     pub teacher: Option<Teacher<'a>>,
+    /// Where the network runs. Another one gives the same weights within rounding, and may resume the run.
+    pub device: &'a Device,
     /// The text of the card.
     pub provenance: &'a Provenance,
     /// Where the result goes, and the state of the run.
@@ -136,13 +142,13 @@ pub struct Run<'a> {
 }
 
 /// Trains a model and writes it into the run's directory, where an interrupted run resumes; the result is the same
-/// as without the cut, bit for bit, with an equal number of threads on one type of machine.
+/// as without the cut, bit for bit, with an equal number of threads on one type of processor.
 ///
 /// # Errors
 /// When settings or rows do not allow it, the loss is not a number, or the directory cannot be used. A model that is in
 /// the directory is never overwritten.
 pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome, TrainError> {
-    let Run { model, rows, held_out, corpus, settings, teacher, provenance, directory } = *run;
+    let Run { model, rows, held_out, corpus, settings, teacher, device, provenance, directory } = *run;
     check_directory(directory)?;
     let Prepared { network, parameters, reader: _, examples, measured, steps_an_epoch } = Prepared::new(run)?;
     fs::create_dir_all(directory).map_err(|error| TrainError::file(directory, error))?;
@@ -280,6 +286,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
     parameters.set(&values)?;
     let report = Report {
         settings: settings.clone(),
+        device: device.name(),
         n_examples: examples.list.len(),
         n_held_out: measured.list.len(),
         n_codes: measured.codes.len(),
@@ -307,7 +314,7 @@ struct Prepared {
 impl Prepared {
     /// Reads the texts, and checks that they and the settings allow training.
     fn new(run: &Run<'_>) -> Result<Prepared, TrainError> {
-        let Run { model, rows, held_out, corpus, settings, .. } = *run;
+        let Run { model, rows, held_out, corpus, settings, device, .. } = *run;
         settings.check()?;
         if settings.layers > 0 && settings.layers != model.shape.n_layers {
             return Err(TrainError::Settings(format!(
@@ -316,7 +323,7 @@ impl Prepared {
             )));
         }
         let network = Network::new(model, model.cosine);
-        let parameters = Parameters::new(&start(model, settings)?)?;
+        let parameters = Parameters::new(&start(model, settings)?, device.inner())?;
         let reader = Reader::new(model, settings)?;
         let examples = Examples::new(rows, &reader, settings)?;
         let measured = measured(held_out, corpus, &reader, settings)?;

@@ -1,34 +1,43 @@
 //! The forward pass of an encoder with the layers of BERT, MPNet or T5, with gradients; `quarry-transformer` has the fast one without.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
-use candle_core::{CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Tensor, Var};
+use candle_core::{DType, Device, Error, Result, Tensor, Var};
 use quarry_transformer::trainable::{
     Activation, NamedTensor, Relative, Shape, Trainable, TrainablePooling, Wiring,
 };
 
 use super::attention::Attention;
-use super::fused;
+use super::fused::DropoutMask;
 use super::objective::normalize;
+use super::rows::Rows;
+use super::{composed, fused};
 
 /// Named tensors that training changes, in a fixed order.
 pub(super) struct Parameters {
     names: Vec<String>,
     variables: Vec<Var>,
     by_name: HashMap<String, usize>,
+    device: Device,
+    /// Whether candle's operations are used in place of fused steps.
+    composed: bool,
 }
 
 impl Parameters {
-    /// The tensors on the CPU.
-    pub(super) fn new(tensors: &[NamedTensor]) -> Result<Parameters> {
+    /// The tensors on a device.
+    pub(super) fn new(tensors: &[NamedTensor], device: &Device) -> Result<Parameters> {
         let names: Vec<String> = tensors.iter().map(|tensor| tensor.name.clone()).collect();
         let variables = tensors
             .iter()
-            .map(|tensor| Var::from_slice(&tensor.values, tensor.shape.as_slice(), &Device::Cpu))
+            .map(|tensor| Var::from_slice(&tensor.values, tensor.shape.as_slice(), device))
             .collect::<Result<Vec<_>>>()?;
         let by_name = names.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
-        Ok(Parameters { names, variables, by_name })
+        Ok(Parameters { names, variables, by_name, device: device.clone(), composed: !device.is_cpu() })
+    }
+
+    /// Where they are.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 
     /// All of them.
@@ -54,7 +63,7 @@ impl Parameters {
     /// Replaces all values, in the order of [`Parameters::tensors`].
     pub(super) fn set(&self, values: &[Vec<f32>]) -> Result<()> {
         for (variable, values) in self.variables.iter().zip(values) {
-            variable.inplace_op1(&Replace(values))?;
+            variable.set(&Tensor::from_slice(values, variable.shape(), &self.device)?)?;
         }
         Ok(())
     }
@@ -77,7 +86,11 @@ impl Parameters {
 
     /// rows · weightᵀ + bias.
     pub(super) fn linear(&self, name: &str, rows: &Tensor) -> Result<Tensor> {
-        fused::linear(rows, self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?)
+        self.affine(rows, self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?)
+    }
+
+    fn affine(&self, rows: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
+        if self.composed { composed::linear(rows, weight, bias) } else { fused::linear(rows, weight, bias) }
     }
 
     /// rows · weightᵀ.
@@ -92,6 +105,9 @@ impl Parameters {
 
     fn layer_norm(&self, name: &str, rows: &Tensor, epsilon: f32) -> Result<Tensor> {
         let [scale, shift] = [self.get(&format!("{name}.weight"))?, self.get(&format!("{name}.bias"))?];
+        if self.composed {
+            return composed::layer_norm(rows, scale, shift, epsilon);
+        }
         fused::layer_norm(rows, scale, shift, epsilon)
     }
 
@@ -102,26 +118,7 @@ impl Parameters {
             Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)
         };
         let weight = join("weight")?;
-        if has_bias { fused::linear(rows, &weight, &join("bias")?) } else { rows.matmul(&weight.t()?) }
-    }
-}
-
-/// Overwrites the values of a tensor.
-struct Replace<'a>(&'a [f32]);
-
-impl InplaceOp1 for Replace<'_> {
-    fn name(&self) -> &'static str {
-        "replace"
-    }
-
-    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
-        match (storage, layout.contiguous_offsets()) {
-            (CpuStorage::F32(values), Some((start, end))) if end - start == self.0.len() => {
-                values[start..end].copy_from_slice(self.0);
-                Ok(())
-            }
-            _ => Err(Error::Msg("parameters of other shapes cannot take these values".into())),
-        }
+        if has_bias { self.affine(rows, &weight, &join("bias")?) } else { rows.matmul(&weight.t()?) }
     }
 }
 
@@ -137,12 +134,21 @@ impl Dropout {
         Dropout { rate, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// Applies it.
+    /// Applies it to a matrix.
     pub(super) fn apply(&mut self, values: &Tensor) -> Result<Tensor> {
-        if self.rate <= 0.0 {
-            return Ok(values.clone());
+        self.apply_to(values, None)
+    }
+
+    /// The same to rows of tokens.
+    fn apply_to(&mut self, values: &Tensor, rows: Option<&Rows>) -> Result<Tensor> {
+        let (rate, seed) = self.next();
+        let mask = DropoutMask { rate, seed };
+        let padded = rows.is_some_and(|rows| rows.padded_to.is_some());
+        match rate > 0.0 {
+            true if padded || !values.device().is_cpu() => composed::dropout(values, mask, rows),
+            true => fused::dropout(values, mask),
+            false => Ok(values.clone()),
         }
-        fused::dropout(values, self.rate, self.random.u64(..))
     }
 
     /// The share of values that is dropped, and what decides which.
@@ -186,31 +192,29 @@ impl Network {
         texts: &[&[u32]],
         dropout: &mut Dropout,
     ) -> Result<Tensor> {
-        let states = self.states(parameters, texts, dropout)?;
+        let (states, rows) = self.states(parameters, texts, dropout)?;
         let pooled = match self.pooling {
-            TrainablePooling::Cls => first(&states, texts)?,
-            TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states, texts)?)?.tanh()?,
-            TrainablePooling::Projection => parameters.linear("proj", &first(&states, texts)?)?,
-            TrainablePooling::Mean => mean(&states, texts)?,
+            TrainablePooling::Cls => first(&states, &rows)?,
+            TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states, &rows)?)?.tanh()?,
+            TrainablePooling::Projection => parameters.linear("proj", &first(&states, &rows)?)?,
+            TrainablePooling::Mean => mean(&states, &rows, texts)?,
         };
         if self.cosine { normalize(&pooled) } else { Ok(pooled) }
     }
 
-    /// The vectors of all tokens, one row for each, text after text; a text without tokens has one of padding.
+    /// The vectors of all tokens, and their rows.
     pub(super) fn states(
         &self,
         parameters: &Parameters,
         texts: &[&[u32]],
         dropout: &mut Dropout,
-    ) -> Result<Tensor> {
+    ) -> Result<(Tensor, Rows)> {
         let Shape { n_heads, head_width, .. } = self.shape;
         let wiring = &self.wiring;
-        let device = &Device::Cpu;
-        let (ids, positions) = self.inputs(texts);
-        let rows = ids.len();
-        let ids = Tensor::from_vec(ids, rows, device)?;
-        let spans = spans(texts);
-        let longest = spans.iter().map(Range::len).max().unwrap_or(0).max(1);
+        let device = parameters.device();
+        let rows = Rows::new(texts, parameters.composed);
+        let (ids, positions) = self.inputs(texts, &rows);
+        let ids = Tensor::from_vec(ids, rows.n, device)?;
 
         let linear = |name: &str, rows: &Tensor| {
             if wiring.is_t5 {
@@ -234,7 +238,7 @@ impl Network {
 
         let mut states = parameters.get(wiring.tokens)?.index_select(&ids, 0)?;
         if let Some(name) = wiring.positions {
-            let positions = Tensor::from_vec(positions, rows, device)?;
+            let positions = Tensor::from_vec(positions, rows.n, device)?;
             states = (states + parameters.get(name)?.index_select(&positions, 0)?)?;
         }
         if let Some(name) = wiring.token_types {
@@ -243,11 +247,11 @@ impl Network {
         if let Some(name) = wiring.embedding_norm {
             states = norm(name, &states)?;
         }
-        states = dropout.apply(&states)?;
+        states = dropout.apply_to(&states, Some(&rows))?;
 
-        let biases = match &wiring.relative {
-            Some(relative) => biases(parameters, relative, longest)?,
-            None => Tensor::zeros((n_heads, 2 * longest - 1), DType::F32, device)?,
+        let biases = match rows.padded_to {
+            None => biases(parameters, wiring.relative.as_ref(), n_heads, rows.longest())?,
+            Some(n) => padded_biases(parameters, wiring.relative.as_ref(), &rows, n)?,
         };
         let scale = if wiring.is_t5 { 1.0 } else { 1.0 / (head_width as f32).sqrt() };
         for layer in 0..self.shape.n_layers {
@@ -255,14 +259,19 @@ impl Network {
             let normed = input(&at(wiring.attention_norm), &states)?;
             let names = [wiring.query, wiring.key, wiring.value].map(at);
             let query_key_value = parameters.side_by_side(names, &normed, !wiring.is_t5)?;
-            let attention = Attention { n_heads, spans: spans.clone(), scale, dropout: dropout.next() };
-            let context = attention.apply(&query_key_value, &biases)?;
+            let attention = Attention { n_heads, spans: rows.spans.clone(), scale, dropout: dropout.next() };
+            let context = match rows.padded_to {
+                None => attention.apply(&query_key_value, &biases)?,
+                Some(n) => composed::attention(&attention, n, &query_key_value, &biases)?,
+            };
             let output = linear(&at(wiring.attention_output), &context)?;
-            states = result(&at(wiring.attention_norm), (dropout.apply(&output)? + states)?)?;
+            let output = dropout.apply_to(&output, Some(&rows))?;
+            states = result(&at(wiring.attention_norm), (output + states)?)?;
 
             let normed = input(&at(wiring.output_norm), &states)?;
             let inner = linear(&at(wiring.inner), &normed)?;
             let mut inner = match self.shape.activation {
+                Activation::Gelu if parameters.composed => inner.gelu_erf()?,
                 Activation::Gelu => fused::gelu(&inner)?,
                 Activation::GeluTanh => inner.gelu()?,
                 Activation::Relu => inner.relu()?,
@@ -272,29 +281,30 @@ impl Network {
                 inner = (inner * linear(&at(gate), &normed)?)?;
             }
             // T5 drops values between the two maps as well.
-            let inner = if wiring.is_t5 { dropout.apply(&inner)? } else { inner };
+            let inner = if wiring.is_t5 { dropout.apply_to(&inner, Some(&rows))? } else { inner };
             let output = linear(&at(wiring.output), &inner)?;
-            states = result(&at(wiring.output_norm), (dropout.apply(&output)? + states)?)?;
+            let output = dropout.apply_to(&output, Some(&rows))?;
+            states = result(&at(wiring.output_norm), (output + states)?)?;
         }
         if let Some(name) = wiring.last_norm {
-            states = dropout.apply(&norm(name, &states)?)?;
+            states = dropout.apply_to(&norm(name, &states)?, Some(&rows))?;
         }
-        Ok(states)
+        Ok((states, rows))
     }
 
-    /// Token ids and positions of all texts.
-    fn inputs(&self, texts: &[&[u32]]) -> (Vec<u32>, Vec<u32>) {
+    /// Token ids and positions of all rows.
+    fn inputs(&self, texts: &[&[u32]], rows: &Rows) -> (Vec<u32>, Vec<u32>) {
         let filler = self.padding.unwrap_or(0) as u32;
-        let (mut ids, mut positions) = (Vec::new(), Vec::new());
-        let only_filler = [filler];
-        for text in texts {
+        let (mut ids, mut positions) = (vec![filler; rows.n], vec![filler; rows.n]);
+        for (text, span) in texts.iter().zip(&rows.spans) {
             let mut next = self.padding.map_or(0, |padding| padding as u32 + 1);
-            for id in if text.is_empty() { &only_filler } else { *text } {
-                ids.push(*id);
+            let text: &[u32] = if text.is_empty() { &[filler] } else { text };
+            for (id, row) in text.iter().zip(span.clone()) {
+                ids[row] = *id;
                 if self.padding == Some(*id as usize) {
-                    positions.push(*id);
+                    positions[row] = *id;
                 } else {
-                    positions.push(next);
+                    positions[row] = next;
                     next += 1;
                 }
             }
@@ -303,37 +313,52 @@ impl Network {
     }
 }
 
-/// The rows of each text.
-fn spans(texts: &[&[u32]]) -> Vec<Range<usize>> {
-    let mut start = 0;
-    let span = |text: &&[u32]| {
-        let span = start..start + text.len().max(1);
-        start = span.end;
-        span
-    };
-    texts.iter().map(span).collect()
-}
-
-/// What is added to the scores of attention by the distance of two tokens, from 1 - n to n - 1: one row for each head.
-fn biases(parameters: &Parameters, relative: &Relative, n: usize) -> Result<Tensor> {
-    let distances = 1 - n as isize..n as isize;
+/// What is added to the scores of attention by the distance of two tokens: one row for each head.
+fn by_distance(
+    parameters: &Parameters,
+    relative: &Relative,
+    distances: impl Iterator<Item = isize>,
+) -> Result<Tensor> {
     let buckets: Vec<u32> = distances.map(|distance| relative.bucket(distance) as u32).collect();
-    let buckets = Tensor::from_vec(buckets, 2 * n - 1, &Device::Cpu)?;
+    let buckets = Tensor::new(buckets, parameters.device())?;
     parameters.get(relative.name)?.index_select(&buckets, 0)?.t()?.contiguous()
 }
 
+/// What is added to the scores of attention for each distance from 1 - n to n - 1.
+fn biases(parameters: &Parameters, relative: Option<&Relative>, n_heads: usize, n: usize) -> Result<Tensor> {
+    match relative {
+        Some(relative) => by_distance(parameters, relative, 1 - n as isize..n as isize),
+        None => Tensor::zeros((n_heads, 2 * n - 1), DType::F32, parameters.device()),
+    }
+}
+
+/// What is added to the scores of attention in texts padded to `n` tokens.
+fn padded_biases(
+    parameters: &Parameters,
+    relative: Option<&Relative>,
+    rows: &Rows,
+    n: usize,
+) -> Result<Tensor> {
+    let padding = composed::padding(rows, n, parameters.device())?;
+    let Some(relative) = relative else { return Ok(padding) };
+    let n_signed = n as isize;
+    let distances = (0..n_signed).flat_map(|from| (0..n_signed).map(move |to| to - from));
+    let biases = by_distance(parameters, relative, distances)?;
+    padding.broadcast_add(&biases.reshape((1, biases.dim(0)?, n, n))?)
+}
+
 /// The vector of each text's first token.
-pub(super) fn first(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
-    let starts: Vec<u32> = spans(texts).iter().map(|span| span.start as u32).collect();
-    states.index_select(&Tensor::from_vec(starts, texts.len(), states.device())?, 0)
+pub(super) fn first(states: &Tensor, rows: &Rows) -> Result<Tensor> {
+    let starts: Vec<u32> = rows.spans.iter().map(|span| span.start as u32).collect();
+    states.index_select(&Tensor::from_vec(starts, rows.spans.len(), states.device())?, 0)
 }
 
 /// The mean of each text's tokens.
-fn mean(states: &Tensor, texts: &[&[u32]]) -> Result<Tensor> {
+fn mean(states: &Tensor, rows: &Rows, texts: &[&[u32]]) -> Result<Tensor> {
     let n_rows = states.dim(0)?;
     let mut weights = vec![0.0f32; texts.len() * n_rows];
-    for ((row, span), text) in weights.chunks_exact_mut(n_rows).zip(spans(texts)).zip(texts) {
-        row[span].fill(if text.is_empty() { 0.0 } else { 1.0 / text.len() as f32 });
+    for ((row, span), text) in weights.chunks_exact_mut(n_rows).zip(&rows.spans).zip(texts) {
+        row[span.clone()].fill(if text.is_empty() { 0.0 } else { 1.0 / text.len() as f32 });
     }
     Tensor::from_vec(weights, (texts.len(), n_rows), states.device())?.matmul(states)
 }
@@ -346,6 +371,7 @@ mod tests {
     use quarry_transformer::TransformerModel;
 
     use super::*;
+    use crate::encoder::fused::tests::{check_close, values};
 
     const TEXTS: [&str; 4] = [
         "sort a list by value",
@@ -366,7 +392,7 @@ mod tests {
             .iter()
             .map(|text| tokenizer.ids(&format!("{}{text}", model.query_prompt)).unwrap())
             .collect();
-        (network, Parameters::new(&model.tensors).unwrap(), ids)
+        (network, Parameters::new(&model.tensors, &Device::Cpu).unwrap(), ids)
     }
 
     fn embed(network: &Network, parameters: &Parameters, ids: &[Vec<u32>]) -> Tensor {
@@ -399,6 +425,47 @@ mod tests {
             for (found, expected) in found.iter().zip(&expected) {
                 assert!((found - expected).abs() < 1e-4, "{name}: expected {expected}, found {found}");
             }
+        }
+    }
+
+    /// What runs on other devices is tested on the CPU: it drops the same values, and its padding changes nothing.
+    #[test]
+    fn candle_operations_give_the_vectors_and_gradients_of_the_fused_steps() {
+        for name in
+            ["tiny-bert:pooler:dot", "tiny-roberta", "tiny-mpnet:mean", "tiny-t5:mean", "tiny-codet5p"]
+        {
+            let (network, mut parameters, ids) = read(name);
+            let texts: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+            let mut of = |composed| {
+                parameters.composed = composed;
+                let vectors = network.embed(&parameters, &texts, &mut Dropout::new(0.2, 7)).unwrap();
+                let weights: Vec<f32> =
+                    (0..vectors.elem_count()).map(|at| (at * 7 % 11) as f32 - 5.0).collect();
+                let weights = Tensor::from_vec(weights, vectors.shape(), &Device::Cpu).unwrap();
+                let store = (&vectors * weights).unwrap().sum_all().unwrap().backward().unwrap();
+                let gradients = parameters.variables().iter().map(|variable| store.get(variable).cloned());
+                (vectors, gradients.collect::<Vec<_>>())
+            };
+            let ((fused, fused_gradients), (composed, gradients)) = (of(false), of(true));
+            check_close(&composed, &fused, name);
+            let tensors = parameters.tensors().unwrap();
+            for ((composed, fused), tensor) in gradients.iter().zip(&fused_gradients).zip(&tensors) {
+                let case = format!("{name}, {}", tensor.name);
+                match (composed, fused) {
+                    (Some(composed), Some(fused)) => {
+                        // Of sums of many terms, which are rounded differently.
+                        let largest = values(fused).into_iter().fold(0.1f32, |most, x| most.max(x.abs()));
+                        for (composed, fused) in values(composed).into_iter().zip(values(fused)) {
+                            assert!(
+                                (composed - fused).abs() <= 1e-4 * largest,
+                                "{case}: {composed}, {fused}, {largest}"
+                            );
+                        }
+                    }
+                    (composed, fused) => assert_eq!(composed.is_some(), fused.is_some(), "{case}"),
+                }
+            }
+            assert!(gradients.iter().flatten().count() > 10);
         }
     }
 

@@ -54,8 +54,8 @@ fn mean_where(values: &Tensor, mask: &[bool]) -> Result<Option<Tensor>> {
     Ok(Some(((values * counted)?.sum_all()? / n as f64)?))
 }
 
-fn sum_of(terms: impl IntoIterator<Item = Option<Tensor>>) -> Result<Tensor> {
-    let mut sum = Tensor::zeros((), DType::F32, &Device::Cpu)?;
+fn sum_of(terms: impl IntoIterator<Item = Option<Tensor>>, device: &Device) -> Result<Tensor> {
+    let mut sum = Tensor::zeros((), DType::F32, device)?;
     for term in terms.into_iter().flatten() {
         sum = (sum.to_dtype(term.dtype())? + term)?;
     }
@@ -135,7 +135,7 @@ pub fn coclr(logits: &Tensor, labels: &[bool], form: Coclr) -> Result<Tensor> {
     }
     let positive = mean_where(&softplus(&logits.neg()?)?, &positives)?;
     let negative = mean_where(&softplus(logits)?, &negatives)?;
-    sum_of([positive, negative])
+    sum_of([positive, negative], logits.device())
 }
 
 /// The cells that the online form keeps; with one cell on a side, the mean of the other's bounds it.
@@ -182,7 +182,7 @@ pub fn coclr_paper(logits: &Tensor, labels: &[bool], rewritten: Option<Rewritten
             terms.push(term.map(|term| term * share).transpose()?);
         }
     }
-    sum_of(terms)
+    sum_of(terms, logits.device())
 }
 
 /// Mean cross-entropy of logits (one row an example, one column a class).
@@ -197,7 +197,7 @@ pub fn margin(scores: &Tensor, ignored: &[bool], margin: f64) -> Result<Tensor> 
     let negatives: Vec<bool> = (0..n * m).map(|at| at / m != at % m && !ignored[at]).collect();
     let own = diagonal(scores)?.unsqueeze(1)?;
     let hinge = (scores.broadcast_sub(&own)? + margin)?.relu()?;
-    sum_of([mean_where(&hinge, &negatives)?])
+    sum_of([mean_where(&hinge, &negatives)?], scores.device())
 }
 
 /// Kullback–Leibler divergence of the softmax of each row of a student's scores from that of a teacher's, both divided
@@ -250,10 +250,12 @@ pub fn matryoshka(
     for dimension in dimensions {
         let cut = |rows: &Tensor| {
             let rows = rows.narrow(1, 0, *dimension)?;
-            if cosine { normalize(&rows) } else { Ok(rows) }
+            // CUDA multiplies no rows with gaps between them.
+            if cosine { normalize(&rows) } else { rows.contiguous() }
         };
         let cut = vectors.iter().map(cut).collect::<Result<Vec<_>>>()?;
         terms.push(Some(loss(&cut)?));
     }
-    sum_of(terms)? / dimensions.len() as f64
+    let device = vectors.first().map_or(&Device::Cpu, Tensor::device);
+    sum_of(terms, device)? / dimensions.len() as f64
 }

@@ -38,6 +38,9 @@ const REPORT_FILE: &str = "training.json";
 pub struct Report {
     /// The recipe.
     pub settings: Settings,
+    /// [`super::Device::name`] of where it ran; older versions knew the CPU alone.
+    #[serde(default = "cpu")]
+    pub device: String,
     /// Examples that were learned from.
     pub n_examples: usize,
     /// Held-out examples that were measured.
@@ -48,6 +51,10 @@ pub struct Report {
     pub evaluations: Vec<Evaluation>,
     /// That of the weights that were kept.
     pub kept: Option<Evaluation>,
+}
+
+fn cpu() -> String {
+    "cpu".to_owned()
 }
 
 impl Report {
@@ -255,8 +262,8 @@ pub(super) fn card(provenance: &Provenance, report: &Report) -> String {
     );
     let _ = writeln!(
         text,
-        "Began as `{}`. Trained by quarry {} with\n\n```sh\n{}\n```\n",
-        provenance.base, provenance.version, provenance.command
+        "Began as `{}`. Trained by quarry {} on {} with\n\n```sh\n{}\n```\n",
+        provenance.base, provenance.version, report.device, provenance.command
     );
     let _ = writeln!(
         text,

@@ -104,6 +104,7 @@ mod tests {
             code: "read the the the the the file".to_owned(),
             language: "python".to_owned(),
             repository: "owner/name".to_owned(),
+            path: String::new(),
             negatives: Vec::new(),
         };
         let pairs = [&pair, &pair, &pair];

@@ -228,6 +228,7 @@ fn the_best_epoch_is_chosen_among_the_codes_of_a_corpus() {
             corpus,
             settings: &settings,
             teacher: None,
+            device: &Device::cpu(),
             provenance: &Provenance::default(),
             directory: &out,
         };

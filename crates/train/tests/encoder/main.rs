@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use quarry_embed::{EmbedError, Embedder, PairModel};
 use quarry_train::TrainError;
 use quarry_train::encoder::{
-    CodeVectors, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings, Teacher,
-    split, train,
+    CodeVectors, Device, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings,
+    Teacher, split, train,
 };
 use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
 use quarry_transformer::{CrossEncoder, Matcher, TransformerModel};
@@ -98,6 +98,7 @@ fn run_with(
         corpus: &[],
         settings,
         teacher,
+        device: &Device::cpu(),
         provenance: &Provenance::default(),
         directory: out,
     };

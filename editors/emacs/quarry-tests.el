@@ -89,6 +89,9 @@
   (quarry-tests--in-a-tree
    (quarry-xref-mode)
    (should (equal (xref-find-backend) 'quarry))
+   (setq-local lsp-mode t)
+   (should-not (equal (xref-find-backend) 'quarry))
+   (kill-local-variable 'lsp-mode)
    (search-forward "dial")
    (should (equal (xref-backend-identifier-at-point 'quarry) "dial"))
    (should (equal (quarry-tests--names (xref-backend-definitions 'quarry "dial")) '("net.py:6: function dial")))

@@ -177,8 +177,9 @@ Interactively, it is the function at point."
 
 ;;;###autoload
 (defun quarry-xref-backend ()
-  "The backend, for `xref-backend-functions'."
-  'quarry)
+  "The backend, for `xref-backend-functions', unless a language server is one."
+  (unless (or (bound-and-true-p eglot--managed-mode) (bound-and-true-p lsp-mode))
+    'quarry))
 
 (cl-defmethod xref-backend-identifier-at-point ((_backend (eql quarry)))
   (thing-at-point 'symbol t))
@@ -201,7 +202,7 @@ Interactively, it is the function at point."
   "Have xref ask Quarry where no language server answers."
   :lighter nil
   (if quarry-xref-mode
-      (add-hook 'xref-backend-functions #'quarry-xref-backend 50 t)
+      (add-hook 'xref-backend-functions #'quarry-xref-backend nil t)
     (remove-hook 'xref-backend-functions #'quarry-xref-backend t)))
 
 (provide 'quarry)

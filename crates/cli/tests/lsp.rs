@@ -386,7 +386,7 @@ fn what_is_not_saved_is_ranked_as_it_stands_and_never_written() {
     let found = client.execute("quarry.search", json!([{"query": "bake bread in an oven"}]));
     let first = &found["results"][0];
     assert_eq!((&first["name"], &first["start_line"]), (&json!("bake_bread"), &json!(1)), "{found}");
-    assert!(first["snippet"].as_str().unwrap().contains("Bake bread"), "{found}");
+    assert!(first["snippet"].as_str().unwrap().contains("bake_bread(oven)"), "{found}");
     assert!(!on_disk(&client));
     // All lines have moved, and there is one more call.
     let callers = client.execute("quarry.callers", json!([{"name": "connect"}]));

@@ -279,6 +279,8 @@ fn kind_named(name: &str) -> Result<UnitKind, RequestError> {
     })
 }
 
+/// As the command line prints it: numbers of 32 bits keep their digits.
 fn json(value: &impl serde::Serialize) -> Result<Value, RequestError> {
-    serde_json::to_value(value).map_err(|error| RequestError::Failed(error.to_string()))
+    let text = serde_json::to_string(value).and_then(|text| serde_json::from_str(&text));
+    text.map_err(|error| RequestError::Failed(error.to_string()))
 }

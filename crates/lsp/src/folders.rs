@@ -18,6 +18,9 @@ use crate::locations::uri_of;
 /// How often an index is opened again that another program overwrites meanwhile.
 const MAX_TIMES: usize = 5;
 
+/// Folders of a client that are searched; the first ones.
+const MAX_FOLDERS: usize = 64;
+
 /// Opens trees as the command line and settings say.
 pub trait Opener: Send + Sync + 'static {
     /// Names of the qualities that a search may have.
@@ -134,7 +137,7 @@ impl<O: Opener> Folders<O> {
         let mut paths = lock(&self.paths);
         paths.retain(|path| given.contains(path) || !closed.contains(path));
         for path in opened {
-            if !paths.contains(&path) {
+            if !paths.contains(&path) && paths.len() < MAX_FOLDERS {
                 paths.push(path);
             }
         }

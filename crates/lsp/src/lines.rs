@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(at("self.open_file(x)", 7), Some("open_file"));
         assert_eq!(at("self.open_file(x)", 14), Some("open_file"));
         assert_eq!(at("a + b", 2), None);
-        assert_eq!(at("«höhe»", 4), Some("höhe"));
+        assert_eq!(at("«höhe»", 5), Some("höhe"));
         assert_eq!(at("", 0), None);
         assert_eq!(at("ab", 9), None);
         let all: Vec<_> = occurrences("open(reopen, open)", "open").collect();

@@ -3,219 +3,16 @@
 #![cfg(feature = "lsp")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-use std::collections::HashSet;
+mod client;
+mod random;
+
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-const NET: &str = "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n\n\n\
-                   def dial(host):\n    return host.number()\n";
-const MAIN: &str = "from net import connect\n\n\ndef main(name):\n    return connect(name), connect(name)\n";
-
-/// An editor and its server.
-struct Client {
-    process: Child,
-    stdin: Option<ChildStdin>,
-    messages: Receiver<Value>,
-    directory: tempfile::TempDir,
-    /// What came besides answers.
-    notices: Vec<Value>,
-    n_requests: i64,
-}
-
-impl Client {
-    /// Starts a server without a word to it. `tree` is a folder with two files.
-    fn spawn(arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        for (path, text) in [("tree/net.py", NET), ("tree/main.py", MAIN)] {
-            write(&directory.path().join(path), text);
-        }
-        write(&directory.path().join("secret.py"), "def secret():\n    return 42\n");
-        let mut process = quarry(directory.path())
-            .arg("lsp")
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let stdin = process.stdin.take();
-        let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        let (sender, messages) = mpsc::channel();
-        thread::spawn(move || while read(&mut stdout).is_some_and(|message| sender.send(message).is_ok()) {});
-        Self { process, stdin, messages, directory, notices: Vec::new(), n_requests: 0 }
-    }
-
-    /// Starts a server of the folder `tree`.
-    fn start() -> Self {
-        let mut client = Self::spawn(&["--index", "index"]);
-        client.initialize(&["tree"], json!({}));
-        client
-    }
-
-    fn initialize(&mut self, folders: &[&str], capabilities: Value) -> Value {
-        let folders: Vec<Value> =
-            folders.iter().map(|name| json!({"uri": self.uri(name), "name": name})).collect();
-        let answer = self.request(
-            "initialize",
-            json!({"processId": null, "workspaceFolders": folders, "capabilities": capabilities}),
-        );
-        assert_eq!(answer["result"]["serverInfo"]["name"], "quarry", "{answer}");
-        self.notify("initialized", json!({}));
-        answer["result"]["capabilities"].clone()
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(path)
-    }
-
-    fn uri(&self, path: &str) -> String {
-        format!("file://{}", self.path(path).display())
-    }
-
-    fn send_text(&mut self, text: &str) {
-        self.send_bytes(format!("Content-Length: {}\r\n\r\n{text}", text.len()).as_bytes());
-    }
-
-    fn send_bytes(&mut self, bytes: &[u8]) {
-        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
-    }
-
-    fn notify(&mut self, method: &str, params: Value) {
-        self.send_text(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
-    }
-
-    /// Sends a request without waiting for its answer: its id.
-    fn ask(&mut self, method: &str, params: Value) -> i64 {
-        self.n_requests += 1;
-        let id = self.n_requests;
-        self.send_text(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
-        id
-    }
-
-    /// The answer to a request.
-    fn answer(&mut self, id: &Value) -> Value {
-        loop {
-            let message = self.messages.recv_timeout(PATIENCE).expect("an answer");
-            assert_eq!(message["jsonrpc"], "2.0", "{message}");
-            if message.get("method").is_none() && message["id"] == *id {
-                return message;
-            }
-            if message["method"] == "window/workDoneProgress/create" {
-                let id = message["id"].clone();
-                self.send_text(&json!({"jsonrpc": "2.0", "id": id, "result": null}).to_string());
-            }
-            self.notices.push(message);
-        }
-    }
-
-    fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.ask(method, params);
-        self.answer(&json!(id))
-    }
-
-    #[track_caller]
-    fn result(&mut self, method: &str, params: Value) -> Value {
-        let answer = self.request(method, params);
-        assert!(answer.get("error").is_none() && answer.get("result").is_some(), "{answer}");
-        answer["result"].clone()
-    }
-
-    /// The result of a command.
-    #[track_caller]
-    fn execute(&mut self, command: &str, arguments: Value) -> Value {
-        self.result("workspace/executeCommand", json!({"command": command, "arguments": arguments}))
-    }
-
-    /// Checks that a command fails with this code, and words.
-    #[track_caller]
-    fn check_refused(&mut self, command: &str, arguments: Value, code: i64, words: &str) {
-        let params = json!({"command": command, "arguments": arguments});
-        let answer = self.request("workspace/executeCommand", params);
-        assert_eq!(answer["error"]["code"], code, "{answer}");
-        assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
-    }
-
-    /// The names and the URIs of what a search finds.
-    #[track_caller]
-    fn search(&mut self, query: &str) -> Vec<(String, String)> {
-        found(&self.execute("quarry.search", json!([{"query": query}])))
-    }
-
-    /// Opens a document with a text that is not saved.
-    fn open(&mut self, path: &str, text: &str) {
-        let document = json!({"uri": self.uri(path), "languageId": "python", "version": 1, "text": text});
-        self.notify("textDocument/didOpen", json!({"textDocument": document}));
-    }
-
-    /// Ends the server as the protocol says.
-    fn end(mut self) {
-        assert_eq!(self.result("shutdown", Value::Null), Value::Null);
-        self.notify("exit", Value::Null);
-        let mut stderr = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        assert_eq!(self.process.wait().unwrap().code(), Some(0), "{stderr}");
-        assert!(!stderr.contains("panicked"), "{stderr}");
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn quarry(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
-    command.current_dir(directory).env("XDG_CACHE_HOME", directory.join("cache"));
-    command.env("XDG_CONFIG_HOME", directory.join("config"));
-    command
-}
-
-/// Reads a message.
-fn read(input: &mut impl BufRead) -> Option<Value> {
-    let mut length = None;
-    loop {
-        let mut line = String::new();
-        if input.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        match line.trim_end().split_once(": ") {
-            Some(("Content-Length", value)) => length = Some(value.parse::<usize>().unwrap()),
-            Some(header) => panic!("{header:?}"),
-            None => break,
-        }
-    }
-    let mut bytes = vec![0; length.unwrap()];
-    input.read_exact(&mut bytes).ok()?;
-    Some(serde_json::from_slice(&bytes).unwrap())
-}
-
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-fn found(answer: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let results = answer["results"].as_array().unwrap();
-    results.iter().map(|result| (text(&result["name"]), text(&result["uri"]))).collect()
-}
-
-#[track_caller]
-fn has(found: &[(String, String)], name: &str) -> bool {
-    found.iter().any(|(found, _)| found == name)
-}
+use self::client::{Client, NET, PATIENCE, found, has, quarry, write};
 
 #[test]
 fn a_search_is_answered_as_on_the_command_line() {
@@ -243,7 +40,7 @@ fn a_search_is_answered_as_on_the_command_line() {
 
     // Filters, one or several.
     let names = |client: &mut Client, argument: Value| {
-        self::found(&client.execute("quarry.search", json!([argument])))
+        client::found(&client.execute("quarry.search", json!([argument])))
     };
     assert!(names(&mut client, json!({"query": "connect", "language": "rust"})).is_empty());
     let of_main = names(&mut client, json!({"query": "connect", "glob": ["main.py"], "kind": "function"}));
@@ -432,12 +229,12 @@ fn several_folders_are_ranked_together_and_can_change() {
     client.initialize(&["tree", "other"], json!({}));
     let found = client.execute("quarry.search", json!([{"query": "fold paper or open a socket"}]));
     assert_eq!(found["roots"].as_array().unwrap().len(), 2, "{found}");
-    let names = self::found(&found);
+    let names = client::found(&found);
     assert!(has(&names, "fold") && has(&names, "connect"), "{names:?}");
     assert!(names.contains(&("fold".to_owned(), client.uri("other/paper.py"))));
     for folder in [client.uri("other"), client.path("other").display().to_string()] {
         let arguments = json!([{"query": "fold paper or open a socket", "folder": folder}]);
-        let found = self::found(&client.execute("quarry.search", arguments));
+        let found = client::found(&client.execute("quarry.search", arguments));
         assert!(has(&found, "fold") && !has(&found, "connect"), "{found:?}");
     }
     // What is not saved in either.
@@ -618,108 +415,4 @@ fn messages_that_are_none_are_refused_and_the_next_is_answered() {
     }
     assert!(has(&client.search("open a socket"), "connect"));
     client.end();
-}
-
-#[test]
-fn random_requests_are_answered_without_a_panic() {
-    const N: usize = 10_000;
-    const AT_A_TIME: usize = 500;
-    let mut client = Client::start();
-    let uris =
-        ["tree/net.py", "tree/main.py", "tree/none.py", "secret.py", "tree"].map(|path| client.uri(path));
-    let mut random = fastrand::Rng::with_seed(65);
-    let mut n_answered = 0;
-    for _ in 0..N / AT_A_TIME {
-        let mut open = HashSet::new();
-        for _ in 0..AT_A_TIME {
-            if random.u8(..) < 60 {
-                notice(&mut client, &mut random, &uris);
-            }
-            let (method, params) = question(&mut random, &uris);
-            open.insert(client.ask(method, params));
-        }
-        while !open.is_empty() {
-            let message = client.messages.recv_timeout(PATIENCE).expect("an answer");
-            if let Some(id) = message["id"].as_i64().filter(|id| open.remove(id)) {
-                assert_ne!(message["error"]["code"], -32603, "{id}: {message}");
-                n_answered += 1;
-            }
-        }
-    }
-    assert_eq!(n_answered, N);
-    client.end();
-}
-
-fn notice(client: &mut Client, random: &mut fastrand::Rng, uris: &[String]) {
-    let uri = &uris[random.usize(..uris.len())];
-    let document = json!({"uri": uri, "languageId": "python", "version": 1, "text": text(random)});
-    match random.u8(..4) {
-        0 => client.notify("textDocument/didOpen", json!({"textDocument": document})),
-        1 => client.notify("textDocument/didClose", json!({"textDocument": document})),
-        2 => {
-            let range = json!({"start": position(random), "end": position(random)});
-            let changes = json!([{"range": range, "text": text(random)}, {"text": text(random)}, {"range": range, "text": ""}]);
-            client.notify(
-                "textDocument/didChange",
-                json!({"textDocument": document, "contentChanges": changes}),
-            );
-        }
-        _ => {
-            let id = client.n_requests - random.i64(0..20);
-            client.notify("$/cancelRequest", json!({"id": id}));
-        }
-    }
-}
-
-fn question(random: &mut fastrand::Rng, uris: &[String]) -> (&'static str, Value) {
-    let uri = &uris[random.usize(..uris.len())];
-    let at = json!({"textDocument": {"uri": uri}, "position": position(random)});
-    match random.u8(..8) {
-        0 => ("workspace/symbol", json!({"query": text(random)})),
-        1 => ("textDocument/references", at),
-        2 => ("textDocument/prepareCallHierarchy", at),
-        3 | 4 => {
-            let range = json!({"start": position(random), "end": position(random)});
-            let item = json!({"name": text(random), "kind": 12, "uri": uri, "range": range, "selectionRange": range});
-            let method =
-                if random.bool() { "callHierarchy/incomingCalls" } else { "callHierarchy/outgoingCalls" };
-            (method, json!({"item": item}))
-        }
-        _ => {
-            let commands = ["search", "similar", "callers", "callees", "status", "refresh", "none"];
-            let command = format!("quarry.{}", commands[random.usize(..commands.len())]);
-            let mut argument = json!({});
-            for (key, value) in [
-                ("query", json!(text(random))),
-                ("uri", json!(uri)),
-                ("line", position(random)["line"].clone()),
-                ("name", json!(text(random))),
-                ("limit", json!(random.u32(..3))),
-                ("glob", json!(text(random))),
-                ("kind", json!([])),
-            ] {
-                if random.u8(..3) == 0 {
-                    argument[key] = value;
-                }
-            }
-            ("workspace/executeCommand", json!({"command": command, "arguments": [argument]}))
-        }
-    }
-}
-
-fn position(random: &mut fastrand::Rng) -> Value {
-    let number = |random: &mut fastrand::Rng| match random.u8(..8) {
-        0 => u32::MAX,
-        1 => random.u32(..),
-        _ => random.u32(..12),
-    };
-    json!({"line": number(random), "character": number(random)})
-}
-
-fn text(random: &mut fastrand::Rng) -> String {
-    const PARTS: [&str; 16] = [
-        "connect", "def ", "(", ")", ":\n", "    ", "\"\"\"", "😀", "\r\n", "ä", ".", "socket ", "[", "{",
-        "\u{0}", "dial(",
-    ];
-    (0..random.usize(..12)).map(|_| PARTS[random.usize(..PARTS.len())]).collect()
 }

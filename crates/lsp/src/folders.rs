@@ -76,8 +76,11 @@ pub(crate) struct Folders<O> {
     /// Counts changes of files.
     n_changes: AtomicU64,
     /// By quality.
-    opened: Mutex<HashMap<Option<String>, Arc<Mutex<Option<Current>>>>>,
+    opened: Mutex<HashMap<Option<String>, Arc<Slot>>>,
 }
+
+/// Holds what was opened last; locked while it is opened.
+type Slot = Mutex<Option<Current>>;
 
 /// The index as it was opened last.
 struct Current {
@@ -198,7 +201,7 @@ impl<O: Opener> Folders<O> {
 
     fn current(
         &self,
-        slot: &Mutex<Option<Current>>,
+        slot: &Slot,
         quality: Option<&str>,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<Searchable, RequestError> {

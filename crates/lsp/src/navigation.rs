@@ -251,10 +251,13 @@ fn last_name(name: &str) -> &str {
     parts.find(|part| !part.is_empty()).unwrap_or(name)
 }
 
+/// A file: the number of its folder, and its path there.
+type Place = (usize, String);
+
 /// The texts of files, each read once.
 pub(crate) struct Texts<'a> {
     index: &'a Index,
-    read: RefCell<HashMap<(usize, String), Option<Rc<str>>>>,
+    read: RefCell<HashMap<Place, Option<Rc<str>>>>,
 }
 
 impl<'a> Texts<'a> {

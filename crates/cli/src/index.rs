@@ -339,11 +339,17 @@ impl SourcesArgs {
         with_progress(|events| self.open_with(settings, &filters, update, model, events))
     }
 
+    /// The same options for other paths.
+    #[cfg(feature = "lsp")]
+    pub fn of_paths(&self, paths: Vec<PathBuf>) -> Self {
+        Self { paths, open: self.open.clone() }
+    }
+
     /// Names the paths independently of the current directory.
     ///
     /// # Errors
     /// When one is missing.
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "lsp", feature = "serve"))]
     pub fn make_absolute(&mut self) -> anyhow::Result<()> {
         use anyhow::Context as _;
         self.paths = self.paths();
@@ -355,7 +361,7 @@ impl SourcesArgs {
     }
 
     /// Whether it names no path.
-    #[cfg(feature = "mcp")]
+    #[cfg(any(feature = "lsp", feature = "mcp"))]
     pub fn names_no_path(&self) -> bool {
         self.paths.is_empty()
     }
@@ -423,7 +429,7 @@ impl SourcesArgs {
     ///
     /// # Errors
     /// As those of [`open`](Self::open).
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "lsp", feature = "serve"))]
     pub fn open_numbered(
         &self,
         settings: &[Settings],

@@ -3,11 +3,12 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command, the feature that brings it, and whether this build has it.
-const COMMANDS: [(&str, &str, bool); 9] = [
+const COMMANDS: [(&str, &str, bool); 10] = [
     ("agent", "agent", cfg!(feature = "agent")),
     ("data", "data", cfg!(feature = "data")),
     ("eval", "eval", cfg!(feature = "eval")),
     ("judge", "judge", cfg!(feature = "judge")),
+    ("lsp", "lsp", cfg!(feature = "lsp")),
     ("mcp", "mcp", cfg!(feature = "mcp")),
     ("serve", "serve", cfg!(feature = "serve")),
     ("train", "train", cfg!(feature = "train")),

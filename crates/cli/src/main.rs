@@ -30,6 +30,8 @@ mod languages;
 mod left_out;
 mod lines;
 mod log;
+#[cfg(feature = "lsp")]
+mod lsp;
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -109,6 +111,9 @@ enum Command {
     /// Serve search to coding agents over the Model Context Protocol on stdin and stdout
     #[cfg(feature = "mcp")]
     Mcp(Deferred<mcp::McpArgs>),
+    /// Serve search to editors over the Language Server Protocol on stdin and stdout
+    #[cfg(feature = "lsp")]
+    Lsp(Deferred<lsp::LspArgs>),
     /// Serve search in a browser and over HTTP, or pages of results
     #[cfg(feature = "serve")]
     Serve(Deferred<serve::ServeArgs>),
@@ -176,6 +181,8 @@ fn main() -> ExitCode {
         Command::Doctor(Deferred(args)) => doctor::run(args),
         #[cfg(feature = "mcp")]
         Command::Mcp(Deferred(args)) => mcp::run(args),
+        #[cfg(feature = "lsp")]
+        Command::Lsp(Deferred(args)) => lsp::run(args),
         #[cfg(feature = "serve")]
         Command::Serve(Deferred(args)) => serve::run(args),
         #[cfg(feature = "agent")]

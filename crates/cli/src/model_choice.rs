@@ -28,6 +28,12 @@ impl RerankArgs {
     pub fn of_quality(quality: Option<Quality>) -> Self {
         Self { quality, cross_encoder: None }
     }
+
+    /// With this quality, if one is given.
+    #[cfg(feature = "lsp")]
+    pub fn or_quality(self, quality: Option<Quality>) -> Self {
+        Self { quality: quality.or(self.quality), ..self }
+    }
 }
 
 /// A model that was named.

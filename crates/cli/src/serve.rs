@@ -331,12 +331,6 @@ impl Served {
 }
 
 fn tell(trees: &Trees, event: &Event) {
-    let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
-    let (share, message) = match event {
-        Event::Rebuilding(_) | Event::Ignored(_) => return,
-        Event::Waiting => (0.0, "another process is building this index; waiting for it"),
-        Event::Read { done, total } => (half(done, total), "reading files"),
-        Event::Embedded { done, total } => (0.5 + half(done, total), "embedding units"),
-    };
+    let Some((share, message)) = event.progress() else { return };
     trees.tell(Progress { share, message: message.to_owned(), failure: None });
 }

@@ -118,6 +118,35 @@ impl Index {
         if exact.is_empty() { of(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
     }
 
+    /// At most `limit` definitions whose name has a text in it, whatever the case, and whatever separates words: first those
+    /// that begin with it, and shorter names before longer ones. Qualifiers count only if the text has one.
+    #[must_use]
+    pub fn definitions_like(&self, text: &str, limit: usize) -> Vec<Hit> {
+        let folded = |name: &str| -> String {
+            name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+        };
+        let wanted = folded(text);
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let is_qualified = text.trim_matches(SEPARATORS).contains(SEPARATORS);
+        let allowed = self.allowed(&Filter::default());
+        let place = |unit: usize| {
+            let record = &self.table.units[unit];
+            let name = self.name_of_unit(unit);
+            let name = folded(if is_qualified { name } else { last_part(name) });
+            let at = name.find(&wanted)?;
+            let is_wanted = is_definition(record.kind())
+                && self.is_first_part(unit)
+                && allowed.as_ref().is_none_or(|allowed| allowed[unit]);
+            is_wanted.then_some((at > 0, name.len(), unit))
+        };
+        let mut found: Vec<(bool, usize, usize)> =
+            (0..self.n_units()).into_par_iter().filter_map(place).collect();
+        found.sort_unstable();
+        found.into_iter().take(limit).map(|(.., unit)| self.unit(unit)).collect()
+    }
+
     /// The function, method or type at a line (1-based) of a file (path relative to the first of the searched paths):
     /// the beginning of the innermost one. `None` if none is indexed.
     #[must_use]

@@ -187,6 +187,16 @@ impl LexicalIndex {
         Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering), whole: None }
     }
 
+    /// The same parts, and another one, in another numbering.
+    pub(crate) fn with_part(
+        &self,
+        part: Option<Part>,
+        numbering: &Arc<Numbering>,
+        sizes: &FieldSizes,
+    ) -> Self {
+        Self::of(self.parts.iter().cloned().chain(part.map(Segment::from)).collect(), numbering, sizes)
+    }
+
     /// Its parts, in the order of the numbering.
     pub(crate) fn into_parts(self) -> Vec<Segment<Part>> {
         self.parts

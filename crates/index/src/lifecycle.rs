@@ -15,4 +15,5 @@ mod sibling;
 mod source_tree;
 pub(crate) mod status;
 mod unread;
+mod unsaved;
 mod update;

@@ -114,14 +114,7 @@ pub struct Progress {
 impl Progress {
     /// What an event of a build means; nothing if no time passes.
     fn of(event: &Event) -> Option<Self> {
-        let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
-        let (share, message) = match event {
-            Event::Rebuilding(_) | Event::Ignored(_) => return None,
-            Event::Waiting => (0.0, "another process is building this index; waiting for it"),
-            Event::Read { done, total } => (half(done, total), "reading files for the index"),
-            Event::Embedded { done, total } => (0.5 + half(done, total), "embedding units for the index"),
-        };
-        Some(Self { share, message })
+        event.progress().map(|(share, message)| Self { share, message })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::storage::segments::SegmentPool;
 use crate::{Error, Index};
 
 /// Tells whether files of some index directories were overwritten since these were opened.
+#[derive(Clone)]
 pub(crate) struct Intact {
     since: usize,
     directories: Vec<PathBuf>,

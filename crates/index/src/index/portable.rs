@@ -256,6 +256,7 @@ impl Index {
                 unread: Vec::new(),
                 roots: vec![root],
                 stored: None,
+                unsaved: HashMap::new(),
             });
         }
         let mut rows = Rows::missing(embedder.dimension(), texts.len());

@@ -1,9 +1,11 @@
 //! The searched paths, and several indexes as one.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use quarry_source::SourceText;
 use quarry_walk::{Skipped, WalkOptions};
 
 use crate::index::Dense;
@@ -24,6 +26,7 @@ pub(crate) struct Stored {
 }
 
 /// A searched path.
+#[derive(Clone)]
 pub(crate) struct Root {
     /// Its index among the paths that are searched together.
     pub number: usize,
@@ -38,6 +41,7 @@ pub(crate) struct Root {
 }
 
 /// An indexed tree.
+#[derive(Clone)]
 pub(crate) struct Tree {
     /// Canonical path of the directory that the paths of its files are relative to.
     pub base: PathBuf,
@@ -49,6 +53,8 @@ pub(crate) struct Tree {
     pub unread: Vec<Skipped>,
     /// The searched paths in it, in order.
     pub roots: Vec<Root>,
+    /// The texts that an editor has of its files, by path, where they differ from what is on disk.
+    pub unsaved: HashMap<String, Arc<SourceText>>,
 }
 
 impl Index {

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use quarry_source::SourceText;
 use quarry_walk as walk;
 
+use crate::index::roots::Tree;
 use crate::{Error, Hit, Index};
 
 /// The source of a unit.
@@ -70,8 +72,19 @@ impl Index {
             let file = self.row_of(root, path).and_then(|row| files.get(row));
             return Ok(file.map_or_else(|| SourceText::plain(Vec::new()), |file| file.source_text()));
         }
+        if let Some(text) = self.unsaved_text(root, path) {
+            return Ok(text.clone());
+        }
         let base = self.root(root).map_or(Path::new(""), |root| &root.base);
         walk::read_text(&walk::open(base)?, path, limit)
             .map_err(|source| Error::io("read", &base.join(path), source))
+    }
+
+    /// The text of a file that an editor has, if it differs from what is on disk.
+    pub(crate) fn unsaved_text(&self, root: usize, path: &str) -> Option<&SourceText> {
+        let is_its =
+            |tree: &&Tree| !tree.unsaved.is_empty() && tree.roots.iter().any(|found| found.number == root);
+        let tree = self.trees.iter().find(is_its)?;
+        tree.unsaved.get(self.root(root)?.scope.absolute(path).as_ref()).map(Arc::as_ref)
     }
 }

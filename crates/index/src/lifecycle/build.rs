@@ -9,7 +9,7 @@ use quarry_embed::StaticModel;
 use quarry_files::Directory;
 use quarry_source::{Language, Unit};
 use quarry_text::counted;
-use quarry_walk::{self as walk, FileFlags, ListedFile, Skipped, WalkOptions};
+use quarry_walk::{self as walk, Content, FileFlags, ListedFile, Skipped, WalkOptions};
 use rayon::prelude::*;
 
 use crate::calls;
@@ -49,7 +49,7 @@ pub(crate) struct WrittenPart {
 }
 
 /// A file that was read and split into units.
-struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     file: &'a ListedFile,
     language: Language,
     flags: FileFlags,
@@ -152,41 +152,42 @@ pub(crate) fn make_parts<T: Send>(
 }
 
 fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) -> Prepared<'a> {
-    let mut prepared = Prepared {
-        file,
-        language: file.language,
-        flags: file.flags,
-        hash: 0,
-        text_bytes: 0,
-        calls: Vec::new(),
-        units: Vec::new(),
-        skipped: None,
-    };
-    let content = match walk::read(base, file, options) {
-        Ok(content) => content,
+    match walk::read(base, file, options) {
+        Ok(content) => Prepared::of(file, &content),
         Err(reason) => {
-            prepared.skipped = Some(Skipped { path: file.path.clone(), reason });
-            return prepared;
+            let skipped = Some(Skipped { path: file.path.clone(), reason });
+            Prepared { skipped, ..Prepared::empty(file) }
         }
-    };
-    let (text, bytes) = (&content.text, content.text.bytes());
-    // The name alone may match two languages.
-    prepared.language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
-    let (extraction, references) = text.extract_with_references(prepared.language);
-    let mut units = extraction.units;
-    prepared.calls = calls::stored(&references, prepared.language, bytes);
-    prepared.hash = content_hash(text);
-    prepared.text_bytes = bytes.len();
-    prepared.flags = content.flags;
-    prepared
-        .flags
-        .set(FileFlags::REEXPORT, rules::is_reexport(&file.path, units.iter().map(|unit| unit.kind)));
-    units.retain(|unit| unit.has_words(bytes));
-    let parts = path_parts(&file.path);
-    let vocabulary = StaticModel::builtin();
-    prepared.units = units
-        .into_iter()
-        .map(|unit| {
+    }
+}
+
+impl<'a> Prepared<'a> {
+    fn empty(file: &'a ListedFile) -> Self {
+        Self {
+            file,
+            language: file.language,
+            flags: file.flags,
+            hash: 0,
+            text_bytes: 0,
+            calls: Vec::new(),
+            units: Vec::new(),
+            skipped: None,
+        }
+    }
+
+    /// A file with this content.
+    pub fn of(file: &'a ListedFile, content: &Content) -> Self {
+        let (text, bytes) = (&content.text, content.text.bytes());
+        // The name alone may match two languages.
+        let language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
+        let (extraction, references) = text.extract_with_references(language);
+        let mut units = extraction.units;
+        let mut flags = content.flags;
+        flags.set(FileFlags::REEXPORT, rules::is_reexport(&file.path, units.iter().map(|unit| unit.kind)));
+        units.retain(|unit| unit.has_words(bytes));
+        let parts = path_parts(&file.path);
+        let vocabulary = StaticModel::builtin();
+        let prepared = |unit: Unit| {
             let source = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
             let embedded = embedding_text(&file.path, &unit.name, &source);
             let (hash, tokens) = (hash_of(&embedded), vocabulary.token_ids(&embedded));
@@ -199,9 +200,17 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
                 symbol: rules::symbol(unit.kind, &unit.name, &unit.signature),
             });
             PreparedUnit { unit, hash, tokens, terms }
-        })
-        .collect();
-    prepared
+        };
+        Self {
+            language,
+            flags,
+            hash: content_hash(text),
+            text_bytes: bytes.len(),
+            calls: calls::stored(&references, language, bytes),
+            units: units.into_iter().map(prepared).collect(),
+            ..Self::empty(file)
+        }
+    }
 }
 
 /// The source of a unit without its doc.
@@ -219,7 +228,11 @@ fn body(bytes: &[u8], unit: &Unit) -> String {
 }
 
 impl NewPart {
-    fn of(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
+    /// The part with this number, of some files.
+    ///
+    /// # Errors
+    /// When it is too large.
+    pub fn of(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
         let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
         for file in prepared {
             let content = (file.hash, file.text_bytes);

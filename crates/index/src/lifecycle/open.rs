@@ -1,5 +1,6 @@
 //! Opens an index, and builds it if there is no fresh one.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -515,7 +516,7 @@ impl Opener<'_> {
         let (directory, canonical) = (self.location.directory.clone(), self.canonical.to_owned());
         let stored = in_memory.is_none().then_some(Stored { directory, canonical });
         let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
-        let tree = roots::Tree { base, stored, files, unread, roots };
+        let tree = roots::Tree { base, stored, files, unread, roots, unsaved: HashMap::new() };
         Index::of(vec![tree], table, lexical, dense, in_memory)
     }
 }

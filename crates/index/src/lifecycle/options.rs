@@ -101,3 +101,17 @@ pub enum Event<'a> {
         total: usize,
     },
 }
+
+impl Event<'_> {
+    /// About which share of the work is done (0 to 1), and what is being done; `None` if no time passes.
+    #[must_use]
+    pub fn progress(&self) -> Option<(f64, &'static str)> {
+        let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
+        Some(match self {
+            Self::Rebuilding(_) | Self::Ignored(_) => return None,
+            Self::Waiting => (0.0, "another process is building this index; waiting for it"),
+            Self::Read { done, total } => (half(done, total), "reading files"),
+            Self::Embedded { done, total } => (0.5 + half(done, total), "embedding units"),
+        })
+    }
+}

@@ -18,7 +18,16 @@ pub(crate) enum Segment<T> {
     /// Open as long as its index.
     Open(Arc<T>),
     /// Opened by each use, unless it is open.
-    OnDemand(OnDemand<T>),
+    OnDemand(Arc<OnDemand<T>>),
+}
+
+impl<T> Clone for Segment<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Open(content) => Self::Open(Arc::clone(content)),
+            Self::OnDemand(segment) => Self::OnDemand(Arc::clone(segment)),
+        }
+    }
 }
 
 /// How a segment is opened.
@@ -47,7 +56,7 @@ impl<T: Send + Sync + 'static> Segment<T> {
         open: impl Fn() -> Result<T, Error> + Send + Sync + 'static,
     ) -> Self {
         let (pool, number) = (Arc::clone(pool), pool.number());
-        Self::OnDemand(OnDemand { pool, number, bytes, open: Box::new(open) })
+        Self::OnDemand(Arc::new(OnDemand { pool, number, bytes, open: Box::new(open) }))
     }
 
     /// Its content, which stays open at least as long as it is held.
@@ -57,7 +66,7 @@ impl<T: Send + Sync + 'static> Segment<T> {
     pub fn get(&self) -> Result<Arc<T>, Error> {
         match self {
             Self::Open(content) => Ok(Arc::clone(content)),
-            Self::OnDemand(OnDemand { pool, number, bytes, open }) => pool.get(*number, *bytes, open),
+            Self::OnDemand(segment) => segment.pool.get(segment.number, segment.bytes, &segment.open),
         }
     }
 }

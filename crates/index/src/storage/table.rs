@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use quarry_files::Directory;
@@ -95,7 +96,7 @@ pub(crate) struct FileRecord {
 pub(crate) struct Table {
     pub files: Column<FileRecord>,
     pub units: Column<UnitRecord>,
-    parts: Vec<TablePart>,
+    parts: Vec<Arc<TablePart>>,
 }
 
 /// The data of a part that the records of a table refer to.
@@ -234,7 +235,10 @@ impl Table {
         let table = Self {
             files: Column::open(&directory, FILES_FILE, size.files)?,
             units: Column::open(&directory, UNITS_FILE, size.units)?,
-            parts: parts.iter().map(|part| TablePart::open(index, part)).collect::<Result<_, Error>>()?,
+            parts: parts
+                .iter()
+                .map(|part| TablePart::open(index, part).map(Arc::new))
+                .collect::<Result<_, Error>>()?,
         };
         let whole = |text: Text| {
             let strings = table.parts.get(text.part as usize)?.strings.get(text.range())?;
@@ -279,7 +283,7 @@ impl Table {
             part.files.iter().try_for_each(|(file, units)| builder.push(*file, units, part.part))?;
         }
         builder.check_size()?;
-        let parts = parts.into_iter().map(TablePart::from).collect();
+        let parts = parts.into_iter().map(TablePart::from).map(Arc::new).collect();
         Ok(Self { files: builder.files.into(), units: builder.units.into(), parts })
     }
 
@@ -326,6 +330,48 @@ impl Table {
         builder.check_size()?;
         let parts = tables.into_iter().flat_map(|table| table.parts).collect();
         Ok(Self { files: builder.files.into(), units: builder.units.into(), parts })
+    }
+
+    /// This table with the files of a new part, which is its last one, in place of those with the same path in the same
+    /// tree, or added. `trees` has the rows of each tree, `places` the tree of each new file, which are in order. Returns
+    /// the rows of each tree in the new table too.
+    ///
+    /// # Errors
+    /// When the result is too large.
+    pub fn with_part(
+        &self,
+        trees: &[Range<usize>],
+        new: Self,
+        places: &[usize],
+    ) -> Result<(Self, Vec<Range<usize>>), Error> {
+        let last = u16::try_from(self.parts.len()).map_err(|_| Error::TooLarge)?;
+        let (of_old, of_new) = (self.units_of_files(), new.units_of_files());
+        let mut builder = TableBuilder::default();
+        let mut ranges = Vec::with_capacity(trees.len());
+        for (tree, rows) in trees.iter().enumerate() {
+            let start = builder.n_files();
+            // The new one of two with the same path comes first.
+            let added = (0..new.files.len()).filter(|row| places[*row] == tree);
+            let added = added.map(|row| (new.text(new.files[row].path), 0, row));
+            let mut files: Vec<(&str, usize, usize)> =
+                rows.clone().map(|row| (self.text(self.files[row].path), 1, row)).chain(added).collect();
+            files.sort_unstable();
+            files.dedup_by_key(|(path, _, _)| *path);
+            for (_, kind, row) in files {
+                match kind {
+                    0 => builder.push(new.files[row], &new.units[of_new[row].clone()], last)?,
+                    _ => {
+                        let file = self.files[row];
+                        let part = u16::try_from(file.part()).map_err(|_| Error::TooLarge)?;
+                        builder.push(file, &self.units[of_old[row].clone()], part)?;
+                    }
+                }
+            }
+            ranges.push(start..builder.n_files());
+        }
+        builder.check_size()?;
+        let parts = self.parts.iter().cloned().chain(new.parts).collect();
+        Ok((Self { files: builder.files.into(), units: builder.units.into(), parts }, ranges))
     }
 
     /// The files whose units are in a part, with their units.

@@ -69,6 +69,11 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Number of files.
+    pub(super) fn n_files(&self) -> usize {
+        self.files.len()
+    }
+
     /// Whether there is no unit.
     pub fn is_empty(&self) -> bool {
         self.units.is_empty()

@@ -1,0 +1,286 @@
+//! The commands of `workspace/executeCommand`: each is answered with the JSON of the command of that name.
+
+use std::path::Path;
+use std::time::Instant;
+
+use quarry_answer::{CallsQuestion, KINDS, SearchQuestion, UnitsRequest};
+use quarry_index::{Event, Filter, Hit};
+use quarry_source::UnitKind;
+use quarry_text::did_you_mean_or_all;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::error::{RequestError, with_causes};
+use crate::folders::{Folders, Opener, Searchable};
+use crate::locations::{path_of, spelled_path_of};
+
+/// The names of all commands.
+pub(crate) const COMMANDS: [&str; 6] = [
+    "quarry.search",
+    "quarry.similar",
+    "quarry.callers",
+    "quarry.callees",
+    "quarry.status",
+    "quarry.refresh",
+];
+
+/// Maximum number of results.
+const MAX_RESULTS: usize = 1000;
+/// Calls that are listed unless a request says otherwise.
+const DEFAULT_CALLS: usize = 100;
+/// Bytes of the longest query.
+const MAX_QUERY_BYTES: usize = 64 << 10;
+
+/// What `workspace/executeCommand` is asked.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Execute {
+    command: String,
+    #[serde(default)]
+    arguments: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    query: String,
+    limit: Option<usize>,
+    quality: Option<String>,
+    language: Option<OneOrMore>,
+    glob: Option<OneOrMore>,
+    kind: Option<OneOrMore>,
+    folder: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Similar {
+    uri: String,
+    line: u32,
+    limit: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Calls {
+    uri: Option<String>,
+    line: Option<u32>,
+    name: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A text or a list of texts.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn list(this: &Option<Self>) -> Vec<String> {
+        match this {
+            None => Vec::new(),
+            // An empty one is a field that was left empty.
+            Some(Self::One(text)) => Some(text.clone()).filter(|text| !text.is_empty()).into_iter().collect(),
+            Some(Self::More(texts)) => texts.clone(),
+        }
+    }
+}
+
+impl<O: Opener> Folders<O> {
+    /// Answers a command.
+    ///
+    /// # Errors
+    /// When there is no such command, its arguments are malformed, or it fails.
+    pub(crate) fn execute(
+        &self,
+        asked: Execute,
+        events: &(dyn Fn(Event) + Sync),
+    ) -> Result<Value, RequestError> {
+        let Execute { command, arguments } = asked;
+        match command.as_str() {
+            "quarry.search" => {
+                let search: Search = arguments_of(&command, arguments)?;
+                self.check_quality(search.quality.as_deref())?;
+                self.answer(search.quality.as_deref(), events, |found| found.search(&search))
+            }
+            "quarry.similar" => {
+                let similar: Similar = arguments_of(&command, arguments)?;
+                self.answer(None, events, |found| found.similar(&similar))
+            }
+            "quarry.callers" => {
+                let calls: Calls = arguments_of(&command, arguments)?;
+                self.answer(None, events, |found| found.callers(&calls))
+            }
+            "quarry.callees" => {
+                let calls: Calls = arguments_of(&command, arguments)?;
+                self.answer(None, events, |found| found.callees(&calls))
+            }
+            "quarry.status" => Ok(json(&self.status()?)?),
+            "quarry.refresh" => {
+                self.mark_changed();
+                self.answer(None, events, |_| Ok(Value::Null))
+            }
+            other => Err(RequestError::Parameters(format!(
+                "no command is called {other:?}; {}",
+                did_you_mean_or_all(other, COMMANDS)
+            ))),
+        }
+    }
+
+    /// Checks the name of a quality.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub(crate) fn check_quality(&self, quality: Option<&str>) -> Result<(), RequestError> {
+        let all = self.opener().qualities();
+        let Some(unknown) = quality.filter(|quality| !all.iter().any(|known| known == quality)) else {
+            return Ok(());
+        };
+        let meant = did_you_mean_or_all(unknown, all.iter().map(String::as_str));
+        Err(RequestError::Parameters(format!("no quality is called {unknown:?}; {meant}")))
+    }
+}
+
+impl Searchable {
+    fn search(&self, asked: &Search) -> Result<Value, RequestError> {
+        if asked.query.len() > MAX_QUERY_BYTES {
+            let problem = format!("the query is longer than {} KiB; send less text", MAX_QUERY_BYTES >> 10);
+            return Err(RequestError::Parameters(problem));
+        }
+        let kinds = OneOrMore::list(&asked.kind);
+        let kinds = kinds.iter().map(|kind| kind_named(kind)).collect::<Result<Vec<_>, _>>()?;
+        let (languages, globs) = (OneOrMore::list(&asked.language), OneOrMore::list(&asked.glob));
+        let filter = Filter::new(&languages, &kinds, &globs)
+            .map_err(|error| RequestError::Parameters(with_causes(&error)))?;
+        let folder = asked.folder.as_deref().filter(|folder| !folder.is_empty());
+        let filter = match folder {
+            Some(folder) => filter.in_roots(vec![self.folder(folder)?]),
+            None => filter,
+        };
+        let request = UnitsRequest {
+            filter: Some(&filter),
+            threshold: self.threshold(),
+            limit: limit(asked.limit, self.limit())?,
+            ..UnitsRequest::new(self.ranking())
+        };
+        let question = SearchQuestion::of(asked.query.trim());
+        let found = quarry_answer::search(&self.tree.index, question, None, &request)?;
+        self.view(&found.answer(&self.tree, self.shown(), self.open_time)?)
+    }
+
+    fn similar(&self, asked: &Similar) -> Result<Value, RequestError> {
+        let (root, path) = self.place(&asked.uri)?;
+        let line = asked.line.saturating_add(1);
+        let given = self.tree.index.unit_at_in(root, &path, line).ok_or_else(|| {
+            RequestError::Failed(format!("{path}:{line}: no indexed unit covers this line"))
+        })?;
+        let request = UnitsRequest {
+            limit: limit(asked.limit, self.limit())?,
+            threshold: self.threshold(),
+            ..UnitsRequest::new(self.ranking())
+        };
+        let found = quarry_answer::similar(&self.tree.index, &given, &request)?;
+        self.view(&found.answer(&self.tree, self.shown(), self.open_time)?)
+    }
+
+    fn callers(&self, asked: &Calls) -> Result<Value, RequestError> {
+        let (query, definitions) = self.definitions(asked)?;
+        let begun = Instant::now();
+        let calls = self.tree.index.callers(&query, &definitions, &Filter::default())?;
+        let limit = limit(asked.limit, DEFAULT_CALLS)?;
+        let (query, took) = (query.as_str(), begun.elapsed());
+        let definitions = definitions.as_slice();
+        let question = CallsQuestion { query, definitions, limit, took, open_time: self.open_time };
+        self.view(&quarry_answer::callers(&self.tree, &question, &calls))
+    }
+
+    fn callees(&self, asked: &Calls) -> Result<Value, RequestError> {
+        let (query, definitions) = self.definitions(asked)?;
+        let begun = Instant::now();
+        let calls = definitions.iter().map(|hit| self.tree.index.callees(hit));
+        let calls = calls.collect::<Result<Vec<_>, _>>()?;
+        let limit = limit(asked.limit, DEFAULT_CALLS)?;
+        let (query, took) = (query.as_str(), begun.elapsed());
+        let definitions = definitions.as_slice();
+        let question = CallsQuestion { query, definitions, limit, took, open_time: self.open_time };
+        self.view(&quarry_answer::callees(&self.tree, &question, &calls))
+    }
+
+    /// What is asked about, and its definitions; none where nothing has the name.
+    fn definitions(&self, asked: &Calls) -> Result<(String, Vec<Hit>), RequestError> {
+        match asked {
+            Calls { name: Some(name), uri: None, line: None, .. } if !name.trim().is_empty() => {
+                Ok((name.clone(), self.tree.index.definitions_of(name, &Filter::default())))
+            }
+            Calls { name: None, uri: Some(uri), line: Some(line), .. } => {
+                let (root, path) = self.place(uri)?;
+                let line = line.saturating_add(1);
+                let found = self.tree.index.definition_at_in(root, &path, line).ok_or_else(|| {
+                    let problem = "no function, method or type is indexed there";
+                    RequestError::Failed(format!("{path}:{line}: {problem}; name a line in one"))
+                })?;
+                Ok((format!("{path}:{line}"), vec![found]))
+            }
+            _ => Err(RequestError::Parameters("expected `uri` and `line`, or `name`".to_owned())),
+        }
+    }
+
+    /// The folder that a client names, by its URI or path.
+    fn folder(&self, folder: &str) -> Result<usize, RequestError> {
+        let path = spelled_path_of(folder).unwrap_or_else(|| folder.into());
+        self.folder_at(&path).ok_or_else(|| {
+            RequestError::Parameters(format!("{folder:?} is none of the folders that are open"))
+        })
+    }
+
+    /// Number of the folder that a document is in, and its path there.
+    pub(crate) fn place(&self, uri: &str) -> Result<(usize, String), RequestError> {
+        let path = path_of(uri)
+            .ok_or_else(|| RequestError::Parameters(format!("{uri:?} is not the URI of a file")))?;
+        self.place_of(&path).ok_or_else(|| outside(&path))
+    }
+
+    fn view(&self, answer: &impl serde::Serialize) -> Result<Value, RequestError> {
+        self.tree.index.check_intact()?;
+        let mut value = json(answer)?;
+        self.add_uris(&mut value);
+        Ok(value)
+    }
+}
+
+fn outside(path: &Path) -> RequestError {
+    RequestError::Failed(format!("{} is in none of the folders that are open", path.display()))
+}
+
+/// The only argument of a command.
+fn arguments_of<T: DeserializeOwned>(command: &str, arguments: Vec<Value>) -> Result<T, RequestError> {
+    let problem = |problem: String| RequestError::Parameters(format!("{command}: {problem}"));
+    let [argument] = <[Value; 1]>::try_from(arguments)
+        .map_err(|all| problem(format!("expected one argument, an object; found {}", all.len())))?;
+    serde_json::from_value(argument).map_err(|error| problem(error.to_string()))
+}
+
+fn limit(asked: Option<usize>, default: usize) -> Result<usize, RequestError> {
+    match asked {
+        None => Ok(default),
+        Some(limit @ 1..=MAX_RESULTS) => Ok(limit),
+        Some(other) => {
+            Err(RequestError::Parameters(format!("limit: expected 1 to {MAX_RESULTS}, found {other}")))
+        }
+    }
+}
+
+fn kind_named(name: &str) -> Result<UnitKind, RequestError> {
+    KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
+        let meant = did_you_mean_or_all(name, KINDS.map(|(name, _)| name));
+        RequestError::Parameters(format!("no kind is called {name:?}; {meant}"))
+    })
+}
+
+/// As the command line prints it: numbers of 32 bits keep their digits.
+fn json(value: &impl serde::Serialize) -> Result<Value, RequestError> {
+    let text = serde_json::to_string(value).and_then(|text| serde_json::from_str(&text));
+    text.map_err(|error| RequestError::Failed(error.to_string()))
+}

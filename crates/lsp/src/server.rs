@@ -1,0 +1,481 @@
+//! The server: reads messages, has requests answered by threads, and can cancel them.
+//!
+//! One thread reads, so that documents change in the order of the client's messages and a request can be canceled while
+//! it is answered. An answer that takes long is one whose index has to be built or refreshed; whoever cancels is told at
+//! once, and what was begun is finished for the next request.
+
+use std::collections::HashSet;
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, ResponseError};
+use lsp_types::{
+    CallHierarchyServerCapability, ExecuteCommandOptions, InitializeResult, OneOf, SaveOptions,
+    ServerCapabilities, ServerInfo, TextDocumentContentChangeEvent, TextDocumentSyncCapability,
+    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
+    WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::commands::COMMANDS;
+use crate::error::RequestError;
+use crate::folders::{Folders, Opener, Searchable};
+use crate::frames::{self, Frame, MAX_MESSAGE_BYTES};
+use crate::locations::spelled_path_of;
+use crate::navigation::Document;
+use crate::outbox::Outbox;
+use crate::progress::Reporter;
+use crate::{OpenError, ServeError};
+
+/// Requests that are answered at the same time.
+const N_WORKERS: usize = 3;
+
+/// Requests that may wait for their answers.
+const MAX_OPEN: usize = 1000;
+
+/// How a client ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As the protocol says.
+    Orderly,
+    /// Without `shutdown`, or by closing its output without `exit`.
+    Abrupt,
+}
+
+/// Serves a client until it ends. Whatever an [`Opener`] has begun then ends with the process.
+///
+/// # Errors
+/// When a thread cannot be started or the input cannot be read.
+pub fn serve(
+    mut input: impl BufRead,
+    output: impl Write + Send + 'static,
+    opener: impl Opener,
+) -> Result<Ending, ServeError> {
+    let (outbox, writer) = Outbox::to(output)?;
+    let (jobs, waiting) = mpsc::channel();
+    let shared = Arc::new(Shared {
+        folders: Folders::new(opener),
+        outbox: outbox.clone(),
+        open: Mutex::default(),
+        shows_progress: Mutex::new(false),
+    });
+    let waiting = Arc::new(Mutex::new(waiting));
+    for _ in 0..N_WORKERS {
+        let (shared, waiting) = (Arc::clone(&shared), Arc::clone(&waiting));
+        let worker = thread::Builder::new().name("worker".to_owned());
+        worker.spawn(move || shared.work(&waiting)).map_err(ServeError::Start)?;
+    }
+    let mut server = Server { shared, jobs, stage: Stage::New, watch: None };
+    let ended = loop {
+        match frames::read(&mut input) {
+            Err(error) => break Err(ServeError::Read(error)),
+            Ok(None) => break Ok(Ending::Abrupt),
+            Ok(Some(frame)) => {
+                if let Some(ending) = server.receive(frame) {
+                    break Ok(ending);
+                }
+            }
+        }
+    };
+    outbox.end();
+    writer.wait();
+    ended
+}
+
+struct Server<O> {
+    shared: Arc<Shared<O>>,
+    jobs: Sender<Job>,
+    stage: Stage,
+    watch: Option<Box<dyn Send>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    New,
+    Running,
+    ShutDown,
+}
+
+/// What all threads use.
+struct Shared<O> {
+    folders: Folders<O>,
+    outbox: Outbox,
+    /// Requests without an answer.
+    open: Mutex<HashSet<RequestId>>,
+    shows_progress: Mutex<bool>,
+}
+
+enum Job {
+    Request(Request),
+    /// Has the index follow the files, so that the next request need not.
+    Refresh,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Initialize {
+    workspace_folders: Option<Vec<Document>>,
+    root_uri: Option<String>,
+    root_path: Option<PathBuf>,
+    capabilities: Value,
+    initialization_options: Option<InitializationOptions>,
+}
+
+#[derive(Deserialize)]
+struct InitializationOptions {
+    quality: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DidOpen {
+    text_document: OpenedDocument,
+}
+
+#[derive(Deserialize)]
+struct OpenedDocument {
+    uri: String,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DidChange {
+    text_document: Document,
+    content_changes: Vec<TextDocumentContentChangeEvent>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DidClose {
+    text_document: Document,
+}
+
+#[derive(Deserialize)]
+struct FoldersChanged {
+    event: FoldersEvent,
+}
+
+#[derive(Deserialize)]
+struct FoldersEvent {
+    added: Vec<Document>,
+    removed: Vec<Document>,
+}
+
+#[derive(Deserialize)]
+struct Cancel {
+    id: RequestId,
+}
+
+impl<O: Opener> Server<O> {
+    fn receive(&mut self, frame: Frame) -> Option<Ending> {
+        let refuse = |code: ErrorCode, message: String| self.shared.outbox.refuse(&error(code, message));
+        let bytes = match frame {
+            Frame::Message(bytes) => bytes,
+            Frame::TooLong(n) => {
+                let problem = format!("a message of {n} bytes; expected at most {MAX_MESSAGE_BYTES}");
+                refuse(ErrorCode::InvalidRequest, problem);
+                return None;
+            }
+            Frame::NoLength => {
+                refuse(ErrorCode::ParseError, "a header without Content-Length".to_owned());
+                return None;
+            }
+        };
+        let value: Value = match serde_json::from_slice(&bytes) {
+            Ok(value) => value,
+            Err(error) => {
+                refuse(ErrorCode::ParseError, format!("a message that is not JSON: {error}"));
+                return None;
+            }
+        };
+        let (id, is_call) = (value.get("id").cloned(), value.get("method").is_some());
+        match serde_json::from_value(value) {
+            Ok(Message::Request(request)) => self.request(request),
+            Ok(Message::Notification(notification)) if id.is_none() => return self.notice(notification),
+            // Nothing that is asked of the client matters.
+            Ok(Message::Response(_)) => {}
+            _ if id.is_some() && !is_call => {}
+            _ => {
+                let expected = "expected an object with `method`, `params`, and of a request an `id`, a text or an \
+                                integer of 32 bits";
+                refuse(ErrorCode::InvalidRequest, expected.to_owned());
+            }
+        }
+        None
+    }
+
+    fn request(&mut self, request: Request) {
+        let outbox = &self.shared.outbox;
+        let refuse = |id, code, message: &str| outbox.answer(id, Err(error(code, message.to_owned())));
+        let Request { id, method, .. } = &request;
+        match (self.stage, method.as_str()) {
+            (Stage::New, "initialize") => match self.initialize(&request.params) {
+                Ok(result) => {
+                    outbox.answer(request.id, Ok(result));
+                    self.stage = Stage::Running;
+                }
+                Err(problem) => outbox.answer(request.id, Err(problem.response())),
+            },
+            (Stage::New, _) => {
+                refuse(request.id, ErrorCode::ServerNotInitialized, "expected `initialize` first");
+            }
+            (_, "initialize") => {
+                refuse(request.id, ErrorCode::InvalidRequest, "the server is initialized already");
+            }
+            (Stage::ShutDown, _) => {
+                refuse(request.id, ErrorCode::InvalidRequest, "the server is shut down; expected `exit`");
+            }
+            (Stage::Running, "shutdown") => {
+                self.stage = Stage::ShutDown;
+                self.watch = None;
+                outbox.answer(request.id, Ok(Value::Null));
+            }
+            (Stage::Running, method) if !METHODS.contains(&method) => {
+                let problem = format!("{method:?} is not supported");
+                refuse(request.id, ErrorCode::MethodNotFound, &problem);
+            }
+            (Stage::Running, _) => {
+                let mut open = self.shared.open();
+                if open.len() >= MAX_OPEN {
+                    drop(open);
+                    let problem = format!("{MAX_OPEN} requests wait for their answers; ask again later");
+                    refuse(request.id, ErrorCode::RequestFailed, &problem);
+                } else if open.insert(id.clone()) {
+                    drop(open);
+                    // The workers live as long as this.
+                    let _ = self.jobs.send(Job::Request(request));
+                } else {
+                    // An answer with this id would be taken for that of the other request.
+                    let problem = format!("the id {id} of a request that has no answer yet");
+                    outbox.refuse(&error(ErrorCode::InvalidRequest, problem));
+                }
+            }
+        }
+    }
+
+    fn initialize(&self, params: &Value) -> Result<Value, RequestError> {
+        let asked: Initialize = parameters(params)?;
+        let folders = &self.shared.folders;
+        let quality = asked.initialization_options.and_then(|options| options.quality);
+        folders.check_quality(quality.as_deref())?;
+        folders.set_quality(quality);
+        let progress = asked.capabilities.pointer("/window/workDoneProgress");
+        *self.shared.shows_progress.lock().unwrap_or_else(PoisonError::into_inner) =
+            progress.and_then(Value::as_bool) == Some(true);
+        let root = || asked.root_uri.as_deref().and_then(spelled_path_of).or(asked.root_path);
+        let opened = match asked.workspace_folders {
+            Some(folders) => folders.iter().filter_map(|folder| spelled_path_of(&folder.uri)).collect(),
+            None => root().filter(|path| path.is_absolute()).into_iter().collect(),
+        };
+        folders.change_paths(&[], opened);
+        let save = TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) });
+        let sync = TextDocumentSyncOptions {
+            open_close: Some(true),
+            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(save),
+            ..TextDocumentSyncOptions::default()
+        };
+        let changes = WorkspaceFoldersServerCapabilities {
+            supported: Some(true),
+            change_notifications: Some(OneOf::Left(true)),
+        };
+        let capabilities = ServerCapabilities {
+            text_document_sync: Some(TextDocumentSyncCapability::Options(sync)),
+            workspace_symbol_provider: Some(OneOf::Left(true)),
+            references_provider: Some(OneOf::Left(true)),
+            call_hierarchy_provider: Some(CallHierarchyServerCapability::Simple(true)),
+            execute_command_provider: Some(ExecuteCommandOptions {
+                commands: COMMANDS.map(str::to_owned).to_vec(),
+                ..ExecuteCommandOptions::default()
+            }),
+            workspace: Some(WorkspaceServerCapabilities {
+                workspace_folders: Some(changes),
+                ..WorkspaceServerCapabilities::default()
+            }),
+            ..ServerCapabilities::default()
+        };
+        let server_info =
+            ServerInfo { name: "quarry".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) };
+        json(InitializeResult { capabilities, server_info: Some(server_info) })
+    }
+
+    fn notice(&mut self, notification: Notification) -> Option<Ending> {
+        let Notification { method, params } = notification;
+        if method == "exit" {
+            let is_orderly = self.stage == Stage::ShutDown;
+            return Some(if is_orderly { Ending::Orderly } else { Ending::Abrupt });
+        }
+        if self.stage != Stage::Running {
+            return None;
+        }
+        if let Err(problem) = self.heed(&method, &params) {
+            tracing::warn!("ignored {method:?} from the client: {problem}");
+        }
+        None
+    }
+
+    fn heed(&mut self, method: &str, params: &Value) -> Result<(), RequestError> {
+        let folders = &self.shared.folders;
+        match method {
+            "initialized" => self.follow(),
+            "$/cancelRequest" => {
+                let Cancel { id } = parameters(params)?;
+                if self.shared.open().remove(&id) {
+                    let canceled = error(ErrorCode::RequestCanceled, "canceled".to_owned());
+                    self.shared.outbox.answer(id, Err(canceled));
+                }
+            }
+            "textDocument/didOpen" => {
+                let DidOpen { text_document: OpenedDocument { uri, text } } = parameters(params)?;
+                folders.documents().open(uri, text);
+            }
+            "textDocument/didChange" => {
+                let DidChange { text_document, content_changes } = parameters(params)?;
+                folders.documents().change(&text_document.uri, content_changes);
+            }
+            "textDocument/didClose" => {
+                let DidClose { text_document } = parameters(params)?;
+                folders.documents().close(&text_document.uri);
+            }
+            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {
+                folders.mark_changed();
+                let _ = self.jobs.send(Job::Refresh);
+            }
+            "workspace/didChangeWorkspaceFolders" => {
+                let FoldersChanged { event: FoldersEvent { added, removed } } = parameters(params)?;
+                let paths = |documents: Vec<Document>| {
+                    let paths = documents.iter().filter_map(|document| spelled_path_of(&document.uri));
+                    paths.collect::<Vec<_>>()
+                };
+                folders.change_paths(&paths(removed), paths(added));
+                self.follow();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Follows the files of the folders from now on, and indexes them.
+    fn follow(&mut self) {
+        let (shared, jobs) = (Arc::clone(&self.shared), self.jobs.clone());
+        let changed = move || {
+            shared.folders.mark_changed();
+            // It is the end if nobody works any longer.
+            let _ = jobs.send(Job::Refresh);
+        };
+        let folders = &self.shared.folders;
+        self.watch = Some(folders.opener().watch(&folders.paths(), Arc::new(changed)));
+        let _ = self.jobs.send(Job::Refresh);
+    }
+}
+
+/// The requests that are answered.
+const METHODS: [&str; 6] = [
+    "workspace/symbol",
+    "workspace/executeCommand",
+    "textDocument/references",
+    "textDocument/prepareCallHierarchy",
+    "callHierarchy/incomingCalls",
+    "callHierarchy/outgoingCalls",
+];
+
+impl<O: Opener> Shared<O> {
+    fn open(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, waiting: &Mutex<Receiver<Job>>) {
+        loop {
+            let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            match job {
+                Err(_) => return,
+                Ok(Job::Refresh) => {
+                    let refreshed = catch_unwind(AssertUnwindSafe(|| self.with(|_| Ok(()))));
+                    if let Ok(Err(problem)) = refreshed {
+                        tracing::info!("cannot refresh the index: {problem}");
+                    }
+                }
+                Ok(Job::Request(Request { id, method, params })) => {
+                    // It may be canceled by now.
+                    if !self.open().contains(&id) {
+                        continue;
+                    }
+                    let answer = catch_unwind(AssertUnwindSafe(|| self.answer(&method, &params)));
+                    let answer = match answer {
+                        Ok(answer) => answer.map_err(|problem| problem.response()),
+                        Err(_) => {
+                            let problem = format!("{method} failed unexpectedly; please report it");
+                            Err(error(ErrorCode::InternalError, problem))
+                        }
+                    };
+                    if self.open().remove(&id) {
+                        self.outbox.answer(id, answer);
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(&self, method: &str, params: &Value) -> Result<Value, RequestError> {
+        let answered = match method {
+            "workspace/executeCommand" => {
+                let reporter = self.reporter();
+                return self.folders.execute(parameters(params)?, &|event| reporter.report(&event));
+            }
+            "workspace/symbol" => {
+                let asked = parameters(params)?;
+                self.with(|found| json(found.symbols(&asked)?))
+            }
+            "textDocument/references" => {
+                let asked = parameters(params)?;
+                self.with(|found| json(found.references(&asked)?))
+            }
+            "textDocument/prepareCallHierarchy" => {
+                let asked = parameters(params)?;
+                self.with(|found| json(found.hierarchy(&asked)?))
+            }
+            "callHierarchy/incomingCalls" => {
+                let asked = parameters(params)?;
+                self.with(|found| json(found.incoming(&asked)?))
+            }
+            _ => {
+                let asked = parameters(params)?;
+                self.with(|found| json(found.outgoing(&asked)?))
+            }
+        };
+        match answered {
+            // An editor asks these of its own accord, and a folder without code is no failure.
+            Err(RequestError::Open(OpenError::Nothing(_))) => Ok(Value::Null),
+            answered => answered,
+        }
+    }
+
+    fn with<T>(&self, answer: impl Fn(&Searchable) -> Result<T, RequestError>) -> Result<T, RequestError> {
+        let reporter = self.reporter();
+        self.folders.answer(None, &|event| reporter.report(&event), answer)
+    }
+
+    fn reporter(&self) -> Reporter<'_> {
+        let shows_progress = *self.shows_progress.lock().unwrap_or_else(PoisonError::into_inner);
+        Reporter::new(shows_progress.then_some(&self.outbox))
+    }
+}
+
+fn parameters<T: DeserializeOwned>(params: &Value) -> Result<T, RequestError> {
+    T::deserialize(params).map_err(|error| RequestError::Parameters(error.to_string()))
+}
+
+fn json(value: impl serde::Serialize) -> Result<Value, RequestError> {
+    serde_json::to_value(value).map_err(|error| RequestError::Failed(error.to_string()))
+}
+
+fn error(code: ErrorCode, message: String) -> ResponseError {
+    ResponseError { code: code as i32, message, data: None }
+}

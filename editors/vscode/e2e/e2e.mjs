@@ -178,12 +178,12 @@ async function checkSearch(page, view, scheme) {
 
   // Filters.
   await view.locator("#toggle").click();
-  await view.locator("[name=language]").fill("rust");
+  await view.locator("[name=language]").selectOption("rust");
   await view.locator("#q").fill("connect to a host");
   await text(view, ".item .name", "connect");
   await view.locator("#toggle", { hasText: "Filters (1)" }).waitFor();
   await picture(page, `filters-${scheme}`);
-  await view.locator("[name=language]").fill("");
+  await view.locator("[name=language]").selectOption("");
   await view.locator("#toggle").click();
 
   // Names and code of the tree are text.

@@ -197,6 +197,15 @@ export function searchArguments(query: string, filters: Filters, limit: number):
   return { query: query.trim(), limit, ...(Object.fromEntries(set.filter(([, value]) => value !== "")) as Filters) };
 }
 
+/** The languages of all indexes with their numbers of units, the most frequent first. */
+export function languagesOf(folders: Status[]): [string, number][] {
+  const sums = new Map<string, number>();
+  for (const [language, n] of folders.flatMap(({ holds }) => Object.entries(holds?.units_by_language ?? {}))) {
+    sums.set(language, (sums.get(language) ?? 0) + n);
+  }
+  return [...sums].sort(([, a], [, b]) => b - a);
+}
+
 /** The state of all indexes in a few words. */
 export function statusText(folders: Status[]): string {
   const holds = folders.flatMap((folder) => (folder.holds === null ? [] : [folder.holds]));
@@ -207,9 +216,8 @@ export function statusText(folders: Status[]): string {
 /** The state of the index of a folder, line by line. */
 export function statusLines(folder: Status): string[] {
   if (folder.holds === null) return ["No index yet: the first search builds it"];
-  const { files, units, bytes, units_by_language: languages } = folder.holds;
-  const most = Object.entries(languages).sort(([, a], [, b]) => b - a).slice(0, 5);
-  const ratio = most.map(([language, n]) => `${printable(language)} ${n.toLocaleString("en")}`);
+  const { files, units, bytes } = folder.holds;
+  const ratio = languagesOf([folder]).slice(0, 5).map(([language, n]) => `${printable(language)} ${n.toLocaleString("en")}`);
   return [
     `${counted(units, "unit")} in ${counted(files, "file")}, ${(bytes / 1e6).toFixed(1)} MB`,
     folder.fresh ? "Up to date" : `Will be refreshed: ${printable(folder.reason ?? "files changed")}`,

@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 
+import { languagesOf } from "./answers";
 import { type Program, places, programs, versionOf } from "./program";
 import { NotReady, SearchView } from "./searchView";
 import { Server } from "./server";
@@ -79,7 +80,7 @@ class Extension implements vscode.Disposable {
       this.server = undefined;
       this.status.failed(reason);
     });
-    void this.status.update(server);
+    void this.updateStatus(server);
     return server;
   }
 
@@ -166,16 +167,20 @@ class Extension implements vscode.Disposable {
       try {
         const server = await this.running();
         await server.refresh(token);
-        await this.status.update(server);
+        await this.updateStatus(server);
       } catch (error) {
         void vscode.window.showErrorMessage(`Quarry: ${textOf(error)}`);
       }
     });
   }
 
+  private async updateStatus(server: Server): Promise<void> {
+    this.view.setLanguages(languagesOf(await this.status.update(server)));
+  }
+
   private updateLater(): void {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.server?.then((server) => this.status.update(server)).catch(() => undefined), PAUSE);
+    this.timer = setTimeout(() => void this.server?.then((server) => this.updateStatus(server)).catch(() => undefined), PAUSE);
   }
 }
 

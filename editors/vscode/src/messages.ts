@@ -12,7 +12,7 @@ export type FromPage =
 
 /** To the page. */
 export type ToPage =
-  | { type: "settings"; folders: string[]; quality: string }
+  | { type: "settings"; folders: string[]; languages: [string, number][]; quality: string }
   | { type: "query"; query: string }
   | { type: "busy" }
   | { type: "shown"; shown: Shown; isSearch: boolean }

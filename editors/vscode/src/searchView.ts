@@ -24,6 +24,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
   private isReady = false;
   /** What a page is told that is not there yet. */
   private waiting: ToPage[] = [];
+  private languages: [string, number][] = [];
   private running: vscode.CancellationTokenSource | undefined;
   private readonly highlight = vscode.window.createTextEditorDecorationType({
     backgroundColor: new vscode.ThemeColor("editor.rangeHighlightBackground"),
@@ -73,10 +74,17 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     await this.answer(async (server, token) => shownCallers(await server.callers(uri, line, token)), false);
   }
 
+  /** Offers the languages of the indexes as filters. */
+  setLanguages(languages: [string, number][]): void {
+    this.languages = languages;
+    this.tellSettings();
+  }
+
   /** Tells the page what its filters can be. */
   tellSettings(): void {
+    if (!this.isReady) return;
     const folders = (vscode.workspace.workspaceFolders ?? []).map(({ name }) => name);
-    this.tell({ type: "settings", folders, quality: vscode.workspace.getConfiguration("quarry").get("quality", "fast") });
+    this.tell({ type: "settings", folders, languages: this.languages, quality: vscode.workspace.getConfiguration("quarry").get("quality", "fast") });
   }
 
   private tell(message: ToPage): void {
@@ -168,7 +176,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 <button id="toggle" type="button" aria-expanded="false" aria-controls="filters">Filters</button>
 </div>
 <div id="filters" hidden>
-<label>Language <input name="language" placeholder="rust" spellcheck="false" autocomplete="off"></label>
+<label>Language <select name="language"><option value="">any</option></select></label>
 <label>Kind <select name="kind"><option value="">any</option><option>function</option><option>method</option><option>type</option><option>module</option><option>section</option></select></label>
 <label>Files <input name="glob" placeholder="src/**" spellcheck="false" autocomplete="off"></label>
 <label>Quality <select name="quality"><option value="">default</option><option>fast</option><option>balanced</option><option>best</option></select></label>

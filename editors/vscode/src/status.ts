@@ -29,13 +29,15 @@ export class StatusItem implements vscode.Disposable {
   }
 
   /** Asks the server for the state of the indexes, and shows it. */
-  async update(server: Server): Promise<void> {
+  async update(server: Server): Promise<Status[]> {
     const source = new vscode.CancellationTokenSource();
     try {
       const folders = await server.status(source.token);
       this.set("$(search) Quarry", `Quarry: ${statusText(folders)}`);
+      return folders;
     } catch (error) {
       if (!isCancelled(error)) this.failed(error instanceof Error ? error.message : String(error));
+      return [];
     } finally {
       source.dispose();
     }

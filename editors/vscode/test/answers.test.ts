@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { type Answer, type Callers, type Result, type Status, addressOf, searchArguments, shownCallers, shownSearch, shownSimilar, statusLines, statusText } from "../src/answers";
+import { type Answer, type Callers, type Result, type Status, addressOf, languagesOf, searchArguments, shownCallers, shownSearch, shownSimilar, statusLines, statusText } from "../src/answers";
 
 function result(path: string, name: string, changes: Partial<Result> = {}): Result {
   return {
@@ -95,6 +95,7 @@ test("only filters that are set are sent", () => {
 test("the state of indexes is told in words", () => {
   const status: Status = { root: "/trees/shop", fresh: true, reason: null, holds: { files: 1, units: 1200, bytes: 2_500_000, units_by_language: { go: 200, rust: 1000 } } };
   assert.equal(statusText([status, status]), "2,400 units");
+  assert.deepEqual(languagesOf([status, status, { ...status, holds: null }]), [["rust", 2000], ["go", 400]]);
   assert.equal(statusText([{ ...status, holds: null }]), "no index yet");
   assert.deepEqual(statusLines(status), ["1,200 units in 1 file, 2.5 MB", "Up to date", "rust 1,000 · go 200"]);
   assert.match(statusLines({ ...status, fresh: false, reason: "1 file changed" })[1] ?? "", /1 file changed/);

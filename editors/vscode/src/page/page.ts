@@ -41,7 +41,6 @@ const results = get("results");
 const choose = get("choose") as HTMLButtonElement;
 
 let timer = 0;
-let folderWanted = "";
 
 function field(name: string): HTMLInputElement | HTMLSelectElement {
   return form.elements.namedItem(name) as HTMLInputElement | HTMLSelectElement;
@@ -140,14 +139,25 @@ function show(shown: Shown, isSearch: boolean): void {
   window.scrollTo(0, 0);
 }
 
+/** Fills a list behind its first choice; what was chosen stays, even if it is not offered now. */
+function offer(name: "language" | "folder", choices: [string, string][]): void {
+  const select = field(name) as HTMLSelectElement;
+  const chosen = select.value;
+  const all = chosen === "" || choices.some(([value]) => value === chosen) ? choices : [...choices, [chosen, chosen]];
+  const options = all.map(([value, text]) => {
+    const option = element("option", "", text ?? "");
+    option.value = value ?? "";
+    return option;
+  });
+  select.replaceChildren(...[...select.options].slice(0, 1), ...options);
+  select.value = chosen;
+}
+
 function receive(message: ToPage): void {
   switch (message.type) {
     case "settings": {
-      const select = field("folder") as HTMLSelectElement;
-      const chosen = select.value === "" ? folderWanted : select.value;
-      const options = message.folders.map((name) => element("option", "", name));
-      select.replaceChildren(...[...select.options].slice(0, 1), ...options);
-      select.value = message.folders.includes(chosen) ? chosen : "";
+      offer("language", message.languages.map(([name, n]) => [name, `${name} (${n.toLocaleString("en")})`]));
+      offer("folder", message.folders.map((name) => [name, name]));
       get("folders").hidden = message.folders.length < 2;
       const [none] = (field("quality") as HTMLSelectElement).options;
       if (none !== undefined) none.textContent = `default (${message.quality})`;
@@ -225,8 +235,10 @@ window.addEventListener("message", (event: MessageEvent<ToPage>) => {
 const kept = code.getState();
 if (kept !== undefined) {
   box.value = kept.query;
+  const chosen = (name: "language" | "folder"): [string, string][] => (kept.filters[name] === undefined ? [] : [[kept.filters[name], kept.filters[name]]]);
+  offer("language", chosen("language"));
+  offer("folder", chosen("folder"));
   for (const name of NAMES) field(name).value = kept.filters[name] ?? "";
-  folderWanted = kept.filters.folder ?? "";
   filterFields.hidden = !kept.isOpen;
   toggle.setAttribute("aria-expanded", String(kept.isOpen));
 }

@@ -20,7 +20,7 @@ class Extension implements vscode.Disposable {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(context: vscode.ExtensionContext) {
-    this.view = new SearchView(context.extensionUri, () => this.running(), () => this.choose());
+    this.view = new SearchView(context.extensionUri, () => this.running(), () => this.choose(), (server) => this.updateStatus(server));
     const command = (name: string, run: (...given: unknown[]) => unknown) => vscode.commands.registerCommand(name, run);
     context.subscriptions.push(
       this,

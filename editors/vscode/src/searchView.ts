@@ -36,6 +36,8 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     /** The server; rejected with [`NotReady`] if there is none. */
     private readonly server: () => Promise<Server>,
     private readonly choose: () => Promise<void>,
+    /** Called after an answer as long as the languages of the index are not known. */
+    private readonly updateStatus: (server: Server) => Promise<void>,
   ) {}
 
   dispose(): void {
@@ -129,8 +131,11 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     const mine = (this.running = new vscode.CancellationTokenSource());
     this.tell({ type: "busy" });
     try {
-      const shown = await ask(await this.server(), mine.token);
+      const server = await this.server();
+      const shown = await ask(server, mine.token);
       if (this.running === mine) this.tell({ type: "shown", shown, isSearch });
+      // The first search builds the index.
+      if (this.languages.length === 0) void this.updateStatus(server);
     } catch (error) {
       if (this.running !== mine || isCancelled(error)) return;
       const text = error instanceof Error ? error.message : String(error);

@@ -517,8 +517,8 @@ impl ResultsShown<'_> {
                             a .open href=(address(unit.start_line)) {
                                 @if unit.name.is_empty() { (file) } @else { (unit.name) }
                             }
-                            " " span .kind { (unit.kind) }
                         }
+                        span .kind { (unit.kind) }
                         (self.crumbs(hit, unit, &address(1)))
                         p .actions {
                             a href=(position.link("/similar")) { "Similar code" }

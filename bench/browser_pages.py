@@ -16,7 +16,7 @@ from playwright.sync_api import Error
 # The package of npm with its hash, as a lock file has it.
 AXE = "axe-core@4.14.1"
 AXE_SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
-WIDTHS = {"narrow": 360, "medium": 768, "wide": 1280}
+WIDTHS = {"narrow": 360, "medium": 768, "wide": 1280, "widest": 1920}
 PATIENCE = 20
 ATTEMPTS = 5
 
@@ -122,13 +122,17 @@ class Browser:
         self.expected = []
 
     def audit(self, page):
-        """What axe-core finds on a page, which may load itself anew meanwhile, as one does that waits for an index."""
+        """What axe-core finds on a page."""
+        return self.again(page, self.violations_of)
+
+    def again(self, page, ask):
+        """What is asked of a page, which may load itself anew meanwhile, as one does that waits for an index."""
         for _ in range(ATTEMPTS - 1):
             try:
-                return self.violations_of(page)
+                return ask(page)
             except Error:
                 page.wait_for_load_state()
-        return self.violations_of(page)
+        return ask(page)
 
     def violations_of(self, page):
         if not page.evaluate("'axe' in window"):
@@ -152,7 +156,7 @@ class Browser:
                     for rule in self.audit(page):
                         places = [node["html"][:200] for node in rule["nodes"]]
                         self.violations.setdefault(f"{rule['id']}: {rule['help']} {places}", []).append(f"{name} {scheme} {size}")
-                    wide = page.evaluate("document.documentElement.scrollWidth")
+                    wide = self.again(page, lambda page: page.evaluate("document.documentElement.scrollWidth"))
                     if wide > width:
                         self.violations.setdefault("wider than its window", []).append(f"{name} {scheme} {size}: {wide}")
                     self.n_looked_at += 1

@@ -10,7 +10,7 @@ Search: typing, keys, history, facets, explanation, similar code, calls, files, 
 and all of it without JavaScript. Labeling: links that work once, keys, undo, skip, several annotators, test programs,
 adjudication, and a server that is killed meanwhile. Reports: tables, two methods query by query, a data card, and the state
 of a plan that runs meanwhile. File names, code, queries, labels and names hold scripts, none of
-which may run. axe-core must find no violation on any page, at three widths, in light and in dark colors; no page may be
+which may run. axe-core must find no violation on any page, at four widths, in light and in dark colors; no page may be
 wider than the window, and nothing may be reported to the browser's console that the script does not expect.
 
 --screenshots DIR keeps a picture of each of them.
@@ -30,6 +30,8 @@ from playwright.sync_api import expect, sync_playwright
 from browser_labeling import check_labeling, check_test_programs
 from browser_reports import check_reports
 from browser_pages import IMAGE, PATIENCE, SCRIPT, Browser, axe_source, require, served
+
+MAX_PAGE_BYTES = 100_000
 
 HOSTILE_FILE = f"src/{IMAGE}\"'&.py"
 
@@ -151,6 +153,34 @@ def check_search(browser, base):
     page.wait_for_url("**explain=1**")
     expect(page.locator(".explanation").first).to_be_visible()
 
+    # Filters that are set stand above the results, each with what removes it, and the parts of a path set one.
+    page.goto(base + "/?q=pause+connect+retry&lang=python&kind=function")
+    chosen = page.get_by_role("list", name="Filters that are set")
+    require(chosen.get_by_role("listitem").count() == 3, "filters that are set:", chosen.inner_text())
+    chosen.get_by_role("link", name="Remove filter: kind function").click()
+    page.wait_for_url(lambda url: "kind=" not in url and "lang=python" in url)
+    page.locator(".result .path a", has_text="src").first.click()
+    page.wait_for_url("**dir=src**")
+    page.get_by_role("link", name="Remove all filters").click()
+    page.wait_for_url(lambda url: "dir=" not in url and "lang=" not in url)
+    require(len(names(page)) == before, "without filters:", names(page))
+
+    # Examples are of this tree, and each finds something.
+    page.goto(base + "/")
+    examples = page.locator(".examples a")
+    texts = examples.all_inner_texts()
+    require("opens a connection to a host" in texts, "examples:", texts)
+    page.get_by_role("link", name="opens a connection to a host").click()
+    expect(page.locator(".result a.open").first).to_have_text("connect")
+    # An empty field shows them again.
+    page.locator("#q").fill("")
+    expect(examples.first).to_be_visible()
+    # The hints are buttons for the mouse, too.
+    page.locator("#q").blur()
+    page.get_by_role("button", name="all keys").click()
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+
     # Similar code and calls.
     page.goto(base + "/?q=pause+for+some+seconds")
     first = page.locator(".result").filter(has=page.get_by_role("link", name="pause", exact=True))
@@ -183,6 +213,22 @@ def check_search(browser, base):
             expect(page.get_by_role("heading", level=1)).to_be_visible()
     browser.check("search")
     context.close()
+
+
+def check_sizes(browser, quarry, scratch):
+    """A page of results is small, whatever the lines."""
+    tree, index = scratch / "long", scratch / "long-index"
+    line = "read_lines(" + "lines, " * 90 + "lines)"
+    body = "".join(f"    {line}\n" for _ in range(30))
+    write_tree(tree, {"src/lines.py": "".join(f"def read_lines_{n}(lines):\n{body}\n\n" for n in range(20))})
+    with served([quarry, "serve", "--listen", "127.0.0.1:0", "--index", index, tree]) as base:
+        wait_until_ready(browser, base)
+        page = browser.context().new_page()
+        for path in ("/", "/?q=read+lines", "/?q=read+lines&k=200&lines=0&explain=1"):
+            n_bytes = len(page.goto(base + path).body())
+            require(n_bytes < MAX_PAGE_BYTES, path, "has", n_bytes, "bytes")
+        browser.check("sizes")
+        page.context.close()
 
 
 def check_without_script(browser, base):
@@ -320,6 +366,7 @@ def check_serve(browser, quarry, scratch):
         browser.look("keys", base + "/?q=retry", prepare=lambda page: (page.locator("#q").blur(), page.keyboard.press("?")))
         with browser.expecting("status of 404"):
             browser.look("error", base + "/file/shop/none.py")
+    check_sizes(browser, quarry, scratch)
     check_building(browser, quarry, scratch)
     check_login(browser, quarry, scratch, options)
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from PIL import Image
 
-from browser_pages import WIDTHS
-
 # The pages, and those that are shown in dark colors.
 PAGES = {
     "start": "light",
@@ -53,7 +51,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    sizes = sorted(WIDTHS, key=WIDTHS.get, reverse=True)
+    sizes = ["wide", "medium", "narrow"]
     for page, scheme in PAGES.items():
         images = [Image.open(args.shots / f"{page}-{size}-{scheme}.png").convert("RGB") for size in sizes]
         sheet(images).save(args.out / f"{page}.png", optimize=True)

@@ -23,6 +23,12 @@ pub struct Facets {
 }
 
 impl Facets {
+    /// Number of the units.
+    #[must_use]
+    pub fn n_units(&self) -> usize {
+        self.roots.iter().map(|(_, n)| n).sum()
+    }
+
     /// Of some units, whose search was narrowed to `directory`, or to none if that is empty.
     #[must_use]
     pub fn of(hits: &[Hit], directory: &str) -> Self {

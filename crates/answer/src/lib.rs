@@ -12,6 +12,7 @@ mod facets;
 mod file;
 #[cfg(feature = "agents")]
 pub mod outline;
+mod preview;
 mod results;
 mod search;
 mod status;

@@ -8,6 +8,7 @@ use quarry_source::{SourceText, UnitKind};
 use serde::Serialize;
 
 use crate::Tree;
+use crate::preview::preview_lines;
 
 /// Names of the kinds of units.
 pub const KINDS: [(&str, UnitKind); 5] = [
@@ -35,6 +36,8 @@ pub enum Excerpt {
     Best(usize),
     /// So many that say most, apart from the declaration.
     BesideDeclaration(usize),
+    /// About so many, which may be apart: the declaration and what says most, with the lines around it.
+    Preview(usize),
 }
 
 /// What is shown of results.
@@ -273,6 +276,10 @@ impl UnitView {
             Excerpt::All => runs(start..end, shown.context),
             Excerpt::BesideDeclaration(n) => {
                 runs_from(start, snippet::best_lines_beside(&source, &declared, terms, n), shown.context)
+            }
+            Excerpt::Preview(n) => {
+                let preview = preview_lines(&source, &declared, terms, n);
+                runs(preview.into_iter().flatten().map(|line| start + line), shown.context)
             }
             Excerpt::Best(n) => runs_from(start, snippet::best_lines(&source, terms, n), shown.context),
         };

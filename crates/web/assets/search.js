@@ -5,7 +5,7 @@
   const page = document.getElementById("page");
   const keys = document.getElementById("keys");
   let selected = -1;
-  let asked = 0;
+  let pending = null;
   let timer = 0;
 
   const results = () => [...document.querySelectorAll(".result")];
@@ -29,21 +29,28 @@
 
   // Replaces what changes; the address then is that of the new results.
   async function show(address, push) {
-    const mine = ++asked;
+    pending?.abort();
+    const mine = (pending = new AbortController());
     const url = new URL(address, location.href);
     url.searchParams.set("fragment", "1");
-    let response;
+    page.setAttribute("aria-busy", "true");
+    let response, text;
     try {
-      response = await fetch(url, { headers: { accept: "text/html" }, credentials: "same-origin" });
+      response = await fetch(url, { headers: { accept: "text/html" }, credentials: "same-origin", signal: mine.signal });
+      text = await response.text();
     } catch {
+      // Newer words are being searched for, or the server cannot be reached.
+      if (pending === mine) page.removeAttribute("aria-busy");
       return;
     }
-    const text = response.ok ? await response.text() : null;
-    if (mine !== asked) return;
-    if (text === null) return;
+    if (pending !== mine) return;
+    page.removeAttribute("aria-busy");
     // The server escapes everything, and the content policy lets no other script run.
-    page.innerHTML = text;
+    if (response.ok) page.innerHTML = text;
+    else page.replaceChildren(new DOMParser().parseFromString(text, "text/html").querySelector("main") || "");
     selected = -1;
+    const words = box.value.trim();
+    document.title = (words || "Search") + " – Quarry";
     if (push) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
   }
@@ -54,7 +61,8 @@
     box.addEventListener("input", () => {
       clearTimeout(timer);
       timer = setTimeout(() => {
-        if (box.value.trim().length < 2) return;
+        // A single letter finds nothing that more letters would not.
+        if (box.value.trim().length === 1) return;
         show(addressOf(form), !typed);
         typed = true;
       }, 150);
@@ -79,6 +87,8 @@
   function copy(text) {
     if (navigator.clipboard) navigator.clipboard.writeText(text).catch(() => {});
   }
+
+  if (keys) for (const button of document.querySelectorAll("[data-keys]")) button.addEventListener("click", () => keys.showModal());
 
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.ctrlKey && event.target instanceof HTMLTextAreaElement) {

@@ -15,6 +15,7 @@ mod app;
 mod connection;
 mod documents;
 mod events;
+mod examples;
 mod fitted;
 mod gate;
 mod highlight;

@@ -1,6 +1,6 @@
 //! The indexed trees, and what is known of them while they are indexed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use quarry_answer::{SharedTree, Tree};
@@ -8,6 +8,7 @@ use quarry_embed::Embedder;
 use quarry_index::{RankingWeights, SegmentPool, Status};
 use tokio::sync::watch;
 
+use crate::examples::Examples;
 use crate::pages::CodeLink;
 use crate::problem::Problem;
 
@@ -68,6 +69,14 @@ pub(crate) struct Current {
     pub since: Instant,
     /// How often an index was opened.
     pub generation: u64,
+    examples: Arc<OnceLock<Examples>>,
+}
+
+impl Current {
+    /// What it can be asked, which is found out once. It reads files.
+    pub(crate) fn examples(&self) -> &Examples {
+        self.examples.get_or_init(|| Examples::of(&self.tree.tree()))
+    }
 }
 
 impl Trees {
@@ -94,7 +103,8 @@ impl Trees {
     pub fn show(&self, tree: &Tree) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let generation = current.as_ref().map_or(1, |current| current.generation + 1);
-        *current = Some(Current { tree: tree.shared(), since: Instant::now(), generation });
+        let (tree, since, examples) = (tree.shared(), Instant::now(), Arc::default());
+        *current = Some(Current { tree, since, generation, examples });
         drop(current);
         self.progress().failure = None;
         self.changed.send_replace(());

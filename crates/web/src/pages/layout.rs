@@ -88,6 +88,18 @@ impl Site {
     }
 }
 
+/// The keys that are always shown, where there are scripts and a keyboard.
+pub(super) fn hints() -> Markup {
+    html! {
+        p .hints {
+            span { kbd { "/" } " search" }
+            span { kbd { "j" } kbd { "k" } " select" }
+            span { kbd { "Enter" } " open" }
+            button type="button" data-keys="1" { kbd { "?" } " all keys" }
+        }
+    }
+}
+
 /// A whole page of search.
 pub(crate) fn page(title: &str, body: Markup) -> Markup {
     page_of(Site::Search, title, body)

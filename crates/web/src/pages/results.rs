@@ -11,21 +11,22 @@ use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
 use quarry_source::SourceText;
 use quarry_text::counted;
 
-use super::code::{Asked, CodeLine, lines};
-use super::layout::{file_address, page};
+use super::code::{CodeLine, preview};
+use super::layout::{file_address, hints, page};
 use super::{ProblemPage, is_fragment};
 use crate::api::{CallsAsked, MAX_CALLS, like, unit_at};
 use crate::app::App;
+use crate::examples::Examples;
 use crate::fitted::Fitted;
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
-use crate::params::Params;
+use crate::params::{Params, SWITCHES};
 use crate::problem::Problem;
 use crate::question::{COMMON, MAX_RESULTS, Position, Question, query};
-use crate::trees::{Progress, Trees};
+use crate::trees::{Current, Progress, Trees};
 
-/// Lines of a result where a request does not say how many.
-const PAGE_LINES: usize = 8;
+/// Lines of a result, about, where a request does not say how many.
+const PAGE_LINES: usize = 10;
 /// Values of a facet that are shown.
 const MAX_FACET_VALUES: usize = 8;
 /// The longest unit that is parsed to color some lines of it, in bytes; of longer ones only these lines are.
@@ -35,6 +36,17 @@ const MAX_PAGE_BYTES: usize = 90_000;
 
 /// Levels of an explanation that are shown without being asked for.
 const OPEN_LEVELS: usize = 2;
+
+/// Parameters that narrow a search, with what pages call them.
+const FILTERS: [(&str, &str); 7] = [
+    ("tree", "tree"),
+    ("lang", "language"),
+    ("kind", "kind"),
+    ("dir", "directory"),
+    ("glob", "files"),
+    ("no-generated", "no generated files"),
+    ("no-vendored", "no vendored files"),
+];
 
 type Page = Result<Html<String>, ProblemPage>;
 
@@ -52,16 +64,18 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         return Ok(Html(whole(&app.trees, &params, "Indexing", building(&progress, &params)).into_string()));
     };
     if params.get("q").is_none() {
-        let tree = current.tree.tree();
-        let body = html! { main #main tabindex="-1" { (start(&app.trees, &tree)) } };
-        return Ok(Html(
-            if fragment { body } else { framed(&app.trees, &params, ("Search", true), body) }.into_string(),
-        ));
+        let gate = app.gate.clone();
+        let html = gate.run(move || {
+            let body = start(&app.trees, &params, &current);
+            Ok(if fragment { body } else { framed(&app.trees, &params, ("Search", true), body) }
+                .into_string())
+        });
+        return Ok(Html(html.await?));
     }
     let text = query(&params)?.to_owned();
     let mut question = Question::read(&params, &app.trees)?;
     if params.get("lines").is_none() {
-        question.shown.excerpt = Excerpt::Best(PAGE_LINES);
+        question.shown.excerpt = Excerpt::Preview(PAGE_LINES);
     }
     let n_on_page = question.limit;
     // One more than is shown, to know whether there is more.
@@ -85,18 +99,21 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         let heading = html! {
             h1 .hidden { "Results for " (text) }
             p .summary role="status" {
-                @if hits.is_empty() && from > 1 {
-                    "No more results."
-                } @else if hits.is_empty() {
-                    "Nothing found. Try other words for what the code does, the name of a symbol, or fewer filters."
+                @if hits.is_empty() {
+                    (if from > 1 { "No more results." } else { "Nothing found." })
                 } @else {
-                    @if from == 1 { (counted(hits.len(), "result")) }
-                    @else { "Results " (from) "–" (from + hits.len() - 1) }
+                    @if from == 1 { b { (counted(hits.len(), "result")) } }
+                    @else { b { "Results " (from) "–" (from + hits.len() - 1) } }
+                    " of " (counted(facets.n_units(), "candidate"))
                     " in " (format!("{:.1} ms", searched.as_secs_f64() * 1000.0))
-                    @if answer.confident == Some(false) { " – no match clearly answers the query; showing the closest ones:" }
                 }
-                @if let Some(read_as) = &read_as { " Searched for " b { (read_as) } "." }
+                @if let Some(read_as) = &read_as { ". Searched for " b { (read_as) } "." }
             }
+            (shown.chosen())
+            @if answer.confident == Some(false) && !hits.is_empty() {
+                p .notice { "No match clearly answers the query; showing the closest ones." }
+            }
+            @if hits.is_empty() && from == 1 { (shown.nothing(current.examples())) }
         };
         let facets = shown.facets(&facets);
         let results = shown.results(&answer.results, &hits, without_lines);
@@ -120,7 +137,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     let position = Position::read(&params, &app.trees)?;
     let mut question = Question::read(&params.without("tree"), &app.trees)?;
     if params.get("lines").is_none() {
-        question.shown.excerpt = Excerpt::Best(PAGE_LINES);
+        question.shown.excerpt = Excerpt::Preview(PAGE_LINES);
     }
     let current = app.trees.ready()?;
     let gate = app.gate.clone();
@@ -220,6 +237,7 @@ fn framed(trees: &Trees, params: &Params, (title, is_focused): (&str, bool), bod
                     }
                     button type="submit" { "Search" }
                 }
+                (hints())
             }
             div #page { (body) }
         },
@@ -244,16 +262,16 @@ fn building(progress: &Progress, params: &Params) -> Markup {
 }
 
 /// What is shown before anything is asked for.
-fn start(trees: &Trees, tree: &Tree) -> Markup {
+fn start(trees: &Trees, params: &Params, current: &Current) -> Markup {
+    let tree = current.tree.tree();
+    let (units, files) = tree.sizes();
     html! {
-        div .start {
-            p {
-                "Find code by what it does, such as " a href="/?q=retry+with+backoff" { "retry with backoff" }
-                ", or by the name of a symbol."
-            }
-            @let (units, files) = tree.sizes();
-            h1 { (counted(units, "unit")) " in " (counted(files, "file")) }
-            ul {
+        main #main .start tabindex="-1" {
+            h1 { "Search " (counted(units, "unit")) " in " (counted(files, "file")) }
+            p { "Find code by what it does, in plain words, or by the name of a symbol." }
+            (suggestions(params, current.examples()))
+            h2 { (if trees.names().len() == 1 { "Tree" } else { "Trees" }) }
+            ul .trees {
                 @for (number, name) in trees.names().iter().enumerate() {
                     li { b { (name) } " " span .quiet { (tree.root(number)) } }
                 }
@@ -263,7 +281,20 @@ fn start(trees: &Trees, tree: &Tree) -> Markup {
                     "Kept in another engine, as they were when they were uploaded. Who calls what is not there."
                 }
             }
-            p .quiet { "Press " kbd { "?" } " for keys." }
+        }
+    }
+}
+
+/// Links to queries that find something.
+fn suggestions(params: &Params, examples: &Examples) -> Markup {
+    let link = |query: &str| params.with("q", query).link("/");
+    let own = !examples.descriptions.is_empty();
+    html! {
+        h2 { (if own { "Examples from this code" } else { "Example" }) }
+        ul .examples {
+            @if !own { li { a href=(link("retry with backoff")) { "retry with backoff" } } }
+            @for description in &examples.descriptions { li { a href=(link(description)) { (description) } } }
+            @for name in &examples.names { li { a href=(link(name)) { code { (name) } } } }
         }
     }
 }
@@ -309,6 +340,61 @@ impl ResultsShown<'_> {
         }
     }
 
+    /// The filters that are set, each with a link that removes it.
+    fn chosen(&self) -> Markup {
+        let mut chosen: Vec<(&str, &str, Params)> = Vec::new();
+        for (name, title) in FILTERS {
+            if SWITCHES.contains(&name) {
+                let is_on = self.params.is_on(name).unwrap_or_default();
+                chosen.extend(is_on.then(|| (title, "", self.params.without(name))));
+            } else if name == "dir" {
+                chosen.extend(self.params.get(name).map(|value| (title, value, self.params.without(name))));
+            } else {
+                let values =
+                    self.params.pairs().filter(|(known, value)| *known == name && !value.trim().is_empty());
+                chosen.extend(values.map(|(_, value)| (title, value, self.params.toggled(name, value))));
+            }
+        }
+        html! {
+            @if !chosen.is_empty() {
+                ul .chosen aria-label="Filters that are set" {
+                    @for (title, value, rest) in &chosen {
+                        li {
+                            a href=(rest.link("/")) {
+                                span .hidden { "Remove filter: " }
+                                span .quiet { (title) } " " (value)
+                                span .cross aria-hidden="true" { "×" }
+                            }
+                        }
+                    }
+                    @if chosen.len() > 1 { li { a .clear href=(self.unfiltered().link("/")) { "Remove all filters" } } }
+                }
+            }
+        }
+    }
+
+    /// The same search without filters.
+    fn unfiltered(&self) -> Params {
+        FILTERS.iter().fold(self.params.clone(), |params, (name, _)| params.without(name))
+    }
+
+    /// What to do where nothing is found.
+    fn nothing(&self, examples: &Examples) -> Markup {
+        let unfiltered = self.unfiltered();
+        html! {
+            div .nothing {
+                p {
+                    "Try other words for what the code does, or the name of a symbol"
+                    @if unfiltered != *self.params {
+                        ", or " a href=(unfiltered.link("/")) { "search without filters" }
+                    }
+                    "."
+                }
+                (suggestions(&unfiltered, examples))
+            }
+        }
+    }
+
     fn facets(&self, facets: &Facets) -> Markup {
         let kinds: Vec<(String, String, usize)> = KINDS
             .iter()
@@ -318,26 +404,22 @@ impl ResultsShown<'_> {
         let plain = |(value, n): &(String, usize)| (value.clone(), value.clone(), *n);
         let languages: Vec<_> = facets.languages.iter().map(plain).collect();
         let directories: Vec<_> = facets.directories.iter().map(plain).collect();
-        let n_units = facets.kinds.iter().map(|(_, n)| n).sum::<usize>();
         let trees: Vec<_> = facets
             .roots
             .iter()
             .map(|(root, n)| (self.name_of(*root).to_owned(), self.name_of(*root).to_owned(), *n))
             .collect();
         html! {
-            @if n_units > 0 { p .quiet { "Counts include all " (counted(n_units, "candidate")) ", not only the results shown." } }
             @if self.trees.names().len() > 1 { (self.facet("Tree", "tree", &trees)) }
             (self.facet("Language", "lang", &languages))
             (self.facet("Kind", "kind", &kinds))
             (self.directories(&directories))
             h2 { "Scores" }
             ul {
-                li {
-                    @if self.params.is_on("explain").unwrap_or_default() {
-                        a aria-current="true" href=(self.params.without("explain").link("/")) { "explained" }
-                    } @else {
-                        a href=(self.params.with("explain", "1").link("/")) rel="nofollow" { "explain" }
-                    }
+                @if self.params.is_on("explain").unwrap_or_default() {
+                    (value("explained", None, &self.params.without("explain")))
+                } @else {
+                    li { a href=(self.params.with("explain", "1").link("/")) rel="nofollow" { span { "explain" } } }
                 }
             }
         }
@@ -351,17 +433,14 @@ impl ResultsShown<'_> {
             @if values.len() > 1 || !chosen.is_empty() {
                 h2 { (title) }
                 ul {
-                    @for (value, shown, n) in values.iter().take(MAX_FACET_VALUES) {
-                        @let is_chosen = self.params.has(name, value);
-                        li {
-                            a aria-current=[is_chosen.then_some("true")]
-                                href=(self.params.toggled(name, value).link("/")) { (shown) }
-                            " " span .quiet { (n) }
+                    @for (at, (id, shown, n)) in values.iter().enumerate() {
+                        @if at < MAX_FACET_VALUES || self.params.has(name, id) {
+                            @let params = self.params.toggled(name, id);
+                            @if self.params.has(name, id) { (value(shown, Some(*n), &params)) }
+                            @else { (choice(shown, *n, &params)) }
                         }
                     }
-                    @for value in gone {
-                        li { a aria-current="true" href=(self.params.toggled(name, value).link("/")) { (value) } }
-                    }
+                    @for id in gone { (value(id, Some(0), &self.params.toggled(name, id))) }
                 }
             }
         }
@@ -373,13 +452,9 @@ impl ResultsShown<'_> {
             @if !values.is_empty() || chosen.is_some() {
                 h2 { "Directory" }
                 ul {
-                    @if let Some(chosen) = chosen {
-                        li { a aria-current="true" href=(self.params.without("dir").link("/")) { (chosen) } }
-                    }
-                    @for (value, shown, n) in values.iter().take(MAX_FACET_VALUES) {
-                        li {
-                            a href=(self.params.with("dir", value).link("/")) { (shown) } " " span .quiet { (n) }
-                        }
+                    @if let Some(chosen) = chosen { (value(chosen, None, &self.params.without("dir"))) }
+                    @for (directory, shown, n) in values.iter().take(MAX_FACET_VALUES) {
+                        (choice(shown, *n, &self.params.with("dir", directory)))
                     }
                 }
             }
@@ -432,35 +507,67 @@ impl ResultsShown<'_> {
             .with("path", &result.path)
             .with("line", &unit.start_line.to_string());
         let is_definition = matches!(unit.kind, "function" | "method" | "type");
+        let file = result.path.rsplit('/').next().unwrap_or_default();
         html! {
             li #{ "r" (result.rank) } .result {
                 article aria-labelledby={ "t" (result.rank) } {
-                    h2 #{ "t" (result.rank) } {
-                        a .open href=(address(unit.start_line)) {
-                            @if unit.name.is_empty() { (result.path) } @else { (unit.name) }
+                    header {
+                        h2 #{ "t" (result.rank) } {
+                            a .open href=(address(unit.start_line)) {
+                                @if unit.name.is_empty() { (file) } @else { (unit.name) }
+                            }
                         }
-                        " " span .kind { (unit.kind) } " " span .quiet { (result.language) }
-                    }
-                    p .position {
-                        (self.shown_path(hit.root, &result.path)) ":" (unit.start_line) "–" (unit.end_line)
+                        span .kind { (unit.kind) }
+                        (self.crumbs(hit, unit, &address(1)))
+                        p .actions {
+                            a href=(position.link("/similar")) { "Similar code" }
+                            @if is_definition && !self.tree.is_elsewhere() {
+                                " " a href=(position.link("/calls")) { "Calls" }
+                            }
+                            @for link in &self.trees.links {
+                                " " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
+                            }
+                        }
                     }
                     @if !unit.is_declared && !unit.signature.is_empty() {
                         pre .signature { (unit.signature) }
                     }
                     (self.blocks(unit, hit, &address))
-                    p .actions {
-                        a href=(position.link("/similar")) { "Similar code" }
-                        @if is_definition && !self.tree.is_elsewhere() {
-                            " · " a href=(position.link("/calls")) { "Calls" }
-                        }
-                        @for link in &self.trees.links {
-                            " · " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }
-                        }
-                    }
                     @if let Some(explanation) = &unit.explanation {
-                        details open { summary { "Score" } ul .explanation { (explained(explanation, 0)) } }
+                        details .score open { summary { "Score" } ul .explanation { (explained(explanation, 0)) } }
                     }
                 }
+            }
+        }
+    }
+
+    /// The path of a file: its directories narrow the search to them, its last part leads to the file.
+    fn crumbs(&self, hit: &Hit, unit: &UnitView, address: &str) -> Markup {
+        let tree = self.name_of(hit.root);
+        let has_trees = self.trees.names().len() > 1;
+        let is_search = self.params.get("q").is_some();
+        let of_tree =
+            if has_trees && is_search { self.params.with("tree", tree) } else { self.params.clone() };
+        let ends = hit.path.match_indices('/').map(|(at, _)| at);
+        let (_, file) = hit.path.rsplit_once('/').unwrap_or(("", &hit.path));
+        let separator = html! { span .separator { "/" } };
+        html! {
+            p .position {
+                span .path {
+                    @if has_trees {
+                        @if is_search { a href=(of_tree.without("dir").link("/")) { (tree) } } @else { (tree) }
+                        (separator)
+                    }
+                    @for (start, end) in std::iter::once(0).chain(ends.clone().map(|at| at + 1)).zip(ends) {
+                        @let directory = &hit.path[..end];
+                        @if is_search { a href=(of_tree.with("dir", directory).link("/")) { (&hit.path[start..end]) } }
+                        @else { (&hit.path[start..end]) }
+                        (separator)
+                    }
+                    a .file href=(address) { (file) }
+                    ":" (unit.start_line) "–" (unit.end_line)
+                }
+                " " span .language { (hit.language) }
             }
         }
     }
@@ -471,25 +578,52 @@ impl ResultsShown<'_> {
         let of_unit = self.tree.index.lines(hit, file);
         let content = SourceText::to_str(file);
         let source: String = content.split_inclusive('\n').skip(of_unit.start).take(of_unit.len()).collect();
+        // The lines of a long unit are parsed without what is around them.
+        let whole = (source.len() <= MAX_UNIT_BYTES).then(|| ColoredLines::of(&hit.language, &source));
         let marks = |text: &str| apart(snippet::matches(text, self.terms));
         let block = |block: &Block| {
-            // The lines of a long unit are parsed without what is around them.
-            let (colored, first) = if source.len() <= MAX_UNIT_BYTES && block.first_index >= of_unit.start {
-                (ColoredLines::of(&hit.language, &source), of_unit.start)
-            } else {
-                (ColoredLines::of(&hit.language, &block.text()), block.first_index)
+            let own;
+            let (colored, first) = match &whole {
+                Some(whole) if block.first_index >= of_unit.start => (whole, of_unit.start),
+                _ => {
+                    own = ColoredLines::of(&hit.language, &block.text());
+                    (&own, block.first_index)
+                }
             };
             let code = block.lines.iter().enumerate().map(|(at, (line, text))| CodeLine {
                 line: *line,
                 index: block.first_index + at - first,
                 text,
             });
-            let numbers = block.lines.first().zip(block.lines.last());
-            let (first_line, last_line) = numbers.map_or((0, 0), |((first, _), (last, _))| (*first, *last));
-            let name = format!("{}, lines {first_line} to {last_line}", self.shown_path(hit.root, &hit.path));
-            lines(&name, &colored, code, marks, address, Asked::default())
+            preview(colored, code, marks, address)
         };
-        html! { @for shown in &unit.blocks { (block(shown)) } }
+        html! {
+            @if !unit.blocks.is_empty() {
+                div .code {
+                    @for (at, shown) in unit.blocks.iter().enumerate() {
+                        @if at > 0 { div .gap aria-hidden="true" {} }
+                        (block(shown))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A value of a facet, with how many units have it; `params` choose it.
+fn choice(shown: &str, n: usize, params: &Params) -> Markup {
+    html! { li { a href=(params.link("/")) { span { (shown) } " " span .quiet { (n) } } } }
+}
+
+/// A value that is chosen; `params` are those without it.
+fn value(shown: &str, n: Option<usize>, params: &Params) -> Markup {
+    html! {
+        li {
+            a aria-current="true" href=(params.link("/")) title="Remove this filter" {
+                span { (shown) span .cross aria-hidden="true" { "×" } span .hidden { ", remove" } }
+                @if let Some(n) = n { " " span .quiet { (n) } }
+            }
+        }
     }
 }
 

@@ -46,6 +46,73 @@ fn filters_and_facets_narrow() {
 }
 
 #[test]
+fn filters_that_are_set_can_be_removed_one_by_one() {
+    let served = serve();
+    let page = served.get("/?q=pause+connect+retry&lang=python&kind=function&no-vendored=1").body;
+    let chosen = page.split("class=\"chosen\"").nth(1).and_then(|rest| rest.split("</ul>").next()).unwrap();
+    for link in [
+        "\"/?q=pause+connect+retry&amp;kind=function&amp;no-vendored=1\"",
+        "\"/?q=pause+connect+retry&amp;lang=python&amp;no-vendored=1\"",
+        "\"/?q=pause+connect+retry&amp;lang=python&amp;kind=function\"",
+        "\"/?q=pause+connect+retry\"",
+    ] {
+        assert!(chosen.contains(link), "{link} in {chosen}");
+    }
+    assert!(!served.get("/?q=retry").body.contains("class=\"chosen\""));
+    let nothing = served.get("/?q=zyzzyva&lang=rust&dir=src").body;
+    assert!(
+        nothing.contains("Nothing found") && nothing.contains("href=\"/?q=zyzzyva\">search without filters")
+    );
+}
+
+#[test]
+fn a_path_narrows_to_its_directories() {
+    let code = "def pause(seconds):\n    clock.sleep(seconds)\n";
+    let served = serve_with(
+        &[("a/b c/pause.py", code), ("other.py", "def other():\n    return 1\n")],
+        Start::default(),
+    );
+    let page = served.get("/?q=pause&explain=1").body;
+    for link in [
+        "<a href=\"/?q=pause&amp;explain=1&amp;dir=a\">a</a>",
+        "<a href=\"/?q=pause&amp;explain=1&amp;dir=a%2Fb+c\">b c</a>",
+        "<a class=\"file\" href=\"/file/shop/a/b%20c/pause.py?line=1#L1\">pause.py</a>",
+    ] {
+        assert!(page.contains(link), "{link} in {page}");
+    }
+    let similar = served.get("/similar?tree=shop&path=a/b%20c/pause.py&line=1").body;
+    assert!(!similar.contains("dir="), "without a query there is nothing to narrow: {similar}");
+}
+
+#[test]
+fn examples_are_of_the_tree() {
+    let served = serve();
+    let start = served.get("/").body;
+    assert!(
+        start.contains("href=\"/?q=opens+a+connection+to+a+host\">opens a connection to a host</a>"),
+        "{start}"
+    );
+    assert!(start.contains("href=\"/?q=connect\"><code>connect</code>"));
+    let found = served.get("/?q=opens+a+connection+to+a+host").body;
+    assert!(found.contains("line=1#L1\">connect</a>"), "{found}");
+    // Where nothing has a description, there still is an example.
+    let served = serve_with(&[("a.py", "def f():\n    return 1\n")], Start::default());
+    assert!(served.get("/").body.contains("q=retry+with+backoff"));
+}
+
+#[test]
+fn long_lines_and_many_results_are_a_small_page() {
+    let line = format!("    read_lines({})\n", "lines, ".repeat(90));
+    let code: String =
+        (0..20).map(|n| format!("def read_lines_{n}(lines):\n{}\n\n", line.repeat(30))).collect();
+    let served = serve_with(&[("lines.py", &code)], Start::default());
+    for path in ["/?q=read+lines", "/?q=read+lines&k=200&lines=0&explain=1", "/"] {
+        let n_bytes = served.get(path).body.len();
+        assert!((1000..100_000).contains(&n_bytes), "{path} has {n_bytes} bytes");
+    }
+}
+
+#[test]
 fn more_results_are_a_link_away() {
     let code: String =
         (0..25).map(|n| format!("def close_socket_{n}(socket):\n    socket.close({n})\n\n\n")).collect();

@@ -1,0 +1,264 @@
+// Uses the extension in a real Visual Studio Code (code-server) in Chromium, as people do.
+//
+//   npm ci && npm run package
+//   sh e2e/code-server.sh DIR
+//   npm run e2e -- --code-server DIR --program ../../target/release/quarry [--screenshots DIR]
+//
+// Needs Chromium at /usr/bin/chromium or --chromium FILE.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import * as path from "node:path";
+import { parseArgs } from "node:util";
+
+import { chromium } from "playwright-core";
+
+const PATIENCE = 30_000;
+
+const FILES = {
+  "src/retry.py": `from wait import pause
+
+
+def retry_with_backoff(call, times):
+    """Calls again, after longer and longer pauses."""
+    for n in range(times):
+        pause(2 ** n)
+        call()
+`,
+  "src/wait.py": `def pause(seconds):
+    """Waits for some seconds."""
+    clock.sleep(seconds)
+
+
+def rest():
+    """Waits for a minute."""
+    pause(60)
+`,
+  "lib/http.rs": "/// Opens a connection to a host.\npub fn connect(host: &str) -> Stream {\n    dial(host)\n}\n",
+  "src/<img src=x onerror=alert(2)>.py": `def evil_backoff():\n    """<script>alert(1)</script> retries \u202e"""\n    return 1\n`,
+};
+
+const { values: options } = parseArgs({
+  options: {
+    "code-server": { type: "string" },
+    program: { type: "string" },
+    screenshots: { type: "string" },
+    chromium: { type: "string", default: "/usr/bin/chromium" },
+  },
+});
+if (options["code-server"] === undefined || options.program === undefined) {
+  console.error("expected --code-server DIR and --program FILE");
+  process.exit(2);
+}
+
+const scratch = mkdtempSync(path.join(tmpdir(), "quarry-e2e-"));
+const entry = path.join(options["code-server"], "node_modules/code-server/out/node/entry.js");
+const [vsix] = readdirSync(".").filter((name) => name.endsWith(".vsix"));
+assert.ok(vsix, "npm run package makes the extension's package");
+if (options.screenshots !== undefined) mkdirSync(options.screenshots, { recursive: true });
+
+function write(file, text) {
+  mkdirSync(path.dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Starts Visual Studio Code on the tree, with settings of its own. */
+async function start(name, settings, onPath) {
+  const own = path.join(scratch, name);
+  write(path.join(own, "data/User/settings.json"), JSON.stringify({
+    "workbench.startupEditor": "none", "git.enabled": false, "extensions.autoUpdate": false, "workbench.tips.enabled": false,
+    "security.workspace.trust.enabled": false, "extensions.ignoreRecommendations": true, "chat.commandCenter.enabled": false, ...settings,
+  }));
+  write(path.join(own, "config.yaml"), "auth: none\n");
+  // Extensions have the environment of a login shell.
+  const shellPath = [...onPath, path.dirname(process.execPath), "/usr/bin", "/bin"].join(":");
+  write(path.join(own, ".profile"), `PATH='${shellPath}'\n`);
+  const env = {
+    ...process.env, PATH: shellPath, HOME: own, SHELL: "/bin/sh", VIRTUAL_ENV: "", CONDA_PREFIX: "",
+    XDG_CACHE_HOME: path.join(own, "cache"), XDG_STATE_HOME: path.join(own, "state"), XDG_DATA_HOME: path.join(own, "share"), XDG_CONFIG_HOME: path.join(own, "config"),
+  };
+  const shared = [entry, "--config", path.join(own, "config.yaml"), "--user-data-dir", path.join(own, "data"), "--extensions-dir", path.join(own, "extensions")];
+  execFileSync(process.execPath, [...shared, "--install-extension", vsix], { env, stdio: "pipe" });
+  const port = await freePort();
+  const server = spawn(process.execPath, [...shared, "--bind-addr", `127.0.0.1:${port}`, "--disable-telemetry", "--disable-update-check"], { env, stdio: "pipe" });
+  let log = "";
+  await new Promise((resolve, reject) => {
+    server.stdout.on("data", (data) => {
+      log += data;
+      if (log.includes("HTTP server listening")) resolve();
+    });
+    server.stderr.on("data", (data) => (log += data));
+    server.on("exit", () => reject(new Error(log)));
+  });
+  return { address: `http://127.0.0.1:${port}/?folder=${encodeURIComponent(path.join(scratch, "shop"))}`, stop: () => server.kill() };
+}
+
+let browser;
+
+/** A page with Visual Studio Code, and the view of the extension. */
+async function open(address, scheme) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: scheme });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  page.on("dialog", (dialog) => assert.fail(`a dialog opened: ${dialog.message()}`));
+  await page.goto(address);
+  await page.getByRole("tab", { name: "Quarry" }).first().click();
+  await page.mouse.move(640, 400);
+  const view = page.frameLocator("iframe.webview.ready").frameLocator("#active-frame");
+  await view.locator("#q").waitFor();
+  return { page, view };
+}
+
+async function picture(page, name) {
+  if (options.screenshots === undefined) return;
+  await page.waitForTimeout(500);
+  await page.screenshot({ path: path.join(options.screenshots, `${name}.png`) });
+}
+
+async function command(page, name) {
+  await page.keyboard.press("F1");
+  await page.keyboard.insertText(name);
+  await page.getByRole("option", { name: `Quarry: ${name}` }).first().waitFor();
+  await page.keyboard.press("Enter");
+}
+
+/** Runs a check on a page, with a picture of it if that fails. */
+async function checked(address, scheme, check) {
+  const { page, view } = await open(address, scheme);
+  try {
+    await check(page, view);
+  } catch (error) {
+    await picture(page, `failure-${scheme}`);
+    throw error;
+  }
+  await page.context().close();
+}
+
+/** Waits until the view shows a text somewhere. */
+const text = (view, selector, wanted) => view.locator(selector, { hasText: wanted }).first().waitFor();
+
+/** The processes of `quarry lsp` on this tree. */
+function servers() {
+  const isServer = (id) => {
+    try {
+      const parts = readFileSync(`/proc/${id}/cmdline`, "utf8").split("\0");
+      return parts.includes(path.join(scratch, "bin/quarry")) && parts.includes("lsp");
+    } catch {
+      return false;
+    }
+  };
+  return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isServer(name)).map(Number);
+}
+
+async function checkSearch(page, view, scheme) {
+  await view.locator("#q").fill("retry with backoff");
+  await text(view, ".item .name", "retry_with_backoff");
+  await text(view, "#summary", /results? in \d+ files?/);
+  await view.locator("mark", { hasText: "retry" }).first().waitFor();
+  await picture(page, `search-${scheme}`);
+
+  // Arrows show results beside the search, which keeps the focus; Enter opens one.
+  await view.locator("#q").press("ArrowDown");
+  await page.getByRole("tab", { name: "retry.py" }).first().waitFor();
+  assert.equal(await view.locator(".open:focus").count(), 1, "the result has the focus");
+  await picture(page, `preview-${scheme}`);
+  await view.locator(".open:focus").press("Enter");
+  await page.locator(".monaco-editor.focused").first().waitFor();
+
+  // Filters.
+  await view.locator("#toggle").click();
+  await view.locator("[name=language]").selectOption("rust");
+  await view.locator("#q").fill("connect to a host");
+  await text(view, ".item .name", "connect");
+  await view.locator("#toggle", { hasText: "Filters (1)" }).waitFor();
+  await picture(page, `filters-${scheme}`);
+  await view.locator("[name=language]").selectOption("");
+  await view.locator("#toggle").click();
+
+  // Names and code of the tree are text.
+  await view.locator("#q").fill("evil backoff retries");
+  await text(view, ".item .name", "evil_backoff");
+  await text(view, ".file .name", "onerror=alert(2)");
+  assert.equal(await view.locator("#results img, #results script").count(), 0);
+  assert.ok(!(await view.locator("#results").innerText()).includes("\u202e"));
+
+  // From a result, and from the cursor.
+  await view.locator("#q").fill("pause for some seconds");
+  const pause = view.locator(".item").filter({ has: page.locator(".name", { hasText: /^pause$/ }) }).first();
+  await pause.hover();
+  await pause.getByRole("button", { name: "Similar" }).click();
+  await text(view, "#title", "Similar to pause");
+  await text(view, ".item .name", "rest");
+  await picture(page, `similar-${scheme}`);
+  await view.getByRole("button", { name: "Back to the search" }).click();
+  await pause.hover();
+  await pause.getByRole("button", { name: "Callers" }).click();
+  await text(view, "#title", "Callers of pause");
+  await text(view, ".item .name", "retry_with_backoff");
+  await picture(page, `callers-${scheme}`);
+  await view.locator(".open").first().press("Enter");
+  await page.locator(".monaco-editor.focused").first().waitFor();
+  await page.keyboard.press("Control+Home");
+  for (let n = 0; n < 4; n += 1) await page.keyboard.press("ArrowDown");
+  await command(page, "Find Similar Code Here");
+  await text(view, "#title", "Similar to ");
+
+  // The state of the index.
+  await page.locator(".statusbar-item", { hasText: "Quarry" }).click();
+  await page.getByText(/units? in \d+ files?/).first().waitFor();
+  await picture(page, `status-${scheme}`);
+  await page.keyboard.press("Escape");
+
+  // A server that ends, however, is started anew by the next search.
+  await command(page, "Restart the Server");
+  await view.locator("#q").fill("wait for a minute");
+  await view.locator("#head").waitFor({ state: "hidden" });
+  await text(view, ".item .name", "rest");
+  const before = servers();
+  assert.equal(before.length, 1, "one server runs");
+  process.kill(before[0], "SIGKILL");
+  await page.getByText("quarry lsp ended").or(page.locator(".statusbar-item .codicon-warning")).first().waitFor();
+  await view.locator("#q").fill("waits for some seconds");
+  await page.locator(".statusbar-item .codicon-search").waitFor();
+  await text(view, ".item .name", "pause");
+  assert.ok(servers().length === 1 && servers()[0] !== before[0], "another server runs");
+
+}
+
+async function checkChoice(page, view, scheme) {
+  await view.locator("#q").fill("retry");
+  await text(view, "#summary", "The program quarry was not found");
+  await view.getByRole("button", { name: "Choose the program" }).click();
+  await page.getByText("Another file").first().waitFor();
+  await picture(page, `choose-${scheme}`);
+  await page.keyboard.press("Escape");
+}
+
+try {
+  for (const [name, content] of Object.entries(FILES)) write(path.join(scratch, "shop", name), content);
+  mkdirSync(path.join(scratch, "bin"));
+  symlinkSync(path.resolve(options.program), path.join(scratch, "bin/quarry"));
+  browser = await chromium.launch({ executablePath: options.chromium, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+  for (const [scheme, theme] of [["light", "Default Light Modern"], ["dark", "Default Dark Modern"]]) {
+    const found = await start(scheme, { "workbench.colorTheme": theme }, [path.join(scratch, "bin")]);
+    await checked(found.address, scheme, (page, view) => checkSearch(page, view, scheme)).finally(found.stop);
+    console.log(`search, preview, filters, similar code, callers and state: as expected in ${theme}`);
+  }
+  const missing = await start("missing", {}, []);
+  await checked(missing.address, "light", (page, view) => checkChoice(page, view, "light")).finally(missing.stop);
+  console.log("without a program: the choice is offered");
+} finally {
+  await browser?.close();
+  rmSync(scratch, { recursive: true, force: true });
+}

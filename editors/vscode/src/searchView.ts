@@ -1,0 +1,204 @@
+// The view with the search: what its page asks, and what it is told.
+
+import { randomBytes } from "node:crypto";
+import * as vscode from "vscode";
+
+import { type Filters, type Shown, searchArguments, shownCallers, shownSearch, shownSimilar } from "./answers";
+import type { FromPage, ToPage } from "./messages";
+import { type Server, isCancelled } from "./server";
+
+/** Why nothing can be asked now. */
+export class NotReady extends Error {
+  constructor(
+    message: string,
+    readonly canChoose: boolean,
+  ) {
+    super(message);
+  }
+}
+
+export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable {
+  static readonly id = "quarry.view";
+
+  private view: vscode.WebviewView | undefined;
+  private isReady = false;
+  /** What a page is told that is not there yet. */
+  private waiting: ToPage[] = [];
+  private languages: [string, number][] = [];
+  private running: vscode.CancellationTokenSource | undefined;
+  private readonly highlight = vscode.window.createTextEditorDecorationType({
+    backgroundColor: new vscode.ThemeColor("editor.rangeHighlightBackground"),
+    isWholeLine: true,
+  });
+
+  constructor(
+    private readonly extension: vscode.Uri,
+    /** The server; rejected with [`NotReady`] if there is none. */
+    private readonly server: () => Promise<Server>,
+    private readonly choose: () => Promise<void>,
+    /** Called after an answer as long as the languages of the index are not known. */
+    private readonly updateStatus: (server: Server) => Promise<void>,
+  ) {}
+
+  dispose(): void {
+    this.running?.dispose();
+    this.highlight.dispose();
+  }
+
+  resolveWebviewView(view: vscode.WebviewView): void {
+    this.view = view;
+    this.isReady = false;
+    const { webview } = view;
+    webview.options = { enableScripts: true, localResourceRoots: [vscode.Uri.joinPath(this.extension, "dist"), vscode.Uri.joinPath(this.extension, "media")] };
+    webview.onDidReceiveMessage((message: FromPage) => this.receive(message));
+    view.onDidDispose(() => {
+      this.view = undefined;
+      this.isReady = false;
+    });
+    webview.html = this.html(webview);
+  }
+
+  /** Shows the view, with a query if there is one. */
+  async show(query: string): Promise<void> {
+    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
+    this.tell({ type: "query", query });
+  }
+
+  /** Shows code that is similar to that of a line, from 0. */
+  async showSimilar(uri: string, line: number): Promise<void> {
+    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
+    await this.answer(async (server, token) => shownSimilar(await server.similar(uri, line, limit(), token)), false);
+  }
+
+  /** Shows what calls the definition at a line, from 0. */
+  async showCallers(uri: string, line: number): Promise<void> {
+    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
+    await this.answer(async (server, token) => shownCallers(await server.callers(uri, line, token)), false);
+  }
+
+  /** Offers the languages of the indexes as filters. */
+  setLanguages(languages: [string, number][]): void {
+    this.languages = languages;
+    this.tellSettings();
+  }
+
+  /** Tells the page what its filters can be. */
+  tellSettings(): void {
+    if (!this.isReady) return;
+    const folders = (vscode.workspace.workspaceFolders ?? []).map(({ name }) => name);
+    this.tell({ type: "settings", folders, languages: this.languages, quality: vscode.workspace.getConfiguration("quarry").get("quality", "fast") });
+  }
+
+  private tell(message: ToPage): void {
+    if (this.view !== undefined && this.isReady) void this.view.webview.postMessage(message);
+    else this.waiting.push(message);
+  }
+
+  private async receive(message: FromPage): Promise<void> {
+    switch (message.type) {
+      case "ready": {
+        this.isReady = true;
+        this.tellSettings();
+        const waiting = this.waiting.splice(0);
+        for (const one of waiting) this.tell(one);
+        return;
+      }
+      case "search":
+        return this.search(message.query, message.filters);
+      case "open":
+        return this.open(message);
+      case "similar":
+        return this.showSimilar(message.uri, message.line - 1);
+      case "callers":
+        return this.showCallers(message.uri, message.line - 1);
+      case "choose":
+        return this.choose();
+    }
+  }
+
+  private async search(query: string, filters: Filters): Promise<void> {
+    // Folders are known to the page by their names.
+    const folder = (vscode.workspace.workspaceFolders ?? []).find(({ name }) => name === filters.folder);
+    const narrowed: Filters = { ...filters, folder: folder?.uri.toString() ?? "" };
+    const wanted = searchArguments(query, narrowed, limit());
+    await this.answer(async (server, token) => shownSearch(await server.search(wanted, token), query), true);
+  }
+
+  /** Asks, and shows the answer unless something else is asked meanwhile. */
+  private async answer(ask: (server: Server, token: vscode.CancellationToken) => Promise<Shown>, isSearch: boolean): Promise<void> {
+    this.running?.cancel();
+    this.running?.dispose();
+    const mine = (this.running = new vscode.CancellationTokenSource());
+    this.tell({ type: "busy" });
+    try {
+      const server = await this.server();
+      const shown = await ask(server, mine.token);
+      if (this.running === mine) this.tell({ type: "shown", shown, isSearch });
+      // The first search builds the index.
+      if (this.languages.length === 0) void this.updateStatus(server);
+    } catch (error) {
+      if (this.running !== mine || isCancelled(error)) return;
+      const text = error instanceof Error ? error.message : String(error);
+      this.tell({ type: "problem", text, canChoose: error instanceof NotReady && error.canChoose });
+    }
+  }
+
+  /** Opens lines of a file; a preview leaves the focus where it is, and is replaced by the next one. */
+  private async open({ uri, startLine, endLine, isPreview }: Extract<FromPage, { type: "open" }>): Promise<void> {
+    const address = vscode.Uri.parse(uri, true);
+    if (address.scheme !== "file") return;
+    try {
+      const document = await vscode.workspace.openTextDocument(address);
+      const last = document.lineCount - 1;
+      const lines = [startLine - 1, endLine - 1].map((line) => Math.max(0, Math.min(line, last))) as [number, number];
+      const start = new vscode.Position(lines[0], 0);
+      const editor = await vscode.window.showTextDocument(document, { preview: isPreview, preserveFocus: isPreview, selection: new vscode.Range(start, start) });
+      editor.revealRange(new vscode.Range(start, start), vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+      for (const other of vscode.window.visibleTextEditors) if (other !== editor) other.setDecorations(this.highlight, []);
+      editor.setDecorations(this.highlight, isPreview ? [new vscode.Range(start, document.lineAt(lines[1]).range.end)] : []);
+    } catch (error) {
+      void vscode.window.showErrorMessage(`Quarry: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  private html(webview: vscode.Webview): string {
+    const nonce = randomBytes(18).toString("base64url");
+    const of = (...parts: string[]) => webview.asWebviewUri(vscode.Uri.joinPath(this.extension, ...parts)).toString();
+    const policy = `default-src 'none'; style-src ${webview.cspSource}; script-src 'nonce-${nonce}'`;
+    return `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Quarry</title>
+<link rel="stylesheet" href="${of("media", "search.css")}">
+</head>
+<body>
+<form id="search" role="search">
+<div class="row">
+<input id="q" type="text" aria-label="What the code does, or the name of a symbol" placeholder="What does the code do?" maxlength="1000" spellcheck="false" autocomplete="off">
+<button id="toggle" type="button" aria-expanded="false" aria-controls="filters">Filters</button>
+</div>
+<div id="filters" hidden>
+<label>Language <select name="language"><option value="">any</option></select></label>
+<label>Kind <select name="kind"><option value="">any</option><option>function</option><option>method</option><option>type</option><option>module</option><option>section</option></select></label>
+<label>Files <input name="glob" placeholder="src/**" spellcheck="false" autocomplete="off"></label>
+<label>Quality <select name="quality"><option value="">default</option><option>fast</option><option>balanced</option><option>best</option></select></label>
+<label id="folders" hidden>Folder <select name="folder"><option value="">all</option></select></label>
+</div>
+</form>
+<div id="head" hidden><h2 id="title"></h2><button id="back" type="button">Back to the search</button></div>
+<p id="summary" role="status"></p>
+<p id="notice" hidden></p>
+<button id="choose" type="button" hidden>Choose the program…</button>
+<div id="results"></div>
+<script nonce="${nonce}" src="${of("dist", "page.js")}"></script>
+</body>
+</html>`;
+  }
+}
+
+function limit(): number {
+  return vscode.workspace.getConfiguration("quarry").get("limit", 20);
+}

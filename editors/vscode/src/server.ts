@@ -1,0 +1,102 @@
+// The language server `quarry lsp`.
+
+import * as vscode from "vscode";
+import {
+  CloseAction,
+  ErrorAction,
+  LanguageClient,
+  type LanguageClientOptions,
+  LSPErrorCodes,
+  type Middleware,
+  ResponseError,
+  RevealOutputChannelOn,
+} from "vscode-languageclient/node";
+
+import type { Answer, Callers, SearchArguments, Status } from "./answers";
+
+/** The server, while it runs. */
+export class Server {
+  private constructor(private readonly client: LanguageClient) {}
+
+  static async start(program: string, quality: string, log: vscode.LogOutputChannel, onEnd: (reason: string) => void): Promise<Server> {
+    const options: LanguageClientOptions = {
+      // Weaker than any selector that names a language, so that the call hierarchy of another server is shown if there is
+      // one.
+      documentSelector: [{ language: "*" }],
+      initializationOptions: { quality },
+      outputChannel: log,
+      revealOutputChannelOn: RevealOutputChannelOn.Never,
+      middleware: middleware(),
+      errorHandler: {
+        error: () => ({ action: ErrorAction.Continue }),
+        closed: () => {
+          onEnd("quarry lsp ended; its log says why");
+          return { action: CloseAction.DoNotRestart, handled: true };
+        },
+      },
+      initializationFailedHandler: () => false,
+    };
+    const client = new LanguageClient("quarry", "Quarry", { command: program, args: ["lsp"] }, options);
+    await client.start();
+    return new Server(client);
+  }
+
+  async stop(): Promise<void> {
+    if (this.client.isRunning()) await this.client.stop();
+  }
+
+  search(wanted: SearchArguments, token: vscode.CancellationToken): Promise<Answer> {
+    return this.execute("quarry.search", [wanted], token);
+  }
+
+  similar(uri: string, line: number, limit: number, token: vscode.CancellationToken): Promise<Answer> {
+    return this.execute("quarry.similar", [{ uri, line, limit }], token);
+  }
+
+  callers(uri: string, line: number, token: vscode.CancellationToken): Promise<Callers> {
+    return this.execute("quarry.callers", [{ uri, line }], token);
+  }
+
+  async status(token: vscode.CancellationToken): Promise<Status[]> {
+    const status = await this.execute<Status | Status[]>("quarry.status", [], token);
+    return Array.isArray(status) ? status : [status];
+  }
+
+  async refresh(token: vscode.CancellationToken): Promise<void> {
+    await this.execute("quarry.refresh", [], token);
+  }
+
+  private execute<T>(command: string, wanted: unknown[], token: vscode.CancellationToken): Promise<T> {
+    return this.client.sendRequest<T>("workspace/executeCommand", { command, arguments: wanted }, token);
+  }
+}
+
+/** Whether a request was given up. */
+export function isCancelled(error: unknown): boolean {
+  const codes: number[] = [LSPErrorCodes.RequestCancelled, LSPErrorCodes.ContentModified];
+  return error instanceof vscode.CancellationError || (error instanceof ResponseError && codes.includes(error.code));
+}
+
+function middleware(): Middleware {
+  const isFile = (document: vscode.TextDocument) => document.uri.scheme === "file";
+  let isAskingOthers = false;
+  return {
+    // Output panels, settings and revisions are no files of a folder.
+    didOpen: async (document, next) => (isFile(document) ? next(document) : undefined),
+    didChange: async (event, next) => (isFile(event.document) ? next(event) : undefined),
+    didSave: async (document, next) => (isFile(document) ? next(document) : undefined),
+    didClose: async (document, next) => (isFile(document) ? next(document) : undefined),
+    // References are those of all servers together: ours are named only where no other server has any.
+    provideReferences: async (document, position, context, token, next) => {
+      if (isAskingOthers || !isFile(document)) return [];
+      isAskingOthers = true;
+      try {
+        const others = await vscode.commands.executeCommand<vscode.Location[] | undefined>("vscode.executeReferenceProvider", document.uri, position);
+        if (others !== undefined && others.length > 0) return [];
+      } finally {
+        isAskingOthers = false;
+      }
+      return next(document, position, context, token);
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { counted, parts, printable } from "../src/text";
+
+function marked(text: string, query: string): string {
+  return parts(text, query).map((part) => (part.isMatch ? `[${part.text}]` : part.text)).join("");
+}
+
+test("words of the query are marked in identifiers and in English", () => {
+  assert.equal(marked("fn readFile(files: &[File])", "read a file"), "fn [read][File]([files]: &[[File]])");
+  assert.equal(marked("retry_with_backoff(call)", "retrying with backoff"), "[retry]_with_[backoff](call)");
+  assert.equal(marked("/// Waits until a lock is free.", "wait for the lock"), "/// [Waits] until a [lock] is free.");
+  assert.equal(marked("HTTPServer", "http"), "[HTTP]Server");
+  assert.equal(marked("the end", "the"), "the end");
+  assert.equal(marked("größe", "größe"), "[größe]");
+  assert.equal(marked("anything", ""), "anything");
+  assert.deepEqual(parts("", "x"), []);
+});
+
+test("parts together are the text", () => {
+  for (const text of ["", "a", "a b  c", "😀 file \u0301", "<script>alert(1)</script>", "File".repeat(2000)]) {
+    assert.equal(parts(text, "file script alert").map((part) => part.text).join(""), text);
+  }
+});
+
+test("characters that hide or reorder text are shown as codes", () => {
+  assert.equal(printable("a\u202eb\u0007\u200b\ufeff"), "aU+202EbU+0007U+200BU+FEFF");
+  assert.equal(printable("plain größe\t😀"), "plain größe\t😀");
+});
+
+test("numbers have their noun", () => {
+  assert.equal(counted(1, "file"), "1 file");
+  assert.equal(counted(12345, "unit"), "12,345 units");
+});

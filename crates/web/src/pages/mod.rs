@@ -3,6 +3,7 @@
 mod code;
 mod code_link;
 mod file;
+mod filters;
 pub(crate) mod layout;
 mod refusal;
 mod results;

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use axum::extract::State;
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use quarry_answer::{Block, Excerpt, Facets, KINDS, Need, ResultView, SearchQuestion, Tree, UnitView};
+use quarry_answer::{Block, Excerpt, Need, ResultView, SearchQuestion, Tree, UnitView};
 use quarry_index::{CallSite, Combination, Explanation, Filter, Hit, snippet};
 use quarry_source::SourceText;
 use quarry_text::counted;
 
 use super::code::{CodeLine, preview};
+use super::filters::Narrowing;
 use super::layout::{file_address, hints, page};
 use super::{ProblemPage, is_fragment};
 use crate::api::{CallsAsked, MAX_CALLS, like, unit_at};
@@ -20,15 +21,13 @@ use crate::examples::Examples;
 use crate::fitted::Fitted;
 use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
-use crate::params::{Params, SWITCHES};
+use crate::params::Params;
 use crate::problem::Problem;
 use crate::question::{COMMON, MAX_RESULTS, Position, Question, query};
 use crate::trees::{Current, Progress, Trees};
 
 /// Lines of a result, about, where a request does not say how many.
 const PAGE_LINES: usize = 10;
-/// Values of a facet that are shown.
-const MAX_FACET_VALUES: usize = 8;
 /// The longest unit that is parsed to color some lines of it, in bytes; of longer ones only these lines are.
 const MAX_UNIT_BYTES: usize = 16_000;
 /// The longest page of results, in bytes: results beyond are left out.
@@ -36,17 +35,6 @@ const MAX_PAGE_BYTES: usize = 90_000;
 
 /// Levels of an explanation that are shown without being asked for.
 const OPEN_LEVELS: usize = 2;
-
-/// Parameters that narrow a search, with what pages call them.
-const FILTERS: [(&str, &str); 7] = [
-    ("tree", "tree"),
-    ("lang", "language"),
-    ("kind", "kind"),
-    ("dir", "directory"),
-    ("glob", "files"),
-    ("no-generated", "no generated files"),
-    ("no-vendored", "no vendored files"),
-];
 
 type Page = Result<Html<String>, ProblemPage>;
 
@@ -96,6 +84,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
         let fitted = Fitted::new(&tree, found, page, &question.shown, Duration::ZERO)?;
         let (answer, without_lines) = fitted.into_parts();
         let shown = ResultsShown { trees: &app.trees, params: &params, tree: &tree, terms: &terms };
+        let narrowing = Narrowing { trees: &app.trees, params: &params };
         let heading = html! {
             h1 .hidden { "Results for " (text) }
             p .summary role="status" {
@@ -109,13 +98,13 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
                 }
                 @if let Some(read_as) = &read_as { ". Searched for " b { (read_as) } "." }
             }
-            (shown.chosen())
+            (narrowing.chosen())
             @if answer.confident == Some(false) && !hits.is_empty() {
                 p .notice { "No match clearly answers the query; showing the closest ones." }
             }
-            @if hits.is_empty() && from == 1 { (shown.nothing(current.examples())) }
+            @if hits.is_empty() && from == 1 { (nothing(&narrowing, current.examples())) }
         };
-        let facets = shown.facets(&facets);
+        let facets = narrowing.facets(&facets);
         let results = shown.results(&answer.results, &hits, without_lines);
         let further = shown.further(from, n_on_page, has_more);
         let body = html! {
@@ -299,6 +288,23 @@ fn suggestions(params: &Params, examples: &Examples) -> Markup {
     }
 }
 
+/// What to do where nothing is found.
+fn nothing(narrowing: &Narrowing, examples: &Examples) -> Markup {
+    let unfiltered = narrowing.unfiltered();
+    html! {
+        div .nothing {
+            p {
+                "Try other words for what the code does, or the name of a symbol"
+                @if unfiltered != *narrowing.params {
+                    ", or " a href=(unfiltered.link("/")) { "search without filters" }
+                }
+                "."
+            }
+            (suggestions(&unfiltered, examples))
+        }
+    }
+}
+
 /// Results of a request.
 struct ResultsShown<'a> {
     trees: &'a Trees,
@@ -336,127 +342,6 @@ impl ResultsShown<'_> {
                 }
                 @if !site.is_certain { " " span .quiet title="Only the name says so" { "(by its name alone)" } }
                 pre { (site.text) }
-            }
-        }
-    }
-
-    /// The filters that are set, each with a link that removes it.
-    fn chosen(&self) -> Markup {
-        let mut chosen: Vec<(&str, &str, Params)> = Vec::new();
-        for (name, title) in FILTERS {
-            if SWITCHES.contains(&name) {
-                let is_on = self.params.is_on(name).unwrap_or_default();
-                chosen.extend(is_on.then(|| (title, "", self.params.without(name))));
-            } else if name == "dir" {
-                chosen.extend(self.params.get(name).map(|value| (title, value, self.params.without(name))));
-            } else {
-                let values =
-                    self.params.pairs().filter(|(known, value)| *known == name && !value.trim().is_empty());
-                chosen.extend(values.map(|(_, value)| (title, value, self.params.toggled(name, value))));
-            }
-        }
-        html! {
-            @if !chosen.is_empty() {
-                ul .chosen aria-label="Filters that are set" {
-                    @for (title, value, rest) in &chosen {
-                        li {
-                            a href=(rest.link("/")) {
-                                span .hidden { "Remove filter: " }
-                                span .quiet { (title) } " " (value)
-                                span .cross aria-hidden="true" { "×" }
-                            }
-                        }
-                    }
-                    @if chosen.len() > 1 { li { a .clear href=(self.unfiltered().link("/")) { "Remove all filters" } } }
-                }
-            }
-        }
-    }
-
-    /// The same search without filters.
-    fn unfiltered(&self) -> Params {
-        FILTERS.iter().fold(self.params.clone(), |params, (name, _)| params.without(name))
-    }
-
-    /// What to do where nothing is found.
-    fn nothing(&self, examples: &Examples) -> Markup {
-        let unfiltered = self.unfiltered();
-        html! {
-            div .nothing {
-                p {
-                    "Try other words for what the code does, or the name of a symbol"
-                    @if unfiltered != *self.params {
-                        ", or " a href=(unfiltered.link("/")) { "search without filters" }
-                    }
-                    "."
-                }
-                (suggestions(&unfiltered, examples))
-            }
-        }
-    }
-
-    fn facets(&self, facets: &Facets) -> Markup {
-        let kinds: Vec<(String, String, usize)> = KINDS
-            .iter()
-            .filter_map(|(kind, _)| facets.kinds.iter().find(|(found, _)| found == kind))
-            .map(|(kind, n)| (kind.clone(), kind.clone(), *n))
-            .collect();
-        let plain = |(value, n): &(String, usize)| (value.clone(), value.clone(), *n);
-        let languages: Vec<_> = facets.languages.iter().map(plain).collect();
-        let directories: Vec<_> = facets.directories.iter().map(plain).collect();
-        let trees: Vec<_> = facets
-            .roots
-            .iter()
-            .map(|(root, n)| (self.name_of(*root).to_owned(), self.name_of(*root).to_owned(), *n))
-            .collect();
-        html! {
-            @if self.trees.names().len() > 1 { (self.facet("Tree", "tree", &trees)) }
-            (self.facet("Language", "lang", &languages))
-            (self.facet("Kind", "kind", &kinds))
-            (self.directories(&directories))
-            h2 { "Scores" }
-            ul {
-                @if self.params.is_on("explain").unwrap_or_default() {
-                    (value("explained", None, &self.params.without("explain")))
-                } @else {
-                    li { a href=(self.params.with("explain", "1").link("/")) rel="nofollow" { span { "explain" } } }
-                }
-            }
-        }
-    }
-
-    /// Values of a parameter that can be chosen beside each other.
-    fn facet(&self, title: &str, name: &str, values: &[(String, String, usize)]) -> Markup {
-        let chosen: Vec<String> = self.params.all(name);
-        let gone = chosen.iter().filter(|chosen| !values.iter().any(|(value, _, _)| value == *chosen));
-        html! {
-            @if values.len() > 1 || !chosen.is_empty() {
-                h2 { (title) }
-                ul {
-                    @for (at, (id, shown, n)) in values.iter().enumerate() {
-                        @if at < MAX_FACET_VALUES || self.params.has(name, id) {
-                            @let params = self.params.toggled(name, id);
-                            @if self.params.has(name, id) { (value(shown, Some(*n), &params)) }
-                            @else { (choice(shown, *n, &params)) }
-                        }
-                    }
-                    @for id in gone { (value(id, Some(0), &self.params.toggled(name, id))) }
-                }
-            }
-        }
-    }
-
-    fn directories(&self, values: &[(String, String, usize)]) -> Markup {
-        let chosen = self.params.get("dir");
-        html! {
-            @if !values.is_empty() || chosen.is_some() {
-                h2 { "Directory" }
-                ul {
-                    @if let Some(chosen) = chosen { (value(chosen, None, &self.params.without("dir"))) }
-                    @for (directory, shown, n) in values.iter().take(MAX_FACET_VALUES) {
-                        (choice(shown, *n, &self.params.with("dir", directory)))
-                    }
-                }
             }
         }
     }
@@ -605,23 +490,6 @@ impl ResultsShown<'_> {
                         (block(shown))
                     }
                 }
-            }
-        }
-    }
-}
-
-/// A value of a facet, with how many units have it; `params` choose it.
-fn choice(shown: &str, n: usize, params: &Params) -> Markup {
-    html! { li { a href=(params.link("/")) { span { (shown) } " " span .quiet { (n) } } } }
-}
-
-/// A value that is chosen; `params` are those without it.
-fn value(shown: &str, n: Option<usize>, params: &Params) -> Markup {
-    html! {
-        li {
-            a aria-current="true" href=(params.link("/")) title="Remove this filter" {
-                span { (shown) span .cross aria-hidden="true" { "×" } span .hidden { ", remove" } }
-                @if let Some(n) = n { " " span .quiet { (n) } }
             }
         }
     }

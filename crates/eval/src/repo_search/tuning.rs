@@ -60,8 +60,8 @@ pub const PARAMETERS: [Parameter; 14] = [
 
 /// The weights of a re-ranker, which are tuned with all others as they are.
 pub const RERANKING: [Parameter; 2] = [
-    parameter!(rerank_function, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0]),
-    parameter!(rerank_file, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0]),
+    parameter!(rerank_function, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 18.0, 22.0, 27.0]),
+    parameter!(rerank_file, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 18.0, 22.0, 27.0]),
 ];
 
 /// The weight of the re-ranker of a re-ranker, likewise.

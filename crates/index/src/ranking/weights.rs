@@ -81,7 +81,7 @@ impl Default for RankingWeights {
             duplicate: 0.0,
             function_share: 1.0,
             issues: true,
-            rerank_function: 15.0,
+            rerank_function: 22.0,
             rerank_file: 0.0,
             rerank_again_function: 15.0,
             cross_encoder_function: 1.0,

@@ -338,8 +338,11 @@ fn fields(schema: &Value) -> String {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let fields = schema["properties"].as_object().unwrap().iter().map(|(name, field)| {
-        let optional = if required.contains(&name.as_str()) { "" } else { "?" };
-        match notation(field).as_str() {
+        let written = notation(field);
+        let (is_nullable, written) =
+            written.strip_suffix(" | null").map_or((false, written.as_str()), |rest| (true, rest));
+        let optional = if is_nullable || !required.contains(&name.as_str()) { "?" } else { "" };
+        match written {
             "string" => format!("{name}{optional}"),
             other => format!("{name}{optional}: {other}"),
         }
@@ -373,7 +376,7 @@ fn the_page_of_json_output_is_made_of_the_schemas() {
                     [output.schema.json](output.schema.json) has the JSON Schema of each, with a description of every \
                     field: `output.schema.json#/$defs/eval-compare` is that of `quarry eval compare`. Tests compare it \
                     with what commands print. New versions may add fields. Paths are relative to `root`, lines count \
-                    from 1, and ranges of lines include both ends.\n\nBelow, `?` marks a field that may be missing, \
+                    from 1, and ranges of lines include both ends.\n\nBelow, `?` marks a field that may be missing or null, \
                     and a field without a type is a string. A name of another type is that of an entry on this page.\n"
         .to_owned();
     for name in ["search", "result"] {

@@ -359,7 +359,7 @@ mod unix {
         // A directory of dotfiles that is not mounted.
         symlink("nowhere", fixture.path("home/.gemini")).unwrap();
         for (agent, link) in
-            [("cursor", "mcp.json: a link to something"), ("gemini", ".gemini: a link to something")]
+            [("cursor", "mcp.json: the target of the link does not exist"), ("gemini", ".gemini: the target of the link does not exist")]
         {
             let error = fixture.plan_install(&[agent], Scope::User).unwrap_err().to_string();
             assert!(error.contains(link), "{error}");

@@ -123,7 +123,7 @@ fn a_server_that_counts_more_than_it_was_sent_is_sent_nothing_more() {
     let mut fixture = Fixture::new(100, &server.url());
     fixture.entries = [String::new(), "concurrency = 8".into(), "[budget]\ntokens = 20000".into()];
     let error = fixture.run().unwrap_err().to_string();
-    assert!(error.contains("the server counts 14400 tokens") && error.contains("20000 tokens"), "{error}");
+    assert!(error.contains("the server counted 14400 tokens") && error.contains("20000 tokens"), "{error}");
     let asked = server.count();
     // Eight calls fit at the same time; the last ones are booked when they are counted.
     assert!(asked <= 8, "{asked}");

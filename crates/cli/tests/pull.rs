@@ -78,7 +78,7 @@ fn a_download_that_was_killed_goes_on_and_says_that_nothing_verified_it() {
             .contains("of them downloaded before; not verified: the table holds no checksum; sha256 ")
     );
     assert!(stderr(&again).contains("license: C-UDA"));
-    assert!(stderr(&again).contains("dataset.zip: archives are not unpacked, since"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("dataset.zip: archives are not unpacked, because"), "{}", stderr(&again));
     assert_eq!(fs::read(fixture.path("tree/got/dataset.zip")).unwrap(), content());
     assert_eq!(fs::read_dir(fixture.path("tree/got")).unwrap().count(), 1);
     let seen = seen.lock().unwrap();

@@ -202,8 +202,8 @@ fn checking_lists_every_problem_with_its_line() {
         "false corpus.jsonl:2: expected each `_id` once, found \"1\" again, first in line 1",
         "false corpus.jsonl:3: expected an object with `_id`, `text`",
         "true corpus.jsonl:4: expected a document with text, found an empty one",
-        "false qrels/test.tsv:3: expected the id of a document that is there, found \"9\"",
-        "false qrels/test.tsv:4: expected the id of a query that is there, found \"z\"",
+        "false qrels/test.tsv:3: expected the id of an existing document, found \"9\"",
+        "false qrels/test.tsv:4: expected the id of an existing query, found \"z\"",
         "true qrels/test.tsv:5: expected each record once, found the same again, first in line 2",
     ];
     assert_eq!(problems.len(), starts.len(), "{problems:#?}");

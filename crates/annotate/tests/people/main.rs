@@ -216,7 +216,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
         ":1: expected one of 3, 2, 1, 0 as label, found \"4\"",
         ":2: expected in the column form the name of a form",
         ":3: expected 1 to 12 in the column item",
-        ":4: the text of the column code was changed after the form was exported",
+        ":4: the text of the column code has changed since the form was exported",
         ":5: expected a number of minutes, such as 1.5, found \"long\"",
         ":6: expected a test program",
         ":7: the column test_program is filled in and label is not",

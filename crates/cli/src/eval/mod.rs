@@ -9,6 +9,7 @@ pub mod models;
 pub mod plan;
 pub mod protocol;
 pub mod reading;
+mod reliability;
 pub mod repo;
 pub mod repo_search;
 mod report;

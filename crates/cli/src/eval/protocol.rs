@@ -4,25 +4,25 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use quarry_corpus::formats::repo_search::Repository;
 use quarry_eval::EvalError;
 use quarry_eval::method::{Corpus, Method, Prepared};
 use quarry_eval::protocol::{
     Discrepancy, Fold, MeasuredMethod, Outcome, PROTOCOLS, Part, Protocol, ProtocolOptions, Request, Role,
-    Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol, reliability as reliability_of,
-    run as run_protocol,
+    Sampling, VERDICT_MEASURES, Values, Verdict, discrepancy, protocol, run as run_protocol,
 };
 use quarry_eval::repo_search::{self, RepoSearchScores};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::did_you_mean_or_all;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, LayoutArgs, MethodArgs, OutputArgs, RankingArgs, SplitArgs, by_name};
 use super::models::Models;
+use super::reliability::reliability;
 use crate::eval::shown;
 use crate::new_file;
 use crate::progress;
@@ -573,47 +573,6 @@ fn list(layout: &LayoutArgs) -> anyhow::Result<()> {
         for protocol in protocols {
             let inputs: Vec<&str> = protocol.roles.iter().map(|role| role.name).collect();
             table.push([protocol.name, protocol.source, &inputs.join(", ")]);
-        }
-        Sections::new().table(table)
-    })
-}
-
-/// The part of a printed report that is read again.
-#[derive(Deserialize)]
-struct PrintedReport {
-    parts: Vec<PrintedPart>,
-}
-
-#[derive(Deserialize)]
-struct PrintedPart {
-    name: String,
-    metrics: BTreeMap<String, f64>,
-}
-
-/// The table of CoSQA+ on how reliable its measures are.
-fn reliability(files: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<()> {
-    let read = |path: &PathBuf| -> anyhow::Result<BTreeMap<String, BTreeMap<String, f64>>> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("{}: cannot be read: expected a file there", path.display()))?;
-        let printed: PrintedReport = serde_json::from_str(&text).with_context(|| {
-            format!("{}: expected the output of `quarry eval protocol NAME --json`", path.display())
-        })?;
-        Ok(printed.parts.into_iter().map(|part| (part.name, part.metrics)).collect())
-    };
-    if let [only] = files {
-        bail!("expected a file for each of two methods or more, found only {}", only.display());
-    }
-    let figures = reliability_of(&files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?);
-    if figures.is_empty() {
-        bail!(
-            "expected parts by number of positives (2 positives, 3 positives, ...) in all files, found too few; print \
-             them with `quarry eval protocol cosqa-plus-v1 --json`"
-        );
-    }
-    layout.print(&figures, || {
-        let mut table = Table::new(["figure", "value"]);
-        for (name, value) in &figures {
-            table.push([name.clone(), format!("{value:.4}")]);
         }
         Sections::new().table(table)
     })

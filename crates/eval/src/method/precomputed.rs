@@ -222,7 +222,7 @@ mod tests {
         fs::write(path("documents.txt"), "1\n2\n0").unwrap();
         check("rows, 4, found 3");
         fs::write(path("documents.txt"), "1\n2\n0\n2").unwrap();
-        check("line 4: expected each id once, found \"2\" as in line 2");
+        check("line 4: expected each id once, found \"2\" again, first in line 2");
         npy(&path("queries.npy"), 2, &[1.0; 6]);
         fs::write(path("documents.txt"), "1\n2\n0\n3").unwrap();
         check("expected vectors of 2 values as the documents have, found 3");

@@ -275,7 +275,7 @@ impl TrainingPlan {
             if earlier.iter().all(|other| other.name != base) {
                 return Err((
                     key,
-                    format!("{:?} needs {base:?}, which no entry before it trains", self.name),
+                    format!("{:?} needs {base:?}, which no earlier entry trains", self.name),
                 ));
             }
         }

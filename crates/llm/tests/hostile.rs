@@ -200,7 +200,7 @@ fn only_calls_under_way_exceed_a_budget_whose_server_counts_more_than_it_was_sen
         let overrun =
             |error: &LlmError| matches!(error, LlmError::Budget { problem: BudgetError::Overrun { .. }, .. });
         assert!(
-            refused.iter().all(overrun) && refused[0].to_string().contains("the server counts 9"),
+            refused.iter().all(overrun) && refused[0].to_string().contains("the server counted 9"),
             "{refused:?}"
         );
         assert_eq!(refused.len() + server.count(), 80);

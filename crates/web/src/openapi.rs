@@ -21,6 +21,7 @@ type Parameter = (&'static str, Value, bool, &'static str);
 #[must_use]
 pub fn description() -> Value {
     let mut schemas = SchemaSettings::draft2020_12()
+        .for_serialize()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
     let query: Parameter = (

@@ -358,9 +358,10 @@ mod unix {
         symlink("nowhere", fixture.path("home/.cursor/mcp.json")).unwrap();
         // A directory of dotfiles that is not mounted.
         symlink("nowhere", fixture.path("home/.gemini")).unwrap();
-        for (agent, link) in
-            [("cursor", "mcp.json: the target of the link does not exist"), ("gemini", ".gemini: the target of the link does not exist")]
-        {
+        for (agent, link) in [
+            ("cursor", "mcp.json: the target of the link does not exist"),
+            ("gemini", ".gemini: the target of the link does not exist"),
+        ] {
             let error = fixture.plan_install(&[agent], Scope::User).unwrap_err().to_string();
             assert!(error.contains(link), "{error}");
         }

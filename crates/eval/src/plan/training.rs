@@ -273,10 +273,7 @@ impl TrainingPlan {
         for (key, path) in [("model", Some(Path::new(&self.model))), ("teacher", self.teacher.as_deref())] {
             let Some((base, _)) = path.and_then(trained_name) else { continue };
             if earlier.iter().all(|other| other.name != base) {
-                return Err((
-                    key,
-                    format!("{:?} needs {base:?}, which no earlier entry trains", self.name),
-                ));
+                return Err((key, format!("{:?} needs {base:?}, which no earlier entry trains", self.name)));
             }
         }
         if let Some((key, _)) = self.grid.iter().find(|(_, values)| values.is_empty()) {

@@ -399,7 +399,10 @@ mod tests {
         let text = report.sections().render(Layout::Text);
         // What may be chance is not marked as the best.
         assert!(text.contains("0.501 ") && text.contains("0.300-"), "{text}");
-        assert!(text.contains("no-rules comes first, 0.001 above search, which may be due to chance"), "{text}");
+        assert!(
+            text.contains("no-rules comes first, 0.001 above search, which may be due to chance"),
+            "{text}"
+        );
         assert!(text.contains("keep it"), "{text}");
     }
 

@@ -107,7 +107,12 @@ pub fn description() -> Value {
     let mut embed = operation("Embeds texts with the model of the trees.", &[], &[], {
         json_answer(&schema(schemas.subschema_for::<Embedded>()))
     });
-    let texts = schema(schemas.subschema_for::<EmbedRequest>());
+    // What is read may lack fields that what is written has.
+    let of_requests = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let texts = schema(of_requests.into_generator().into_root_schema_for::<EmbedRequest>());
     embed["requestBody"] = json_body(&texts);
     paths.insert("/api/v1/embed".to_owned(), json!({ "post": embed }));
     let problem = schema(schemas.subschema_for::<ProblemView>());

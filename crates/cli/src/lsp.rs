@@ -36,7 +36,7 @@ pub struct LspArgs {
 /// Runs `quarry lsp`: until the client ends it. The exit code is 0 if that was as the protocol says, else 1.
 ///
 /// # Errors
-/// When there is no such tree, or the client cannot be read.
+/// When the tree does not exist, or the client cannot be read.
 pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
     let LspArgs { mut source, rerank } = args;
     let paths = if source.names_no_path() {

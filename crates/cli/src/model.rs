@@ -15,7 +15,7 @@ pub use quarry_embed::shipped::{STATIC_MODEL_FILE, static_file};
 /// transformer or of token vectors as model2vec has them.
 ///
 /// # Errors
-/// When there is no model at `path`, or a broken one.
+/// When the model at `path` is missing or damaged.
 pub fn load(path: Option<&Path>) -> Result<Arc<dyn Embedder>, EmbedError> {
     shipped::load(path, load_transformer)
 }

@@ -88,7 +88,7 @@ pub fn static_file(path: &Path) -> Option<PathBuf> {
 /// `load_other` reads.
 ///
 /// # Errors
-/// When there is no model at `path`, or a broken one.
+/// When the model at `path` is missing or damaged.
 pub fn load(
     path: Option<&Path>,
     load_other: impl FnOnce(&Path) -> Result<Arc<dyn Embedder>, EmbedError>,

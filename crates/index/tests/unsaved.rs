@@ -90,7 +90,7 @@ fn check(trees: &[&str], model: Option<&Arc<dyn Embedder>>, changes: &[(&str, &s
         }
     }
     assert_eq!(ahead_callers, ["dial", "connect"].map(|name| callers(&expected, name)));
-    // What is saved is no longer unsaved.
+    // A saved text does not count as unsaved any more.
     assert!(expected.with_unsaved(&texts).unwrap().is_none());
 }
 

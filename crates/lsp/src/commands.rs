@@ -92,7 +92,7 @@ impl<O: Opener> Folders<O> {
     /// Answers a command.
     ///
     /// # Errors
-    /// When there is no such command, its arguments are malformed, or it fails.
+    /// When the command is unknown, its arguments are malformed, or it fails.
     pub(crate) fn execute(
         &self,
         asked: Execute,

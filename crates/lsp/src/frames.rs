@@ -21,7 +21,7 @@ pub(crate) enum Frame {
     NoLength,
 }
 
-/// The next message; `None` at the end of the input. Lines that are no header are skipped.
+/// The next message; `None` at the end of the input. Lines that are not headers are skipped.
 ///
 /// # Errors
 /// When the input cannot be read.

@@ -451,7 +451,7 @@ impl<O: Opener> Shared<O> {
             }
         };
         match answered {
-            // An editor asks these of its own accord, and a folder without code is no failure.
+            // An editor sends these unasked, and a folder without code is not an error.
             Err(RequestError::Open(OpenError::Nothing(_))) => Ok(Value::Null),
             answered => answered,
         }

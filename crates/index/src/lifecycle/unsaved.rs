@@ -31,7 +31,7 @@ struct Unsaved {
 impl Index {
     /// This index with the texts of some files as an editor has them, which are in memory only. Paths are absolute, with
     /// links resolved. A file that is not on disk yet is added; one that is on disk but not indexed is left out, like a
-    /// text that is no source or not in a searched path. `None` if no text differs from what is indexed.
+    /// text that is not source code or not in a searched path. `None` if no text differs from what is indexed.
     ///
     /// # Errors
     /// When the model fails, or the index cannot be read.

@@ -9,8 +9,6 @@ use quarry_embed::shipped::{self, Tier};
 use quarry_embed::{EmbedError, Embedder, WithReranker};
 use serde::{Deserialize, Serialize};
 
-pub use quarry_embed::shipped::{STATIC_MODEL_FILE, static_file};
-
 /// The model in the program, or the one at `path`: a static model's file or directory, or the directory of a
 /// transformer or of token vectors as model2vec has them.
 ///
@@ -29,7 +27,7 @@ pub fn load_static(path: Option<&Path>) -> Result<Option<quarry_embed::StaticMod
     use quarry_embed::StaticModel;
 
     let Some(path) = path else { return Ok(Some(StaticModel::builtin())) };
-    static_file(path).map(|file| StaticModel::load(&file)).transpose()
+    shipped::static_file(path).map(|file| StaticModel::load(&file)).transpose()
 }
 
 #[cfg(feature = "transformers")]
@@ -175,5 +173,5 @@ fn split_options(path: &Path) -> (PathBuf, Option<String>) {
 /// Whether [`load`] takes a static model.
 #[cfg(feature = "eval")]
 pub fn is_static(path: Option<&Path>) -> bool {
-    path.is_none_or(|path| static_file(path).is_some())
+    path.is_none_or(|path| shipped::static_file(path).is_some())
 }

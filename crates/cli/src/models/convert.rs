@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use indicatif::HumanBytes;
 use quarry_corpus::formats::write::Staged;
+use quarry_embed::shipped::{STATIC_MODEL_FILE, static_file};
 use quarry_embed::static_model::write_model;
 use quarry_embed::{PairModel, StaticModel};
 use quarry_metrics::table::{Sections, Table};
@@ -61,7 +62,7 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     if model::named(&args.model).is_none() {
         bail!("the built-in model comes without its vocabulary, so it cannot be converted; name another one");
     }
-    if let Some(file) = model::static_file(&args.model) {
+    if let Some(file) = static_file(&args.model) {
         return to_token_vectors(&file, &args.out);
     }
     if TokenVectors::is_at(&args.model) {
@@ -89,7 +90,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
     let staged = staged(target)?;
     let bytes = write_model(&weights);
     let vocabulary = words.join("\n") + "\n";
-    for (name, content) in [(VOCABULARY, vocabulary.as_bytes()), (model::STATIC_MODEL_FILE, &bytes)] {
+    for (name, content) in [(VOCABULARY, vocabulary.as_bytes()), (STATIC_MODEL_FILE, &bytes)] {
         let path = staged.path().join(name);
         std::fs::write(&path, content).with_context(|| format!("{}: cannot be written", path.display()))?;
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::HumanBytes;
+use quarry_embed::shipped::STATIC_MODEL_FILE;
 use quarry_embed::{Embedder, StaticModel};
 use quarry_metrics::table::{Layout, Table};
 use quarry_transformer::TokenVectors;
@@ -15,7 +16,7 @@ use super::RECEIPT;
 use crate::{model, output, tuned};
 
 /// Names of files with the weights of a model, the one that is read first.
-const WEIGHTS: [&str; 3] = [model::STATIC_MODEL_FILE, "model.safetensors", "pytorch_model.bin"];
+const WEIGHTS: [&str; 3] = [STATIC_MODEL_FILE, "model.safetensors", "pytorch_model.bin"];
 
 /// Maximum depth of model directories: models/OWNER/NAME.
 const MAX_DEPTH: usize = 3;

@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// A project does not decide which files outside of it, or in its `.git`, are written.
     #[error(
-        "{}: a link leads out of the project, to {}; nothing was changed: replace the link, or add the entry by hand",
+        "{}: a link leads to {}, outside the project; nothing was changed: replace the link, or add the entry by hand",
         path.display(), target.display()
     )]
     Outside {

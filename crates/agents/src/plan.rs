@@ -51,7 +51,7 @@ impl fmt::Display for Note {
             Self::Already(path) => write!(formatter, "{}: already installed", path.display()),
             Self::LeftAlone(path) => write!(
                 formatter,
-                "{}: left alone: its entry or instructions for quarry are not as `quarry agent install` writes them",
+                "{}: left alone: its entry or instructions for quarry differ from what `quarry agent install` writes",
                 path.display()
             ),
             Self::Shared(path, agents) => write!(formatter, "{}: kept for {agents}", path.display()),

@@ -267,7 +267,7 @@ fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
 fn doubt(tree: &Tree, site: &CallSite) -> String {
     match (site.is_certain, &site.definitions[..]) {
         (true, _) | (_, []) => String::new(),
-        (false, [_]) => "  (by its name alone)".to_owned(),
+        (false, [_]) => "  (matched by name only)".to_owned(),
         (false, units) => {
             let positions: Vec<String> = units.iter().map(|unit| position_of(tree, *unit)).collect();
             format!("  (could be any of {}: {})", units.len(), first_of(&positions))
@@ -320,7 +320,7 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
     let unknown: Vec<&Callee> =
         callees.iter().filter(|callee| !callee.is_certain && !callee.definitions.is_empty()).collect();
     if !unknown.is_empty() {
-        text.push_str("  unknown, known by name alone\n");
+        text.push_str("  unresolved, matched by name only\n");
     }
     for callee in unknown {
         let positions: Vec<String> = callee.definitions.iter().map(|unit| position_of(tree, *unit)).collect();

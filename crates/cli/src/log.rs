@@ -198,7 +198,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
                 output::note(if switch.exists() {
                     "no search is recorded yet"
                 } else {
-                    "no search is recorded; `quarry log on` records those to come"
+                    "no search is recorded; `quarry log on` starts recording"
                 });
             }
             output::print_json_text(&records)?;

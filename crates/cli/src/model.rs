@@ -41,8 +41,8 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
 fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
     Err(EmbedError::model(
         path,
-        "expected a static model, for this build runs no others; name a directory with a model.bin, or install with the \
-         default features",
+        "expected a static model, since this build runs no others; name a directory with a model.bin, or install with \
+         the default features",
     ))
 }
 

@@ -97,7 +97,7 @@ fn describe(named: &Path) -> anyhow::Result<()> {
             _ if quarry_transformer::TokenVectors::is_at(path) => {
                 lines.push("kind: token vectors, as model2vec has them".to_owned());
                 lines.push(
-                    "can be trained: no: `quarry model convert` makes a static model of it, which can"
+                    "can be trained: no: `quarry model convert` makes a static model from it, which can"
                         .to_owned(),
                 );
             }
@@ -314,10 +314,7 @@ fn checked(path: &str) -> anyhow::Result<&Path> {
     if path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some() {
         return Ok(path);
     }
-    bail!(
-        "{}: expected the path of a file in the model's directory; the hub is not to be trusted",
-        path.display()
-    )
+    bail!("{}: expected the path of a file in the model's directory; do not trust this hub", path.display())
 }
 
 #[cfg(test)]

@@ -117,9 +117,9 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     // By the paths that were given, although some may hold nothing.
     (answer.root, answer.roots) = quarry_answer::roots(&tree, paths.len());
     let nothing = match &expression {
-        Some(_) => "no line of the files that were searched matches",
+        Some(_) => "no line in the searched files matches",
         None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
-        None => "nothing found: no word of the query occurs in the files that were searched; try other words",
+        None => "nothing found: no word of the query occurs in the searched files; try other words",
     };
     let nothing = &*match unreadable(&tree) {
         Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),

@@ -73,7 +73,7 @@ pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     let stop = server.stop();
     ctrlc::set_handler(move || stop.stop()).context("cannot wait for an interrupt")?;
     output::print(&format!("http://{}/\n", server.address()))?;
-    output::note("serving; Ctrl-C ends it");
+    output::note("serving; Ctrl-C stops the server");
     server.run();
     output::note("stopped");
     Ok(ExitCode::SUCCESS)
@@ -103,8 +103,8 @@ impl ListenArgs {
         let address = self.listen;
         if !address.ip().is_loopback() || self.behind_proxy || !self.hosts.is_empty() {
             bail!(
-                "--listen {address}: other machines can reach it; name an address of this one, such as 127.0.0.1:7878, \
-                 without --host and --behind-proxy, and have `ssh -L` lead to it"
+                "--listen {address}: other machines can reach this address; use a local one, such as 127.0.0.1:7878, \
+                 without --host and --behind-proxy, and forward it with `ssh -L`"
             );
         }
         Ok(address)
@@ -115,7 +115,7 @@ impl ListenArgs {
 fn host_name(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     if text.is_empty() || !text.chars().all(is_name) {
-        return Err("expected a name alone, such as code.example.org".to_owned());
+        return Err("expected only a name, such as code.example.org".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -172,7 +172,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })
     .context("cannot wait for an interrupt")?;
     output::print(&format!("http://{}/\n", server.address()))?;
-    output::note("serving; Ctrl-C ends it");
+    output::note("serving; Ctrl-C stops the server");
     let reopened = sender.clone();
     let background = Background::start(move || drop(reopened.send(Message::Changed { gone: Vec::new() })));
     let changes = Changes::told(sender, served.indexes()?);
@@ -193,7 +193,7 @@ fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
 fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
     args.source.rerank(args.rerank.clone());
     if !args.source.names_no_path() {
-        bail!("--from {url} serves the trees of the engine; name no PATH with it");
+        bail!("--from {url} serves the trees of the engine; remove PATH");
     }
     let token = args.token()?;
     let settings = Settings::load(".".as_ref())?;

@@ -189,9 +189,9 @@ fn check(split: &HoldOut, pairs: &[FunctionPair], path: &Path) -> anyhow::Result
     let n_held_out: usize = split.held_out.iter().map(|set| set.questions.queries.len()).sum();
     if pairs.len() < MIN_LEARNED || n_held_out < MIN_HELD_OUT {
         bail!(
-            "{}: documentation, commits and tests ask {} to learn from and {n_held_out} about other functions; expected at \
-             least {MIN_LEARNED} and {MIN_HELD_OUT}: name a larger tree, one with more documentation or history, or add \
-             questions with --pairs FILE",
+            "{}: documentation, commits and tests give {} to learn from and {n_held_out} about other functions; \
+             expected at least {MIN_LEARNED} and {MIN_HELD_OUT}: name a larger tree, one with more documentation or \
+             history, or add questions with --pairs FILE",
             path.display(),
             counted(pairs.len(), "question")
         );

@@ -10,7 +10,7 @@ pub enum EngineError {
         problem: String,
     },
     /// Nobody answers, or not in time.
-    #[error("the engine at {address} does not answer: {reason}")]
+    #[error("the engine at {address} does not respond: {reason}")]
     Unavailable {
         /// Of the engine.
         address: String,
@@ -29,7 +29,8 @@ pub enum EngineError {
     },
     /// Another process writes the same tree.
     #[error(
-        "another process began to upload or remove the tree {tree}; this one stops, and what it has stored is taken over or removed by the other"
+        "another process began to upload or remove the tree {tree}; this one stops, and the other one keeps or removes \
+         what it has stored"
     )]
     Conflict {
         /// Name of the tree.
@@ -37,7 +38,8 @@ pub enum EngineError {
     },
     /// The name is taken.
     #[error(
-        "the engine has a tree {tree} of {root}; store this one under another name with --as NAME, or remove that one with --remove"
+        "the engine already has a tree {tree}, of {root}; store this one under another name with --as NAME, or remove \
+         that one with --remove"
     )]
     Taken {
         /// Name of the tree.
@@ -55,7 +57,8 @@ pub enum EngineError {
     },
     /// Trees of another model.
     #[error(
-        "the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine need one model: name it with --model"
+        "the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine must use \
+         the same model: name it with --model"
     )]
     Model {
         /// Name of the tree.
@@ -84,11 +87,11 @@ pub enum EngineError {
         problem: String,
     },
     /// Trees were replaced faster than they could be searched.
-    #[error("trees were replaced while they were searched; ask again")]
+    #[error("trees were replaced while they were searched; try again")]
     Replaced,
     /// A tree has too much to be named in a record.
     #[error(
-        "the tree {tree} is too large for one record that names its parts; index parts of it as trees of their own"
+        "the tree {tree} is too large for one record that names its parts; index parts of it as separate trees"
     )]
     TooLarge {
         /// Name of the tree.

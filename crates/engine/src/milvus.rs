@@ -112,11 +112,12 @@ impl Milvus {
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong(
-                "addresses with a password are shown to everybody; set QUARRY_ENGINE_TOKEN to USER:PASSWORD",
+                "it contains a user or password, which messages would reveal; set QUARRY_ENGINE_TOKEN to USER:PASSWORD \
+                 instead",
             ));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("something follows the database"));
+            return Err(wrong("there is text after the database"));
         }
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it has no host"))?;
         let shown = format!("{host}:{}", url.port().unwrap_or(PORT));
@@ -148,7 +149,7 @@ impl Milvus {
         A: Message + Default + 'static,
     {
         let path = format!("/milvus.proto.milvus.MilvusService/{method}");
-        let path = path.parse().map_err(|_| self.unavailable(format!("{method} is no path")))?;
+        let path = path.parse().map_err(|_| self.unavailable(format!("{method} is not a path")))?;
         let mut request = Request::new(request.clone());
         if let Some(value) = &self.authorization {
             request.metadata_mut().insert("authorization", value.clone());
@@ -221,7 +222,7 @@ impl Milvus {
         vectors: &[(&str, Option<usize>)],
     ) -> Result<(), EngineError> {
         let has: BoolResponse = self.call("HasCollection", &self.collection(name), self.read_time)?;
-        self.check("tell its collections", has.status)?;
+        self.check("list its collections", has.status)?;
         if has.value {
             return Ok(());
         }
@@ -288,7 +289,7 @@ impl Milvus {
         let mut is_asked = false;
         loop {
             let state: LoadState = self.call("GetLoadState", &request, self.read_time)?;
-            self.check("tell whether a collection is loaded", state.status)?;
+            self.check("report whether a collection is loaded", state.status)?;
             if state.state == LOADED {
                 return Ok(());
             }

@@ -192,8 +192,8 @@ impl Facts<'_> {
 
     fn filters(&self) -> Vec<Block> {
         let documentation = match self.plan.pool.documentation {
-            Documentation::Removed => "Documentation is taken out of the codes.",
-            Documentation::Kept => "Codes have their documentation.",
+            Documentation::Removed => "Documentation is removed from the codes.",
+            Documentation::Kept => "Codes keep their documentation.",
         };
         let mut blocks = vec![Block::Text(format!(
             "{documentation} Filters are asked in this order; what one removes is not shown to the next."
@@ -216,9 +216,9 @@ impl Facts<'_> {
         }
         if let (Some(step), Some(plan)) = (self.find(categories::STEP), &self.plan.categories) {
             let by = match plan.review {
-                Some(_) => "People said which category a code is of, and which to keep".to_owned(),
+                Some(_) => "People decided the category of each code, and which codes to keep".to_owned(),
                 None => format!(
-                    "A model said which category a code is of, shown {} examples of each; nobody checked it",
+                    "A model decided the category of each code, after {} examples of each; nobody checked it",
                     plan.examples
                 ),
             };
@@ -229,7 +229,7 @@ impl Facts<'_> {
         }
         if self.plan.pool.mask {
             blocks.push(text(
-                "Secrets and personal data are masked, in code and documentation, by rules; what no rule knows is not.",
+                "Secrets and personal data that the rules recognize are masked, in code and documentation.",
             ));
             match self.shares.masked.is_empty() {
                 true => blocks.push(text("There was nothing to mask.")),
@@ -308,11 +308,13 @@ impl Facts<'_> {
 
     fn labels(&self) -> Vec<Block> {
         let about = |label: &LabelPlan| match label.kind {
-            LabelKind::Pairing => "the code that a query was made of answers it",
-            LabelKind::File => "labels that were made elsewhere, found again by the texts of query and code",
+            LabelKind::Pairing => "the code that a query was made from answers it",
+            LabelKind::File => "labels made elsewhere, matched by the texts of query and code",
             LabelKind::Judge => "a judge of `quarry judge`; its evidence is in the ledger beside this card",
             LabelKind::People => "people, by majority; their answers are in the ledger beside this card",
-            LabelKind::Negative => "what has no label by then does not answer; nobody looked at it",
+            LabelKind::Negative => {
+                "pairs that still have no label count as not answering; nobody looked at them"
+            }
         };
         let by: BTreeMap<String, u64> = self.find("labels").map_or_else(BTreeMap::new, |step| {
             let by = step.counts.iter().filter(|(name, _)| name.contains(" by "));
@@ -433,7 +435,8 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     }
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
         limits.push(
-            "Queries made of documentation say what an author wrote of a function, not what somebody asks who looks for it."
+            "Queries made from documentation are what an author wrote about a function, not what somebody looking for \
+             it would ask."
                 .to_owned(),
         );
     }
@@ -453,7 +456,7 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         limits.extend(discrepancy(number).filter(|_| is_in_effect).map(|found| found.about.to_owned()));
     }
     if plan.labels.iter().any(|label| label.kind == LabelKind::Negative) {
-        limits.push("Some negatives were never looked at: among them are codes that answer.".to_owned());
+        limits.push("Some negatives were never looked at: some of them are codes that answer.".to_owned());
     }
     if unlabeled > 0 {
         limits.push(format!("{unlabeled} candidates have no label and are in no export."));

@@ -114,7 +114,7 @@ impl Connection {
                                  the user",
                             ),
                             ConnectErrorKind::Tls => {
-                                refused("no secure connection comes about; check the server's certificate")
+                                refused("no secure connection could be made; check the server's certificate")
                             }
                             _ => ActionError::Transient(error.to_string()),
                         }

@@ -309,7 +309,7 @@ impl<'de> Visitor<'de> for Names {
         let mut names = HashSet::new();
         while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
             if let Some(name) = names.replace(name) {
-                return Err(A::Error::custom(format!("the tensor {name:?} is there twice")));
+                return Err(A::Error::custom(format!("the tensor {name:?} occurs twice")));
             }
         }
         Ok(())

@@ -207,9 +207,9 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Pr
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
         for name in at {
-            inner = object(text, property(text, inner, name)?.ok_or("the entry is not there")?)?;
+            inner = object(text, property(text, inner, name)?.ok_or("the entry is missing")?)?;
         }
-        let own = property(text, inner, name)?.ok_or("the entry is not there")?;
+        let own = property(text, inner, name)?.ok_or("the entry is missing")?;
         let number =
             inner.properties.iter().position(|property| property.start() == own.start()).unwrap_or_default();
         let previous = number.checked_sub(1).map(|number| &inner.properties[number]);

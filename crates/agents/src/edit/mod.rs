@@ -126,8 +126,7 @@ impl Content {
                     Format::Toml => toml::insert(text, at, value)?,
                     Format::Yaml => yaml::insert(text, at, value)?,
                 };
-                put(&mut expected, at, value.clone())
-                    .ok_or("a name on the way to the entry is not a table")?;
+                put(&mut expected, at, value.clone()).ok_or("a parent of the entry is not a table")?;
                 check(*format, &edited, &expected)?;
                 edited
             }

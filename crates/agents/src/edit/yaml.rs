@@ -28,7 +28,7 @@ fn with_root<T>(
         [only] if matches!(only.data, YamlData::Mapping(_)) => edit(Some(only)),
         [_] => Err(Problem::on_line(1, "expected a mapping")),
         [_, second, ..] => {
-            Err(Problem::on_line(second.span.start.line(), "expected one document, and here is a second one"))
+            Err(Problem::on_line(second.span.start.line(), "expected one document, found a second one here"))
         }
     }
 }
@@ -83,7 +83,7 @@ fn line_behind(text: &str, at: usize) -> usize {
 }
 
 pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, Problem> {
-    let [name] = at else { return Err("it is deeper in the file than can be edited".into()) };
+    let [name] = at else { return Err("it is nested too deeply to be edited".into()) };
     let line_end = line_end(text);
     with_root(text, |root| {
         let Some((key, list)) = root.and_then(|root| field(root, name)) else {
@@ -121,7 +121,7 @@ fn append(text: &str, root: Option<&Node<'_>>, block: &str) -> Result<String, Pr
         }
     }
     if text.lines().any(|line| line.trim_end() == "...") {
-        return Err("its document ends before the file".into());
+        return Err("its document ends before the end of the file".into());
     }
     Ok(insert_lines(text, text.len(), block))
 }
@@ -173,9 +173,9 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Pr
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
         for name in at {
-            inner = field(inner, name).ok_or("the entry is not there")?.1;
+            inner = field(inner, name).ok_or("the entry is missing")?.1;
         }
-        let (key, _) = field(inner, name).ok_or("the entry is not there")?;
+        let (key, _) = field(inner, name).ok_or("the entry is missing")?;
         remove_lines(text, range(text, key).start, key.span.start.col())
     })
 }
@@ -184,7 +184,7 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Pr
 fn remove_lines(text: &str, at: usize, column: usize) -> Result<String, Problem> {
     let begin = line_begin(text, at);
     if !text[begin..at].trim_matches([' ', '-']).is_empty() {
-        return Err("something else stands on the line of the entry".into());
+        return Err("the line of the entry also contains something else".into());
     }
     let mut end = line_behind(text, at);
     let mut next = end;
@@ -277,22 +277,22 @@ fn items_of(list: Option<&Value>) -> Vec<String> {
 /// Takes an item out of a list of lines, and the list where nothing else is in it.
 pub(super) fn remove_item(text: &str, at: &str, item: &str) -> Result<String, Problem> {
     with_root(text, |root| {
-        let (key, list) = root.and_then(|root| field(root, at)).ok_or("the list is not there")?;
+        let (key, list) = root.and_then(|root| field(root, at)).ok_or("the list is missing")?;
         let YamlData::Sequence(items) = &list.data else {
             return Err(Problem::on_line(
                 key.span.start.line(),
-                format!("`{at}` is not a list with a line for each item"),
+                format!("`{at}` is not a list with one item per line"),
             ));
         };
         if text[range(text, list).start..].starts_with('[') {
             return Err(Problem::on_line(
                 key.span.start.line(),
-                format!("`{at}` is not a list with a line for each item"),
+                format!("`{at}` is not a list with one item per line"),
             ));
         }
         let is_own =
             |node: &&Node<'_>| matches!(&node.data, YamlData::Value(Scalar::String(text)) if text == item);
-        let own = items.iter().find(is_own).ok_or("the item is not there")?;
+        let own = items.iter().find(is_own).ok_or("the item is missing")?;
         if items.len() == 1 {
             let without = remove_lines(
                 text,

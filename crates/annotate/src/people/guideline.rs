@@ -259,7 +259,7 @@ impl Guideline {
         let changes: Vec<String> = changed.map(change).collect();
         (!changes.is_empty()).then(|| {
             format!(
-                "an earlier version of quarry wrote a form by the guideline {}, and gave some of its values another \
+                "an earlier version of quarry wrote a form by the guideline {}, in which some values had a different \
                  label: {}",
                 self.name,
                 changes.join("; ")
@@ -383,7 +383,7 @@ impl GuidelineFile {
             };
             if let Some(stated) = value.beside(self.criterion).filter(|stated| Some(*stated) != label.0) {
                 return Err(format!(
-                    "the value {:?} has another label than its `{criterion} = {stated}`, and labels are under \
+                    "the value {:?} has a label that differs from its `{criterion} = {stated}`, and labels are under \
                      `criterion = \"{criterion}\"`; change one of the three",
                     value.name()
                 ));

@@ -270,8 +270,8 @@ fn writing(estimate: &WrittenEstimate) -> String {
         String::new()
     };
     format!(
-        "writing {} and {}{known}: {}, about {tokens} tokens{dollars} and {seconds:.0} s at 2 s an answer; answers that are \
-         kept already cost nothing\n",
+        "writing {} and {}{known}: {}, about {tokens} tokens{dollars} and {seconds:.0} s at 2 s per answer; stored \
+         answers cost nothing\n",
         counted(queries, "query"),
         counted(functions, "summary"),
         counted(questions, "question")
@@ -296,7 +296,7 @@ fn foreseen(Forecast { rows, without }: &Forecast) -> String {
         table.push([what.clone(), value, at_most]);
     }
     let mut text = format!(
-        "\nby a sample of the sources; answers of models take 2 s each:\n{}",
+        "\nestimated from a sample of the sources, at 2 s per model answer:\n{}",
         table.render(Layout::Text)
     );
     if !without.is_empty() {
@@ -312,7 +312,7 @@ fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
         step.and_then(|(step, _)| step.counts.get(counted)).copied()
     };
     let Some(queries) = count("merge", "queries") else {
-        return "the number of candidates follows from that of the queries, which are to be made first\n"
+        return "the number of candidates depends on the number of queries, which must be made first\n"
             .to_owned();
     };
     let candidates = queries * plan.candidates_per_query() as u64;

@@ -34,7 +34,7 @@ fn text(comparison: &Comparison) -> String {
         let place = match is_in {
             [true, false] => "only in the first".to_owned(),
             [false, true] => "only in the second".to_owned(),
-            _ if counts.is_empty() => "other input or parameters, the same counts".to_owned(),
+            _ if counts.is_empty() => "different input or parameters, same counts".to_owned(),
             _ => counts.join(", "),
         };
         text += &format!("{name}: {place}\n");

@@ -105,7 +105,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     files.iter().for_each(|file| output::note(&file.to_string()));
     if negatives > 0 {
         output::note(&format!(
-            "left out {} with label 0: {} holds matches only",
+            "left out {} with label 0: {} holds only matches",
             counted(negatives, "pair"),
             target.name()
         ));

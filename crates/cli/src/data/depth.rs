@@ -92,11 +92,11 @@ fn section(sections: Sections, depth: &Depth) -> Sections {
     let flat = FLAT * 100.0;
     let enough = match depth.enough() {
         Some(enough) => format!(
-            "{enough} candidates are enough: {AHEAD} more bring an answer to fewer than {flat} % of the queries\n"
+            "{enough} candidates are enough: {AHEAD} more add an answer for fewer than {flat} % of the queries\n"
         ),
         None => format!(
-            "More candidates may be worth labeling: at every rank, {AHEAD} more bring an answer to {flat} % of the \
-             queries or more\n"
+            "More candidates may be worth labeling: at every rank, {AHEAD} more add an answer for at least {flat} % of \
+             the queries\n"
         ),
     };
     sections.titled(format!("{}, {}", depth.method, counted(depth.queries, "query")), table).after(enough)

@@ -88,7 +88,7 @@ pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
         })?;
         anyhow::ensure!(
             n_queries > n_before,
-            "{}: expected queries, found none; name a file with a query a line, or with a data set",
+            "{}: expected queries, found none; name a file with one query per line, or a data set",
             file.display()
         );
     }

@@ -128,7 +128,7 @@ pub fn run(args: &LeaksArgs, inputs: &Inputs, paths: &[PathBuf], limit: usize) -
                 format!("{:.1}", 100.0 * leak.near as f64 / leak.texts.max(1) as f64),
             ]);
             for Example { row, same_as } in &leak.examples {
-                examples.push_str(&format!("{} {row} is that of {same_as}\n", leak.on));
+                examples.push_str(&format!("{} {row} is the same as {same_as}\n", leak.on));
             }
         }
         Sections::new().text(examples).table(table)

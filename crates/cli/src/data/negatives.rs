@@ -175,7 +175,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
         }
     }
     if rows.is_empty() {
-        bail!("{}: contains no pair; make some with `quarry data pairs`", path.display());
+        bail!("{}: contains no pairs; make some with `quarry data pairs`", path.display());
     }
     Ok(rows)
 }

@@ -174,11 +174,11 @@ fn note_left_out(report: &LocalizeReport) {
     }
     if report.absent_gold > 0 {
         let functions = counted(report.absent_gold, "gold function");
-        output::note(&format!("{functions} of other issues not asked for: not in the tree before the fix"));
+        output::note(&format!("left out {functions} of the other issues: not in the tree before the fix"));
     }
     if report.unread_files > 0 {
         let files = counted(report.unread_files, "file");
-        output::note(&format!("{files} of all commits not read: too large, or missing in the clone"));
+        output::note(&format!("skipped {files} over all commits: too large, or missing in the clone"));
     }
 }
 

@@ -86,7 +86,7 @@ fn dry_run(args: &RunArgs, plan: &Plan, locations: &Locations, store: &Store) ->
     let methods = plan.datasets.iter().map(|dataset| (dataset.name.clone(), dataset.methods.len())).collect();
     let report = DryRun { training, seconds, methods };
     args.layout.print(&report, || {
-        let header = ["trained model", "settings", "examples", "steps", "seconds a step", "time"];
+        let header = ["trained model", "settings", "examples", "steps", "seconds per step", "time"];
         let mut table = Table::new(header).align_left([1]);
         for PlannedRun { name, settings, trained, estimate } in &report.training {
             let [examples, steps, step, time] = match estimate {

@@ -185,7 +185,7 @@ impl OptionArgs {
 }
 
 /// The heading of the inputs in help.
-pub const INPUTS: &str = "Inputs, of which each protocol takes some";
+pub const INPUTS: &str = "Inputs (each protocol uses some of these)";
 
 /// A method whose progress is shown.
 struct ShownMethod<'a> {

@@ -88,7 +88,7 @@ fn generated_source(name: &str) -> Result<QuerySource, String> {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number from 1".to_owned())
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number of 1 or more".to_owned())
 }
 
 #[derive(Serialize)]
@@ -368,7 +368,7 @@ fn agreement_sections(
         "by labels",
         "default",
         "best",
-        "own picks no worse",
+        "picks no worse than default",
     ];
     let mut correlations = Table::new(header).align_left([6]);
     for of in agreement {

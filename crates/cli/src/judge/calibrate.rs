@@ -34,8 +34,8 @@ pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyh
     let found = Calibration::of(&ledger, judge, args.folds.into(), args.bins.into())?;
     let Some(found) = found else {
         bail!(
-            "{}: there is no verdict with a confidence on a pair with a label in its file; set `confidence = true` in \
-             `[tests]` of the plan, or judge by a majority, on labeled pairs",
+            "{}: no pair with a label in its file has a verdict with a confidence; set `confidence = true` in `[tests]` \
+             of the plan, or judge by a majority, on labeled pairs",
             plan.path.display()
         );
     };

@@ -92,15 +92,15 @@ impl PlanArgs {
         let Some(judge) = ledger.judge(&plan.version)? else {
             if has_earlier_labels(&ledger, &plan)? {
                 bail!(
-                    "{}: its labels of this plan are by the rules of an earlier version of quarry; `quarry judge run --reread {}` \
-                     reads them again, and asks no model for that",
+                    "{}: its labels of this plan are from an earlier version of quarry; `quarry judge run --reread {}` \
+                     reinterprets them without asking a model",
                     plan.ledger.display(),
                     plan.path.display()
                 );
             }
             bail!(
-                "{}: the judge, the model or the prompts of this plan have judged nothing with this ledger yet; \
-                 `quarry judge run` begins, or restore what the plan said before",
+                "{}: nothing has been judged in this ledger with this plan's judge, model and prompts; start with \
+                 `quarry judge run`, or restore the earlier plan",
                 plan.ledger.display()
             );
         };
@@ -226,7 +226,7 @@ impl WorkplaceArgs {
         if plan.nats.is_some() {
             let _ = rehearsal;
             bail!(
-                "{}: this build has no workers: remove `nats`, or install with `--features workers`",
+                "{}: this build does not support workers: remove `nats`, or install with `--features workers`",
                 plan.path.display()
             );
         }

@@ -181,11 +181,11 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         instructions.display()
     ));
     if same > 0 {
-        output::note(&format!("left out {}: both sides have the same answer only", counted(same, "query")));
+        output::note(&format!("left out {}: both sides have only the same answer", counted(same, "query")));
     }
     if let Some(first) = too_long.first() {
         output::note(&format!(
-            "texts that many spreadsheets cut off are in {}, first in row {first}; write .jsonl for these",
+            "texts are too long for many spreadsheets in {}, first in row {first}; write a .jsonl file instead",
             counted(too_long.len(), "row")
         ));
     }
@@ -208,7 +208,7 @@ fn import_forms(args: &ImportArgs) -> anyhow::Result<()> {
             found.blank,
             found.new
         );
-        for (count, what) in [(found.revised, "of them replacing others"), (found.unchanged, "known already")]
+        for (count, what) in [(found.revised, "of them replace earlier ones"), (found.unchanged, "unchanged")]
         {
             if count > 0 {
                 text.push_str(&format!(", {count} {what}"));

@@ -70,7 +70,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let overlap = args.overlap.map_or(people.len(), |overlap| overlap as usize);
     if overlap > people.len() {
         bail!(
-            "--overlap {overlap}: there are {}; name more, or fewer for each item",
+            "--overlap {overlap}: there are only {}; name more, or lower the overlap",
             counted(people.len(), "annotator")
         );
     }

@@ -170,8 +170,8 @@ fn sections(status: &Status<'_>) -> Sections {
     }
     if report.unconfirmed.tokens > 0 {
         sections = sections.text(
-            "\nThe worst case is booked for attempts that failed, were interrupted or are in progress, because nothing \
-             states their cost.\n",
+            "\nThe worst case is booked for attempts that failed, were interrupted or are in progress, because their \
+             cost is unknown.\n",
         );
     }
     if let Some(members) = &status.members {
@@ -202,7 +202,7 @@ fn overview(status: &Status<'_>) -> Table {
             let (missing, repaired) = (report.missing_packages, report.repaired);
             line(
                 "programs that lacked a package",
-                format!("{missing}, of which {repaired} could be executed with it"),
+                format!("{missing}, of which {repaired} could be executed once it was installed"),
             );
         }
         line("executable rate", percent(report.executable_rate));
@@ -278,7 +278,8 @@ fn add_options(sections: Sections, options: &OptionCosts) -> Sections {
     let sections = sections.titled("Cost of the options of `[tests]`", costs);
     let Some(beside) = &options.beside_plain else {
         return sections.text(
-            "\nWhat the options changed is known once the plan without `[tests]` has judged too, with this ledger.\n",
+            "\nThe effect of the options is shown once the plan without `[tests]` has also been judged with this \
+             ledger.\n",
         );
     };
     let mut differences = Table::new(["difference to the judge without options", "value"]);

@@ -96,7 +96,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
     staged.publish()?;
     output::note(&format!(
         "{}: a static model of {} of {} tokens, those that are words or parts of words; texts are split into words by \
-         other rules, and vectors are rounded to 8 bits: measure it before you use it",
+         other rules, and vectors are quantized to 8 bits: measure it before you use it",
         target.display(),
         words.len(),
         loaded.n_tokens()
@@ -218,7 +218,7 @@ fn quantize(args: &ConvertArgs, bits: Bits, file: &Path) -> anyhow::Result<()> {
 fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<(Staged, Rewritten)> {
     if model::is_static(Some(source)) || TokenVectors::is_at(source) {
         bail!(
-            "{}: is a static model, which has no matrices to round; expected the directory of a transformer",
+            "{}: is a static model, which has no matrices to quantize; expected the directory of a transformer",
             source.display()
         );
     }

@@ -380,7 +380,7 @@ fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<
         }
     }
     if rows.is_empty() {
-        bail!("{}: contains no pair; make some with `quarry data pairs`", path.display());
+        bail!("{}: contains no pairs; make some with `quarry data pairs`", path.display());
     }
     Ok((rows, named))
 }

@@ -147,7 +147,7 @@ fn read_all(path: &Path, format: &'static Format) -> Result<Vec<Record>, FormatE
                 return Err(row.line.error(
                     format!("each `{field}` once"),
                     format!("{} again", excerpt(&id)),
-                    "remove one, or give it an id of its own",
+                    "remove one, or give it a different id",
                 ));
             }
             ids.insert(id);

@@ -336,8 +336,8 @@ impl Advice {
             Advice::Change { variant, sources, setting } => {
                 let sources = listed(sources);
                 let setting = setting.as_ref().map_or_else(
-                    || "quarry search has no setting for it".to_owned(),
-                    |setting| format!("to search so: {setting}"),
+                    || "`quarry search` has no setting for it".to_owned(),
+                    |setting| format!("to search this way: {setting}"),
                 );
                 format!(
                     "{variant:?} is significantly better here by {sources}, and significantly worse by no source; \

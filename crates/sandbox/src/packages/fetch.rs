@@ -64,7 +64,7 @@ impl Packages {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         if let Some(Index::Directory(directory)) = &settings.npm.index {
             return Err(Error::Program(format!(
-                "npm takes packages from the address of a registry only, not from {}",
+                "npm installs packages only from the address of a registry, not from {}",
                 directory.display()
             )));
         }

@@ -277,7 +277,7 @@ function M.callers(name)
   M.execute("quarry.callers", subject(name), function(answer)
     local items = {}
     for _, site in ipairs(answer.callers) do
-      local doubt = site.certain and "" or "  (by its name alone)"
+      local doubt = site.certain and "" or "  (matched by name only)"
       table.insert(items, { filename = vim.uri_to_fname(site.uri), lnum = site.line, col = 1, text = site.text .. doubt })
     end
     show(items, "Callers of " .. answer.query)

@@ -33,7 +33,7 @@ pub struct CallsArgs {
     source: SourceArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Maximum number of calls, or of what is called [default: 100]
+    /// Maximum number of calls, or of called definitions [default: 100]
     #[arg(short = 'k', long = "limit", value_name = "N", value_parser = settings::at_least_one)]
     limit: Option<usize>,
     /// Print one JSON object

@@ -30,12 +30,12 @@ const SWITCH_FILE: &str = "record-searches";
 /// Arguments of `quarry log`.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// What to do [default: show whether and where searches are recorded, and how many are]
+    /// What to do [default: show whether and where searches are recorded, and how many]
     action: Option<Action>,
-    /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so themselves
+    /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so automatically
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// With show, print how many tokens agents were given, and how many the files that they opened have
+    /// With show, print the number of tokens given to agents, and that of the files that they opened
     #[arg(long, conflicts_with = "opened")]
     savings: bool,
     /// Print the state, or the savings, as one JSON object

@@ -74,8 +74,8 @@ pub enum Quality {
     /// A small transformer also orders the first results for questions about behavior: up to 1 s, or about 0.1 s once
     /// `quarry index --quality balanced` has computed its vectors
     Balanced,
-    /// After that a larger transformer reads the first of these again: up to 3 s, or about 0.3 s after `quarry index`
-    /// likewise
+    /// In addition, a larger transformer re-ranks the first of these: up to 3 s, or about 0.3 s once `quarry index
+    /// --quality best` has run
     Best,
 }
 

@@ -27,12 +27,11 @@ pub struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the models that are here: built in, beside the program, pulled or copied into the cache, tuned; or describe one
+    /// List the models on this machine (built in, beside the program, in the cache, tuned), or describe one
     List(list::ListArgs),
-    /// Download a model from a hub, verified; files that are there already are kept
+    /// Download a model from a hub and verify it; existing files are kept
     Pull(PullArgs),
-    /// Write a transformer's weights as safetensors or in 8 or 4 bits, a model of model2vec as a static model, or a static
-    /// model as one of model2vec
+    /// Convert a transformer's weights to safetensors or to 8 or 4 bits, or a model between model2vec and static
     Convert(convert::ConvertArgs),
 }
 

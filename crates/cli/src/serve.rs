@@ -45,7 +45,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// Serve these results instead of trees: directories that `quarry eval run` wrote, with a comparison of methods
-    /// query by query, and directories or files with pages of HTML, such as data cards (can be repeated)
+    /// query by query, and directories or files of HTML pages, such as data cards (can be repeated)
     #[cfg(feature = "eval")]
     #[arg(long, value_name = "RESULTS", conflicts_with_all = ["paths", "from"])]
     report: Vec<PathBuf>,
@@ -85,8 +85,8 @@ pub struct ListenArgs {
     /// Address and port to listen on; port 0 picks a free one
     #[arg(long, alias = "bind", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
-    /// Name under which the server is reached, besides `localhost` and addresses; requests under other names are
-    /// refused (can be repeated)
+    /// Host name of the server, besides `localhost` and addresses; requests to other names are refused (can be
+    /// repeated)
     #[arg(long = "host", value_name = "NAME", value_parser = host_name)]
     pub hosts: Vec<String>,
     /// A proxy in front of the server authenticates requests and terminates TLS

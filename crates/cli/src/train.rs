@@ -70,15 +70,15 @@ struct StaticArgs {
     /// 0 are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
-    /// with those of public sets beside the pairs or in the working directory
+    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
+    /// as are those in public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
-    /// Train this model further, instead of one from scratch: a file that `quarry train static` wrote, or builtin. It
-    /// keeps its tokens, and the settings must have its dimension, positions and max_words
+    /// Continue training this model, instead of starting from scratch: a file that `quarry train static` wrote, or
+    /// builtin. Its tokens are kept, and its dimension, positions and max_words must equal the settings
     #[arg(long, value_name = "FILE", conflicts_with = "teacher")]
     begin: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults

@@ -266,7 +266,10 @@ fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_p
     assert!(error.contains("/proc/self: the answer cache cannot be written; make room"), "{error}");
     for place in ["/proc/self/recording.jsonl", "/dev/full", "/dev/null"] {
         let error = Recorder::append(Path::new(place)).unwrap_err().to_string();
-        assert!(error.contains(place) && error.contains("cannot write a recording; free some space"), "{error}");
+        assert!(
+            error.contains(place) && error.contains("cannot write a recording; free some space"),
+            "{error}"
+        );
     }
 }
 

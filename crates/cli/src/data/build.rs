@@ -35,8 +35,7 @@ pub struct BuildArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Directory for steps, exports and card; steps that it holds already are reused [default: PLAN.build beside the
-    /// plan]
+    /// Directory for steps, exports and card; existing steps are reused [default: PLAN.build beside the plan]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Validate the plan and estimate the work, without doing it

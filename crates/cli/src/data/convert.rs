@@ -17,8 +17,8 @@ use crate::output;
 pub struct ConvertArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Format to write: beir, coir, mteb or another that `quarry data formats` lists as written [default: beir; to the
-    /// name of a file, such as pairs.parquet, the format that is read]
+    /// Format to write: beir, coir, mteb or another that `quarry data formats` lists as written [default: beir, or for
+    /// a file name such as pairs.parquet, the format of the input]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
     /// Another file to read: the queries

@@ -15,7 +15,7 @@ use crate::eval::arguments::LayoutArgs;
 /// Arguments of `quarry data formats`.
 #[derive(Debug, Args)]
 pub struct FormatsArgs {
-    /// Format whose fields are listed
+    /// Format to describe, with its fields
     #[arg(value_name = "FORMAT")]
     named: Option<String>,
     #[command(flatten)]

@@ -17,11 +17,11 @@ use crate::eval::arguments::LayoutArgs;
 /// What of data sets is compared.
 #[derive(Debug, Args)]
 pub struct LeaksArgs {
-    /// Report what every two data sets share instead, such as the parts of a build and a public test set; each PATH is one,
-    /// and a build stands for each of its parts. The exit code is 1 if they share anything
+    /// Instead report what any two data sets share, such as the parts of a build and a public test set; each PATH is
+    /// one data set, or for a build its parts. The exit code is 1 if they share anything
     #[arg(long)]
     pub leaks: bool,
-    /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
+    /// Minimum similarity of near-duplicates: Jaccard index of their sets of three consecutive identifiers
     #[arg(long, value_name = "S", default_value_t = 0.8, requires = "leaks")]
     threshold: f64,
     #[command(flatten)]

@@ -21,7 +21,7 @@ use crate::{model, new_file, output};
 pub struct NegativesArgs {
     /// File of pairs, as `quarry data pairs` or `quarry data build` writes it
     pairs: PathBuf,
-    /// File to write, which must not exist: the same pairs, with the codes in `negatives` that were found for each
+    /// File to write, which must not exist: the same pairs, with the codes that were found for each in `negatives`
     out: PathBuf,
     /// Method that ranks the codes for each query, as for `quarry eval`
     #[arg(long, default_value = "hybrid")]

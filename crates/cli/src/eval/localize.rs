@@ -31,7 +31,7 @@ pub struct LocalizeArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated:
-    /// the first that has a repository counts
+    /// the first that contains a repository is used
     #[arg(long = "repos", value_name = "MIRRORS", required = true)]
     mirrors: Vec<PathBuf>,
     /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, balanced, best, the path of a
@@ -51,7 +51,7 @@ pub struct LocalizeArgs {
     /// Use at most N issues, drawn evenly from sources and repositories
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Also write an HTML page that shows for each issue what came first
+    /// Also write an HTML page that shows the first results for each issue
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// Also write the candidates of the first method with their features, one JSON object for each issue, from which

@@ -18,13 +18,13 @@ use crate::output;
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Benchmark plan; or its results, a directory or results.json, whose page is then rewritten
+    /// Benchmark plan; or its results (a directory or results.json), to rewrite their page
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// Directory that paths of data in the plan are relative to
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
-    /// Measure nothing: list the models that the plan trains, with the time that each takes, from one measured step
+    /// Only list the models that the plan trains, with the time for each as estimated from one step
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -30,14 +30,14 @@ use crate::progress;
 /// Arguments of `quarry eval protocol`.
 #[derive(Debug, Args)]
 pub struct ProtocolArgs {
-    /// The protocol; --list lists them
+    /// Name of the protocol; --list lists them
     #[arg(required_unless_present_any = ["list", "reliability"], value_parser = measured)]
     protocol: Option<MeasuredProtocol>,
     /// List the protocols, or show the inputs and options of PROTOCOL and where its paper and code differ
     #[arg(long)]
     list: bool,
-    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1
-    /// or cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
+    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from the --json output of
+    /// cosqa-plus-v1 or cosqa-plus-v2, one file for each of two or more methods (can be repeated)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "list"])]
     reliability: Vec<PathBuf>,
     #[command(flatten)]
@@ -149,7 +149,7 @@ struct OptionArgs {
     /// Do not draw documents with the same text as an answer
     #[arg(long)]
     without_twins: bool,
-    /// Only tell matching pairs from others, without ranking: one question for each pair and for each negative
+    /// Only distinguish matching pairs from others, without ranking: one question for each pair and each negative
     #[arg(long)]
     matching_only: bool,
     /// Length of the scored lists

@@ -63,10 +63,11 @@ pub struct RepoArgs {
     /// Hide the names of functions when their documentation is the query
     #[arg(long)]
     hide_names: bool,
-    /// Write the queries as BEIR directories (DIR/docstring and so on) instead of asking them
+    /// Write the queries as BEIR directories (DIR/docstring and so on) instead of searching for them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["agreement", "format", "json"])]
     write: Option<PathBuf>,
-    /// Measure whether the queries rank methods as labels do; takes a table as for `quarry eval repo-search`
+    /// Measure whether these queries rank methods in the same order as labels; takes a table like that of `quarry eval
+    /// repo-search`
     #[arg(long, value_name = "TSV", requires = "repos", conflicts_with = "path")]
     agreement: Option<PathBuf>,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub struct ExportArgs {
     /// Name of the split
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
-    /// Write grades rather than labels, where the guideline of the judge has grades
+    /// Write grades instead of labels, if the guideline of the judge has grades
     #[arg(long)]
     graded: bool,
     /// Renumber queries and codes

@@ -23,15 +23,15 @@ const BATCH: usize = 64;
 /// Arguments of `quarry model convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a
-    /// model that model2vec wrote; or of a static model with its vocabulary.txt
+    /// Directory of a transformer, with model.safetensors or pytorch_model.bin (no code in it is run), of a model
+    /// written by model2vec, or of a static model with its vocabulary.txt
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// New directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bits of a transformer's weights, also in computation: 8, with a factor for each row of a matrix, or 4, with one
-    /// for each 32 weights [default: as they are]
+    /// Bits to quantize a transformer's weights to, also in computation: 8, with a factor for each row of a matrix, or
+    /// 4, with one for each 32 weights [default: no quantization]
     #[arg(long, value_name = "N", value_enum, requires = "texts")]
     bits: Option<Bits>,
     /// Texts for measuring the loss of --bits, one per line

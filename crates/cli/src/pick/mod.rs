@@ -52,7 +52,7 @@ pub struct PickArgs {
     /// Print +LINE PATH, for vi, emacs and nano, instead of PATH:LINE
     #[arg(long)]
     vi: bool,
-    /// Search the index as it is, without looking for changed files
+    /// Search the existing index, without checking for changed files
     #[arg(long)]
     no_index_update: bool,
 }

@@ -47,7 +47,7 @@ pub struct BrowseArgs {
     /// Pairs in this part of a build only
     #[arg(long, value_name = "PART")]
     part: Option<String>,
-    /// Maximum number of pairs that are shown on a terminal, from the first on
+    /// Maximum number of pairs to show on a terminal
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = crate::settings::at_least_one)]
     maximum: usize,
     /// Print each pair as a line of JSON

@@ -52,9 +52,9 @@ fn the_page_of_commands_is_what_the_command_line_says() {
     command.build();
     let shared = SharedOptions::of(&command);
     let mut text = format!(
-        "The {} commands with what they do, then each with its arguments and options, which may come in any order. `--help` prints the same in \
-         the terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n```text\n{}```\n\n\
-         ## Shared options\n\nOptions that several commands share; each command names them.\n",
+        "The {} commands, then the arguments and options of each, which may come in any order; *usage* is what follows the \
+         name. `--help` prints the same in the terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to \
+         all.\n\n```text\n{}```\n\n## Shared options\n\nEach command names those that it shares.\n",
         leaves(&command).len(),
         tree(&command, "")
     );
@@ -238,7 +238,14 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     let name = format!("{parents} {}", command.get_name());
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
-    let _ = write!(text, "\n{} {name}\n\n```text\n{usage}\n```\n", "#".repeat(level));
+    let _ = write!(text, "\n{} {name}\n", "#".repeat(level));
+    // What follows the name, where a command also runs alone only that form.
+    let usage =
+        usage.trim_start_matches(&name).split(&name).next().unwrap_or_default().replace("[OPTIONS]", "");
+    let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !usage.is_empty() && !command.is_subcommand_required_set() {
+        let _ = write!(text, "\nUsage: `{usage}`\n");
+    }
     // What follows the line at the top of the page.
     if let Some((_, more)) =
         command.get_long_about().map(ToString::to_string).as_deref().and_then(|long| long.split_once("\n\n"))

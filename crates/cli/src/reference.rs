@@ -382,8 +382,8 @@ fn the_page_of_languages_lists_all() {
 #[test]
 fn the_page_of_formats_lists_all_with_their_fields() {
     let mut text = "What `quarry data`, `quarry eval` and `quarry judge` read and write. A file may be JSON, JSON lines, \
-                    CSV or Parquet, packed with gzip or not; its format is recognized by its records. Other fields than \
-                    those listed are ignored.\n\n| Format | | What it holds |\n|---|---|---|\n"
+                    CSV or Parquet, compressed with gzip or not; its format is recognized by its records. Unlisted fields \
+                    are ignored; a field is text unless noted.\n\n| Format | | What it holds |\n|---|---|---|\n"
         .to_owned();
     for format in FORMATS {
         let writable = if format.is_writable() { "read, write" } else { "read" };
@@ -395,9 +395,10 @@ fn the_page_of_formats_lists_all_with_their_fields() {
     for format in FORMATS {
         let _ = write!(text, "\n## {}\n\n", format.name);
         for field in format.fields {
-            let optional = if field.required { "" } else { ", optional" };
-            let (name, kind, about) = (field.name, field.kind.name(), escaped(field.about));
-            let _ = writeln!(text, "- `{name}` ({kind}{optional}): {about}");
+            let kind = Some(field.kind.name()).filter(|kind| *kind != "text");
+            let notes: Vec<&str> = kind.into_iter().chain((!field.required).then_some("optional")).collect();
+            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+            let _ = writeln!(text, "- `{}`{notes}: {}", field.name, escaped(field.about));
         }
     }
     check("formats", "Formats", &text);

@@ -20,13 +20,13 @@ use crate::plan::Plan;
 /// Pairs that are read at a time.
 const PAGE: usize = 256;
 
-/// The results of reading again.
+/// The results of reinterpreting earlier answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Rereading")]
 pub struct RereadSummary {
     /// Pairs for which evidence was adopted this time; under a majority, counted for each member.
     pub read: u64,
-    /// Labels that are the same by both rules.
+    /// Labels that are the same under both rules.
     pub same: u64,
     /// Labels that differ, in the order of the pairs.
     pub changed: Vec<ChangedLabel>,

@@ -58,17 +58,17 @@ pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
     if n_paths == 1 { (roots.pop(), roots) } else { (None, roots) }
 }
 
-/// What was found for a question; `question` holds the fields that say what was asked.
+/// The results of a query, with the fields of the query.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer<Q> {
     /// What was asked.
     #[serde(flatten)]
     pub question: Q,
-    /// Absolute path that those of the results are relative to; none if they are of several paths.
+    /// Absolute path that the paths of the results are relative to; null if several paths were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Where they are of several paths, these, each once.
+    /// The searched paths if there are several, each once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// Best first.
@@ -79,7 +79,7 @@ pub struct Answer<Q> {
     pub confidence: f32,
     /// Milliseconds of the search, without opening or building the index.
     pub took_ms: f64,
-    /// Milliseconds of opening the index, with building it where that was needed.
+    /// Milliseconds of opening the index, including building it if needed.
     pub open_ms: f64,
 }
 
@@ -90,10 +90,10 @@ pub struct AnswerEnd<Q> {
     /// What was asked.
     #[serde(flatten)]
     pub question: Q,
-    /// Absolute path that those of the results are relative to; none if they are of several paths.
+    /// Absolute path that the paths of the results are relative to; null if several paths were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Where they are of several paths, these, each once.
+    /// The searched paths if there are several, each once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// Number of the results.
@@ -104,7 +104,7 @@ pub struct AnswerEnd<Q> {
     pub confidence: f32,
     /// Milliseconds of the search, without opening or building the index.
     pub took_ms: f64,
-    /// Milliseconds of opening the index, with building it where that was needed.
+    /// Milliseconds of opening the index, including building it if needed.
     pub open_ms: f64,
 }
 
@@ -161,12 +161,12 @@ pub struct UnitView {
     pub snippet: String,
     /// Line of the file that `snippet` starts on, 1-based.
     pub snippet_line: u32,
-    /// The lines that match a regular expression, where one was asked for.
+    /// The lines that match a regular expression, if one was given.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub matches: Vec<LineMatch>,
     /// The signals that make up the score.
     pub parts: ScoreParts,
-    /// How the score comes about, where that was asked for.
+    /// How the score is computed, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
     /// The lines that are shown.
@@ -188,7 +188,7 @@ pub struct LineMatch {
     pub index: usize,
     /// Without its end; bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// Where in `text`, in bytes.
+    /// Position in `text`, in bytes.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<ByteRange>"))]
     pub ranges: Vec<Range<usize>>,
 }

@@ -26,7 +26,7 @@ const UNITS_PER_FILE: usize = 20;
 pub struct SearchQuestion {
     /// The query.
     pub query: String,
-    /// Regular expressions that lines were to match.
+    /// Regular expressions that lines had to match.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub patterns: Vec<String>,
 }

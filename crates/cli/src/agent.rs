@@ -26,7 +26,7 @@ pub struct AgentList {
 struct AgentView {
     /// Name.
     name: String,
-    /// Name for people.
+    /// Display name.
     title: String,
     /// Whether its settings exist on this machine.
     found: bool,

@@ -149,7 +149,7 @@ struct RemovedView {
     bytes: u64,
 }
 
-/// What was to be removed and is still there.
+/// An entry that could not be removed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CacheLeft"))]
 struct LeftView {

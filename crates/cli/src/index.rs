@@ -110,7 +110,7 @@ pub struct IndexArgs {
     json: bool,
 }
 
-/// What opening or building an index came to.
+/// The outcome of opening or building an index.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary<'a> {
@@ -133,7 +133,7 @@ pub struct Summary<'a> {
     skipped: BTreeMap<String, usize>,
     /// Time in milliseconds.
     took_ms: f64,
-    /// What was uploaded, where that was asked for.
+    /// What was uploaded, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<crate::engine::Upload>,
 }

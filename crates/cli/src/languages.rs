@@ -39,9 +39,10 @@ struct LanguageView {
     interpreters: &'static [String],
     /// Kind of content: code, prose, or data.
     content: &'static str,
-    /// Whether functions and types, or sections, are units of their own; else lines are split into windows.
+    /// Whether functions and types, or sections, are units of their own; otherwise, files are split into windows of
+    /// lines.
     units: bool,
-    /// The feature that this build lacks, without which they are not.
+    /// The feature that this build lacks for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     needs: Option<&'static str>,
 }

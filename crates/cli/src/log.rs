@@ -218,7 +218,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What agents were given, against what they would have read.
+/// Tokens given to agents, compared with those of the files that they opened.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Savings {
@@ -289,7 +289,7 @@ fn show_state(json: bool) -> anyhow::Result<()> {
     ))?)
 }
 
-/// Whether searches are recorded, where, and how many were.
+/// Whether searches are recorded, where, and how many.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LogState"))]
 pub struct State {

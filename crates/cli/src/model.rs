@@ -71,7 +71,7 @@ pub enum Quality {
     /// The static model alone: milliseconds
     #[default]
     Fast,
-    /// A small transformer also orders the first results for questions about behavior: up to 1 s, or about 0.1 s once
+    /// A small transformer re-ranks the first results for questions about behavior: up to 1 s, or about 0.1 s once
     /// `quarry index --quality balanced` has computed its vectors
     Balanced,
     /// In addition, a larger transformer re-ranks the first of these: up to 3 s, or about 0.3 s once `quarry index

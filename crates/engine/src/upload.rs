@@ -45,7 +45,7 @@ pub struct Uploaded {
     pub stored_units: usize,
     /// Files of an interrupted upload that were taken over.
     pub resumed_files: usize,
-    /// Files that the tree had before, and that were removed.
+    /// Files of the tree that were removed.
     pub removed_files: usize,
 }
 

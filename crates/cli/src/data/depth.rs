@@ -37,8 +37,7 @@ struct MethodDepth {
     method: String,
     /// Queries with a labeled candidate.
     queries: usize,
-    /// Number of candidates after which further ones bring next to nothing; null if there are not enough candidates to
-    /// tell.
+    /// Number of candidates after which more add almost nothing; null if there are too few candidates to decide.
     enough: Option<usize>,
     /// What labels say, by rank.
     ranks: Vec<RankDepth>,

@@ -34,7 +34,7 @@ pub struct FormatList {
 struct ListedFormat {
     /// Name.
     name: &'static str,
-    /// `read`, `read, write`, or `directory` for what several files of other formats make up.
+    /// `read`, `read, write`, or `directory` for several files of other formats.
     access: &'static str,
     /// Description.
     about: &'static str,

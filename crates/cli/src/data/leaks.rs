@@ -32,31 +32,31 @@ pub struct LeaksArgs {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Leaks"))]
 pub struct LeakList {
-    /// Every two data sets, in both directions, by what is compared.
+    /// Each pair of data sets, in both directions, by what is compared.
     leaks: Vec<Leak>,
 }
 
-/// What of one data set another has.
+/// The texts of one data set that another contains.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Leak {
     /// The data set whose texts are looked for.
     of: String,
-    /// The data set that they are looked for in.
+    /// The data set that is searched for them.
     within: String,
     /// Which texts.
     on: &'static str,
     /// Distinct texts of the first.
     texts: usize,
-    /// Those that the other has, whatever their white space and comments.
+    /// Those that the other contains, ignoring white space and comments.
     same: usize,
-    /// Those that it has, or has something like.
+    /// Those that it contains exactly or nearly.
     near: usize,
     /// The first of these.
     examples: Vec<Example>,
 }
 
-/// A text, and one of the other data set, both as `file:line`.
+/// A text and its match in the other data set, both as `file:line`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Example {

@@ -42,7 +42,7 @@ pub struct AgreementReport<'a> {
     level: Level,
     /// Names of the raters.
     raters: &'a [String],
-    /// Labels by the numbers that stand for them; empty where ratings are numbers.
+    /// Labels in the order of their numbers; empty if ratings are numbers.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     labels: &'a [String],
     #[serde(flatten)]

@@ -73,7 +73,7 @@ pub struct DryRun {
     training: Vec<PlannedRun>,
     /// Of all runs that are not trained yet.
     seconds: f64,
-    /// Numbers of methods by data set, of which those that are known are not measured again.
+    /// Number of methods by data set, and how many of them are already measured.
     methods: Vec<(String, usize)>,
 }
 

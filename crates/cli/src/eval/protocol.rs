@@ -234,7 +234,7 @@ pub struct ProtocolReport<'a> {
     /// Numbers that are derived over parts.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<f64>>"))]
     figures: &'a BTreeMap<String, f64>,
-    /// Differences between papers and code that concern it.
+    /// Differences between papers and code that affect it.
     discrepancies: Vec<DiscrepancyReport>,
     /// Options of the protocol, by name.
     options: &'a ProtocolOptions,
@@ -265,7 +265,7 @@ struct PartReport {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Discrepancy"))]
 struct DiscrepancyReport {
-    /// Number by which the documentation refers to it.
+    /// Number that the documentation uses for it.
     number: &'static str,
     /// Description.
     about: &'static str,
@@ -491,13 +491,13 @@ pub struct ProtocolDescription {
     source: &'static str,
     /// Description.
     about: &'static str,
-    /// Files that it takes.
+    /// Its input files.
     inputs: Vec<InputDescription>,
     /// Metrics.
     measures: Vec<String>,
-    /// As the command line spells them.
+    /// As spelled on the command line.
     options: Vec<String>,
-    /// Differences between papers and code that concern it.
+    /// Differences between papers and code that affect it.
     discrepancies: Vec<DiscrepancyReport>,
 }
 

@@ -49,11 +49,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JudgeEstimate {
-    /// Pairs, or verdicts of members, to come.
+    /// Pairs, or verdicts of members, still to be judged.
     pairs: u64,
     /// First calls of models.
     calls: usize,
-    /// Answers that are stored already.
+    /// Answers that are already stored.
     stored_answers: usize,
     /// Programs to run.
     programs: u64,

@@ -49,13 +49,14 @@ pub struct Status<'a> {
     executable_rule: &'static str,
     /// Of the file's labels with the judge's.
     krippendorff_alpha: Option<f64>,
-    /// Who judged, where the label is a majority.
+    /// The members, if the label is a majority.
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<MemberAgreement>,
     /// What options cost and changed, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<OptionCosts>,
-    /// Queries with generated code that answers them, and with such that does not; none if nothing was generated.
+    /// Numbers of queries with generated code that answers them, and with generated code that does not; null if nothing
+    /// was generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.

@@ -152,7 +152,7 @@ pub struct Loss {
     measured: Measured,
 }
 
-/// What is compared before and after.
+/// What the conversion changed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]

@@ -21,7 +21,7 @@ const SIGNIFICANCE: f64 = 0.05;
 /// The comparison of all variants, by source of queries.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SelfBenchmarkReport {
-    /// Name of the variant that the others are compared with: the default ranking of `quarry search`.
+    /// Name of the variant to which the others are compared: the default ranking of `quarry search`.
     pub default: String,
     /// One entry per source.
     #[serde(rename = "proxies")]
@@ -121,7 +121,7 @@ pub enum Advice {
         /// Sources by which it is better.
         #[serde(rename = "proxies")]
         sources: Vec<QuerySource>,
-        /// How to search like this variant, if a setting does it.
+        /// How to search like this variant, if there is a setting for it.
         setting: Option<String>,
     },
     /// A variant is significantly better by one source and significantly worse by another.

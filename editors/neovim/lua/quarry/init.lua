@@ -9,7 +9,7 @@ local config = {
   quality = nil,
   -- Maximum number of results; nil is what the settings of the tree say.
   limit = nil,
-  -- "telescope", "fzf-lua", "snacks", "select" or "quickfix"; nil is the first one that is installed, else "select".
+  -- "telescope", "fzf-lua", "snacks", "select" or "quickfix"; nil is the first one that is installed, otherwise "select".
   picker = nil,
   -- The folders that are searched; nil is the repository around the current directory, else that directory.
   folders = nil,

@@ -90,7 +90,7 @@ pub struct StudyReport {
     alpha: Option<f64>,
     /// How well the rules agree with the raters.
     rules: Scores,
-    /// How well the trained classifier does, cross-validated.
+    /// Quality of the trained classifier, cross-validated.
     classifier: Scores,
 }
 

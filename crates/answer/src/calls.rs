@@ -177,10 +177,10 @@ pub struct ExternalView {
     pub lines: Vec<u32>,
 }
 
-/// A search for calls: what was asked for and what that is, with the times to open and to search the index.
+/// A search for calls: the request and the definitions it refers to, with the times to open and to search the index.
 #[derive(Debug, Clone, Copy)]
 pub struct CallsQuestion<'a> {
-    /// As it was asked for.
+    /// The name or position, as given.
     pub query: &'a str,
     /// What that is.
     pub definitions: &'a [Hit],

@@ -1,15 +1,15 @@
 /// Why a served index in an engine cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The address is of another form.
+    /// The address is invalid.
     #[error("{address}: {problem}; expected milvus://HOST[:PORT][/DATABASE]")]
     Address {
-        /// As it was given, without what may be secret.
+        /// The address as given, without secrets.
         address: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// Nobody answers, or not in time.
+    /// The engine does not answer, or not in time.
     #[error("the engine at {address} does not respond: {reason}")]
     Unavailable {
         /// Of the engine.
@@ -47,7 +47,7 @@ pub enum EngineError {
         /// Where the other one was indexed.
         root: String,
     },
-    /// A name that cannot be one.
+    /// The name is not allowed.
     #[error(
         "{tree:?} cannot be the name of a tree: expected 1 to 200 bytes without control characters or quotes; name it with --as NAME"
     )]
@@ -76,7 +76,7 @@ pub enum EngineError {
         /// Those that there are.
         known: String,
     },
-    /// What is stored is not what was written.
+    /// The stored data differ from what was written.
     #[error(
         "the engine's record {key} cannot be read: {problem}; remove the tree with --remove and upload it again"
     )]
@@ -89,7 +89,7 @@ pub enum EngineError {
     /// Trees were replaced faster than they could be searched.
     #[error("trees were replaced while they were searched; try again")]
     Replaced,
-    /// A tree has too much to be named in a record.
+    /// A tree is too large to be described in a record.
     #[error(
         "the tree {tree} is too large for one record that names its parts; index parts of it as separate trees"
     )]

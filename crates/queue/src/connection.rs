@@ -26,8 +26,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The user is notified after failures for this long.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// How often a stream that cannot be made is looked for again: the server refuses one that another process makes at the
-/// same moment as if it belonged to somebody else.
+/// How often a stream that cannot be created is looked up again: if another process creates it at the same moment, the
+/// server refuses it as if it belonged to somebody else.
 const RACES: usize = 5;
 
 /// Interval at which waits check whether the user stopped.

@@ -30,7 +30,7 @@ const UNCLAIMED_NOTICE: Duration = Duration::from_secs(30);
 /// How long removal of finished tasks is retried after the user stopped.
 const REMOVAL_GRACE: Duration = Duration::from_secs(5);
 
-/// How many times workers may give back a task before it counts as lost.
+/// How many times workers may return a task before it counts as lost.
 const MAX_RETURNS: u32 = 10;
 
 /// A task for a worker.

@@ -45,7 +45,7 @@ fn key(name: &str) -> String {
     }
 }
 
-/// A value on one line. (Texts of JSON are texts of TOML.)
+/// A value on one line. (JSON strings are TOML strings.)
 fn inline(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),

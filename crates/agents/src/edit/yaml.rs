@@ -33,7 +33,7 @@ fn with_root<T>(
     }
 }
 
-/// What a node means, for comparisons.
+/// The meaning of a node, for comparisons.
 fn value_of(node: &Node<'_>) -> Result<Value, Problem> {
     Ok(match &node.data {
         YamlData::Value(Scalar::Null) => Value::Null,
@@ -67,7 +67,7 @@ fn field<'n, 't>(mapping: &'n Node<'t>, name: &str) -> Option<(&'n Node<'t>, &'n
     mapping.iter().find(|(key, _)| matches!(&key.data, YamlData::Value(Scalar::String(text)) if text == name))
 }
 
-/// The bytes of a node. (Its own marks count characters.)
+/// The bytes of a node. (Its own positions count characters.)
 fn range(text: &str, node: &Node<'_>) -> Range<usize> {
     let byte = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(byte, _)| byte);
     byte(node.span.start.index())..byte(node.span.end.index())
@@ -77,7 +77,7 @@ fn line_begin(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Behind the end of the line of a place.
+/// The position after the line of a position.
 fn line_behind(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
 }
@@ -153,7 +153,7 @@ fn lines(name: &str, value: &Value, indentation: &str, line_end: &str) -> String
     }
 }
 
-/// A text, in quotation marks where it would mean something else without.
+/// A string, quoted if it would mean something else without quotes.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./ -".contains(c);
     let is_same = || {
@@ -168,7 +168,7 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// Takes a field of a block mapping out, with its lines.
+/// Removes a field of a block mapping, with its lines.
 pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Problem> {
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
@@ -180,7 +180,7 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Pr
     })
 }
 
-/// The text without the line of a place and those below it that are indented more than `column`.
+/// The text without the line of a position and the lines below it that are indented more than `column`.
 fn remove_lines(text: &str, at: usize, column: usize) -> Result<String, Problem> {
     let begin = line_begin(text, at);
     if !text[begin..at].trim_matches([' ', '-']).is_empty() {
@@ -274,7 +274,7 @@ fn items_of(list: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Takes an item out of a list of lines, and the list where nothing else is in it.
+/// Removes an item from a list of lines, and the list if nothing else is in it.
 pub(super) fn remove_item(text: &str, at: &str, item: &str) -> Result<String, Problem> {
     with_root(text, |root| {
         let (key, list) = root.and_then(|root| field(root, at)).ok_or("the list is missing")?;

@@ -164,7 +164,7 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
         }
         output::print(&text)?;
         if sites.is_empty() {
-            output::note(&format!("no call of `{}` found", printable(&args.subject)));
+            output::note(&format!("no calls of `{}` found", printable(&args.subject)));
         }
         subject.note_unfinished(&calls.unfinished);
     }

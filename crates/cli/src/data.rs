@@ -41,7 +41,7 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Page through, filter and search pairs of queries and codes
+    /// Page through, filter and search pairs of queries and functions
     Browse(browse::BrowseArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan, or show what is built
     Build(Box<build::BuildArgs>),
@@ -59,7 +59,7 @@ enum Command {
     Formats(formats::FormatsArgs),
     /// Find the queries that look for code, by CoSQA's intent filter
     Intent(intent::IntentArgs),
-    /// Find hard negatives for training pairs: codes that rank high for a query but do not answer it
+    /// Find hard negatives for training pairs: functions that rank high for a query but do not answer it
     Negatives(negatives::NegativesArgs),
     /// Download a public data set, or list the known ones
     Pull(pull::PullArgs),

@@ -83,7 +83,7 @@ fn table(languages: &[LanguageView]) -> String {
     let width = languages.iter().map(|language| language.name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for (units, heading) in [
-        (true, "Functions, types and sections are found on their own:"),
+        (true, "Functions, types and sections are found individually:"),
         (false, "Found in windows of lines:"),
     ] {
         let _ = writeln!(text, "{heading}");

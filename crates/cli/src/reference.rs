@@ -347,9 +347,9 @@ fn documentation_of_setting(name: &str) -> String {
 #[test]
 fn the_page_of_languages_lists_all() {
     let mut text = "`-t` takes a name, another name or an extension, as listed here with the files of each language. In \
-                    languages with units, functions, types and sections are found on their own; files in the others \
-                    are found in windows of lines. Code in HTML, Svelte, Vue, Markdown and notebooks is found in its \
-                    own language. [A tour of the code](../contributing/tour.md#add-a-language) shows how to add one.\n"
+                    languages with units, functions, types and sections are found individually; other files are found \
+                    in windows of lines. Code in HTML, Svelte, Vue, Markdown and notebooks is found in its own \
+                    language. [A tour of the code](../contributing/tour.md#add-a-language) shows how to add one.\n"
         .to_owned();
     let place = |language: Language| match language.feature() {
         Some(_) => 1,
@@ -381,9 +381,10 @@ fn the_page_of_languages_lists_all() {
 
 #[test]
 fn the_page_of_formats_lists_all_with_their_fields() {
-    let mut text = "What `quarry data`, `quarry eval` and `quarry judge` read and write. A file may be JSON, JSON lines, \
-                    CSV or Parquet, compressed with gzip or not; its format is recognized by its records. Unlisted fields \
-                    are ignored; a field is text unless noted.\n\n| Format | | What it holds |\n|---|---|---|\n"
+    let mut text = "The formats that `quarry data`, `quarry eval` and `quarry judge` read and write. A file may be \
+                    JSON, JSON lines, CSV or Parquet, compressed with gzip or not; its format is recognized by its \
+                    records. Unlisted fields are ignored; a field is text unless noted.\n\n| Format | | What it holds \
+                    |\n|---|---|---|\n"
         .to_owned();
     for format in FORMATS {
         let writable = if format.is_writable() { "read, write" } else { "read" };
@@ -406,9 +407,9 @@ fn the_page_of_formats_lists_all_with_their_fields() {
 
 #[test]
 fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
-    let mut text = "Each protocol measures as a paper does, with any [method](methods.md): `quarry eval protocol` and its name. \
-                    `full-corpus` is that of `quarry eval DIR`, and `repo-search` that of `quarry eval repo-search`; plans name \
-                    them, too. Where a paper and its released code differ, the numbers of the discrepancies are given; \
+    let mut text = "`quarry eval protocol NAME` measures any [method](methods.md) as a paper does. `full-corpus` is the \
+                    protocol of `quarry eval DIR`, and `repo-search` that of `quarry eval repo-search`; plans can name \
+                    both. If a paper and its released code differ, the numbers of the discrepancies are listed; \
                     `--as-released` follows the code.\n"
         .to_owned();
     for protocol in PROTOCOLS {

@@ -106,7 +106,7 @@ pub struct OutputArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print one JSON object a line for each result
+    /// Print one JSON object per line for each result
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
     /// Show the parts of each score

@@ -42,7 +42,7 @@ pub struct TrainArgs {
 enum Command {
     /// Train a static model on query–function pairs
     Static(StaticArgs),
-    /// Fine-tune a transformer encoder on pairs of queries and codes, also with every combination of some settings
+    /// Fine-tune a transformer encoder on pairs of queries and functions, also with every combination of some settings
     Encoder(Box<sweep::SweepArgs>),
     /// Embed the queries and words of pairs with a teacher model, for a static model to learn from
     Teacher(TeacherArgs),
@@ -66,8 +66,8 @@ struct TeacherArgs {
 
 #[derive(Debug, Args)]
 struct StaticArgs {
-    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled
-    /// 0 are hard negatives of their query
+    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: functions
+    /// labeled 0 are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
     /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,

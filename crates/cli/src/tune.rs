@@ -46,7 +46,7 @@ const MAX_BATCH: usize = 256;
 /// Arguments of `quarry tune`.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// Source tree to tune for; if it is a git checkout, its history supplies questions, too
+    /// Source tree to tune for; if it is a git checkout, its history supplies questions too
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Also learn from these pairs, as `quarry data build` and `quarry data pairs` write them; those about held-out

@@ -195,9 +195,7 @@ impl Facts<'_> {
             Documentation::Removed => "Documentation is removed from the codes.",
             Documentation::Kept => "Codes keep their documentation.",
         };
-        let mut blocks = vec![Block::Text(format!(
-            "{documentation} Filters are asked in this order; what one removes is not shown to the next."
-        ))];
+        let mut blocks = vec![Block::Text(format!("{documentation} Filters are applied in this order."))];
         let bars = self.removed.iter().map(|removed| (removed.filter.clone(), removed.count));
         let bars = bars.chain([("kept".to_owned(), self.count(self.pool(), "kept"))]).collect();
         blocks.push(Block::Chart("Codes that filters removed, and codes kept", bars));
@@ -274,8 +272,8 @@ impl Facts<'_> {
         if self.find(OTHER_LANGUAGES).is_some() {
             let count = |name| self.count(OTHER_LANGUAGES, name);
             blocks.push(Block::Text(format!(
-                "Queries in other languages than English: {}, of which {} have known answers, in {} pairs. They are in no other \
-                 export than those in `exports/{}`; nobody judged them.",
+                "Queries in languages other than English: {}, of which {} have known answers, in {} pairs. They are \
+                 only in the exports in `exports/{}`; nobody judged them.",
                 count("queries"),
                 count("queries with an answer"),
                 count("pairs"),
@@ -287,8 +285,8 @@ impl Facts<'_> {
                 format!(" that are called fewer than {threshold} times in all sources")
             });
             blocks.push(Block::Text(format!(
-                "The model was told what functions of other packages do{which}, as far as they are documented, by what it \
-                 knew of {} of them.",
+                "The model was shown the documentation of functions of other packages{which}; what it knows was \
+                 measured on {} of them.",
                 self.count(calibration::STEP, "functions")
             )));
         }
@@ -329,11 +327,9 @@ impl Facts<'_> {
             self.find("labels").map_or_else(BTreeMap::new, |step| labels::agreement(&step.counts));
         blocks.extend(self.surveys.iter().flat_map(survey));
         if agreement.is_empty() && self.surveys.is_empty() {
-            blocks.push(text("No pair was labeled by two of them: how well they agree is not known."));
+            blocks.push(text("No pair was labeled by two of them, so their agreement is unknown."));
         } else if !agreement.is_empty() {
-            blocks.push(text(
-                "Of pairs that two of them label, the first one's label counts. How well they agree:",
-            ));
+            blocks.push(text("If two of them label a pair, the first one's label counts. Agreement:"));
             let rows = agreement.into_iter().map(|(who, [same, other])| {
                 let share = 100.0 * same as f64 / (same + other).max(1) as f64;
                 [who, (same + other).to_string(), same.to_string(), format!("{share:.1}")]
@@ -442,8 +438,8 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     }
     if plan.has_author() {
         limits.push(
-            "Written queries come from a model that saw the code that they are to find, and were validated by a model: they \
-             say what the code does, in words that a model chose."
+            "Written queries come from a model that saw the code that they should find, and were validated by a model: \
+             they describe what the code does, in words that a model chose."
                 .to_owned(),
         );
     }

@@ -234,7 +234,7 @@ impl LeftOut {
             add("commits that cannot be read", reach.unreadable);
         }
         if reach.is_cut {
-            add("histories that are read in part", 1);
+            add("histories read only in part", 1);
         }
     }
 }

@@ -12,7 +12,7 @@ pub enum ToolError {
     #[error("bad arguments")]
     Arguments(#[source] serde_json::Error),
     /// The tool has no such argument.
-    #[error("there is no argument {name}{}", suggestion(nearest))]
+    #[error("unknown argument {name}{}", suggestion(nearest))]
     UnknownArgument {
         /// As given.
         name: String,

@@ -284,8 +284,8 @@ fn check_names(path: &Path) -> Result<(), AnnotateError> {
         Ok((_, names)) if names > 1 => Err(problem(
             path,
             &format!(
-                "this file has {names} names (hard links), and what is written under one name is missing under the others; copy \
-                 it (`cp`), move the copy to this name, and run this again"
+                "this file has {names} names (hard links), and writes under one name may be missing under the others; \
+                 copy it (`cp`), move the copy to this name, and try again"
             ),
         )),
         _ => Ok(()),

@@ -341,7 +341,7 @@ impl GuidelineFile {
         let mut words: Vec<String> =
             self.values.iter().flat_map(|value| &value.says).map(|word| word.to_lowercase()).collect();
         if self.values.len() < 2 || self.values.iter().any(|value| value.says.is_empty()) {
-            return Err("expected two `values` or more, each with a word that `says` it".to_owned());
+            return Err("expected at least two `values`, each with its word in `says`".to_owned());
         }
         words.sort();
         if let Some(twice) = words.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -48,6 +48,6 @@ fn text(comparison: &Comparison) -> String {
         text += &format!("files that differ: {}\n", files_changed.join(", "));
     }
     text + &format!(
-        "labeled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} with another label\n"
+        "labeled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} with a different label\n"
     )
 }

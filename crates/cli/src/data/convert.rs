@@ -42,8 +42,8 @@ pub struct ConvertArgs {
     /// Renumber queries and documents from 0, merging equal texts of pairs
     #[arg(long)]
     renumber: bool,
-    /// Hide the names of functions and variables in codes (func, arg_0, arg_1, ...), as in AdvTest; LANGUAGE, after an
-    /// equals sign, is that of codes whose records do not name one
+    /// Hide the names of functions and variables in code (func, arg_0, arg_1, ...), as in AdvTest; LANGUAGE, after an
+    /// equals sign, is that of code whose record does not name one
     #[arg(long, value_name = "LANGUAGE", num_args = 0..=1, require_equals = true)]
     hide_names: Option<Option<String>>,
     /// Number of results of each query in a run that become pairs [default: all]

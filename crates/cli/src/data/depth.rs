@@ -78,7 +78,7 @@ impl MethodDepth {
 
 fn section(sections: Sections, depth: &Depth) -> Sections {
     let mut table =
-        Table::new(["rank", "labeled", "hit %", "queries with an answer %", "answers of a query"]);
+        Table::new(["rank", "labeled", "hit %", "% of queries with an answer", "answers of a query"]);
     for DepthRow { rank, labelled, hit, answered, answers } in &depth.rows {
         table.push([
             rank.to_string(),

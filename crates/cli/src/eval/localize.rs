@@ -26,8 +26,8 @@ use crate::{new_file, output, progress};
 /// Arguments of `quarry eval localize`.
 #[derive(Debug, Args)]
 pub struct LocalizeArgs {
-    /// Issues, one JSON object a line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method), files,
-    /// source
+    /// Issues, one JSON object per line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method),
+    /// files, source
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated:

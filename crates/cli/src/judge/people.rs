@@ -107,7 +107,7 @@ struct ImportArgs {
     /// Date, YYYY-MM-DD; a column `date` in a form takes precedence
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Replace earlier answers of the same people to the same rows
+    /// Replace earlier answers by the same people to the same rows
     #[arg(long)]
     revise: bool,
     #[command(flatten)]

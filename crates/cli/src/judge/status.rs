@@ -25,7 +25,7 @@ const MAX_LISTED: usize = 20;
 pub struct StatusArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// List every pair without a label, rather than the first twenty
+    /// List all pairs without a label, not just the first twenty
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -61,7 +61,7 @@ pub struct EncoderArgs {
     /// File of pairs to choose the best epoch by, instead of holding out some of --pairs
     #[arg(long, value_name = "FILE")]
     pub dev: Vec<PathBuf>,
-    /// File of more codes to rank for the queries of those pairs: a code base, or pairs
+    /// File of more functions to rank for the queries of those pairs: a code base, or pairs
     #[arg(long, value_name = "FILE")]
     pub corpus: Vec<PathBuf>,
     /// Directory of a model to learn from, or `builtin`, for the objectives distill-scores and distill-vectors, and for
@@ -498,7 +498,9 @@ fn checked(args: &EncoderArgs, guard: &EvaluationGuard, leakage: &Leakage) -> an
     }
     let summary = leakage::summary(&leakage.found);
     if !args.allow_evaluation_data {
-        bail!("{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so");
+        bail!(
+            "{summary}; remove them, or pass --allow-evaluation-data for an experiment; the model's card notes this"
+        );
     }
     Ok(format!("**{summary}**, which was allowed{shared}"))
 }

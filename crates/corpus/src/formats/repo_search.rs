@@ -25,7 +25,7 @@ pub static TABLE: Format = Format {
         Field::required("revision", Kind::Text, "commit that the judgments are made for"),
         Field::optional("root", Kind::Text, "directory that is indexed, relative to the repository"),
         Field::required("category", Kind::Text, "kind of question"),
-        Field::required("query", Kind::Text, "what is asked"),
+        Field::required("query", Kind::Text, "the query"),
         Field::optional("relevant", Kind::Text, "path or path:start-end, commas between"),
         Field::optional("secondary", Kind::Text, "others that answer it as well"),
     ],

@@ -120,8 +120,7 @@ impl PlanFile {
             return Err(invalid([At::Key("categories")], problem));
         }
         if review.is_some() && *examples > 0 {
-            let problem =
-                "`examples` are shown to a model, and with `review` none is asked; remove one of them";
+            let problem = "`examples` are shown to a model, but `review` uses none; remove one of them";
             return Err(invalid(at("examples"), problem));
         }
         if *examples > category::max_examples() {

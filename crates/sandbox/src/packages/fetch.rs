@@ -72,8 +72,8 @@ impl Packages {
             && let Err(error) = fs::read_dir(directory)
         {
             return Err(Error::Program(format!(
-                "{}: cannot read the directory of wheels, `index` in `[packages.pip]`: {error}; name one that is there, or \
-                 the address of an index",
+                "{}: cannot read the directory of wheels, `index` in `[packages.pip]`: {error}; name an existing one, \
+                 or the address of an index",
                 directory.display()
             )));
         }

@@ -162,7 +162,8 @@ impl Shown<'_> {
         let first = self.labels.session.answer_of(self.person, self.item.number, Stage::Untested);
         html! {
             @if let Some(first) = first { p { "Before testing you answered " b { (first.label) } "." } }
-            label for="program" { "Test program: the function as it is given, and assertions about what the query asks for" }
+            label for="program" { "Test program: the given function, followed by assertions about what the query asks \
+                       for" }
             textarea #program .code name="program" rows=(PROGRAM_ROWS) spellcheck="false" autocapitalize="off"
                 readonly[self.is_running()] { "\n" (source) }
             @if !self.is_running() {

@@ -388,8 +388,8 @@ fn the_page_of_json_output_is_made_of_the_schemas() {
     let mut text = "<!-- Generated from output.schema.json: UPDATE_EXPECT=1 cargo test --release -p quarry-cli rewrites \
                     this page. -->\n\n# JSON output\n\n`--json` prints one object on one line. \
                     [output.schema.json](output.schema.json) has the JSON Schema of each command, such as \
-                    `output.schema.json#/$defs/eval-compare` for `quarry eval compare`, with a description of every field. \
-                    New versions may add fields. Paths are relative to `root`, lines are counted from 1, and ranges of \
+                    `output.schema.json#/$defs/eval-compare` for `quarry eval compare`, with a description of every field; \
+                    `eval-tune` is only there. New versions may add fields. Paths are relative to `root`, lines are counted from 1, and ranges of \
                     lines include both ends.\n\nBelow, `?` marks a field that may be missing or null, and a field without \
                     a type is a string. Names of other types are entries on this page.\n"
         .to_owned();

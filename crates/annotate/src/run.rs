@@ -108,7 +108,7 @@ impl Judging {
                 }
                 if let Some(problem) = programs.problem(Runner::named(language)?)? {
                     let problem =
-                        format!("there are pairs in {language}, and {problem}, or leave these pairs out");
+                        format!("there are pairs in {language}, but {problem}, or leave these pairs out");
                     return Err(AnnotateError::Plan { path: plan.path, problem });
                 }
             }

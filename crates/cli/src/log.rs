@@ -184,7 +184,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         }
         Some(Action::On) => {
             create_private_directory(&directory)
-                .with_context(|| format!("cannot make {}", directory.display()))?;
+                .with_context(|| format!("cannot create {}", directory.display()))?;
             private(&switch)?;
             output::note(&format!("recording searches in {}", log.display()));
         }

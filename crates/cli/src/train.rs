@@ -227,7 +227,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let pairs = training_pairs(&args.pairs, &args.exclude)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
-        .with_context(|| format!("{}: cannot be made", args.out.display()))?;
+        .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let teacher = args.teacher.as_deref().map(Teacher::read).transpose()?;
     let begin = match &args.begin {
         Some(name) if name.as_os_str() == "builtin" => Some(StaticModel::builtin().weights()),

@@ -401,7 +401,7 @@ fn a_plan_writes_its_page_beside_itself() {
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
     let words = "eval run plans/plan.toml --data . --repos repos";
-    let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(measured before)")).count();
+    let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(already measured)")).count();
     assert_eq!(known(&quarry(directory.path(), words).stderr), 3);
     // Another build measures all of it anew, and comes to the same. A byte more makes a program another one.
     let other = directory.path().join("another-build");

@@ -189,8 +189,8 @@ fn cosqa_in_three_tables() {
 
     // Nothing is done twice; a model that is lost is trained again to the same weights, and so not measured again.
     let again = succeeded(&data.run("cosqa.toml", same, &[]));
-    assert_eq!(again.matches("(trained before)").count(), 12, "{again}");
-    assert_eq!(again.matches("(measured before)").count(), again.matches(": trained:").count(), "{again}");
+    assert_eq!(again.matches("(already trained)").count(), 12, "{again}");
+    assert_eq!(again.matches("(already measured)").count(), again.matches(": trained:").count(), "{again}");
     assert_eq!(data.results("results"), results);
 }
 

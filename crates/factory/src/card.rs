@@ -73,7 +73,7 @@ pub(crate) fn card(facts: &Facts<'_>) -> Card {
     Card {
         title: plan.title.clone(),
         introduction: vec![
-            text("Built by Quarry, by this command:"),
+            text("Built by Quarry with this command:"),
             Block::Command(format!("quarry data build {file}")),
             text("The same plan, sources and version give the same files, byte for byte."),
         ],
@@ -168,8 +168,9 @@ impl Facts<'_> {
             blocks.push(table([name, "codes kept"], pairs(shares)));
         }
         if !forks.is_empty() {
-            blocks
-                .push(text("Sources most of whose code another source has too, and what was found in both:"));
+            blocks.push(text(
+                "Sources most of whose code another source also contains, with what was found in both:",
+            ));
             let rows = forks.iter().map(|Fork { source, of, shared, codes }| {
                 [source.clone(), of.clone(), shared.to_string(), codes.to_string()]
             });
@@ -424,8 +425,8 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     let mut limits = Vec::new();
     if !evaluation.is_empty() {
         limits.push(format!(
-            "The training parts share texts with public evaluation data, which a model trained on them cannot be measured \
-             on: {}.",
+            "The training parts share texts with public evaluation data, on which models trained on them cannot be \
+             measured: {}.",
             evaluation.iter().map(|found| harmless(found)).collect::<Vec<_>>().join("; ")
         ));
     }
@@ -455,7 +456,7 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         limits.push("Some negatives were never looked at: some of them are codes that answer.".to_owned());
     }
     if unlabeled > 0 {
-        limits.push(format!("{unlabeled} candidates have no label and are in no export."));
+        limits.push(format!("{unlabeled} candidates have no label and are not exported."));
     }
     limits.push(
         "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \
@@ -467,8 +468,8 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     }
     if plan.sources.iter().any(|source| source.license.is_none()) {
         limits.push(
-            "Licenses that the plan does not name were detected by the texts of license files, the nearest directory's for \
-             each file, and by SPDX-License-Identifier in files; of several texts in a directory all are taken to hold."
+            "Licenses that the plan does not name were detected from the license texts in the nearest directory of each \
+             file, all of which are taken to apply, and from SPDX-License-Identifier in files."
                 .to_owned(),
         );
     }

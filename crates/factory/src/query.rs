@@ -246,7 +246,7 @@ impl Filters {
     pub(crate) fn rule_against(&self, text: &str) -> Option<(String, String)> {
         let lower = text.to_lowercase();
         if !self.containing.is_empty() && !self.containing.iter().any(|word| lower.contains(word)) {
-            return Some(("containing".into(), format!("holds none of {}", self.containing.join(", "))));
+            return Some(("containing".into(), format!("contains none of {}", self.containing.join(", "))));
         }
         if self.english && !is_english(text) {
             return Some((ENGLISH.into(), "is not in English".into()));
@@ -367,8 +367,8 @@ pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String,
     if merged.is_empty() {
         let problem = "expected queries, found none: no documentation is a question, no message describes what code \
                        does, no answer of the model could be read, or the filters removed everything; `excluded.jsonl` \
-                       in the directories of the steps `queries` says which and why; loosen the filters, or name a file \
-                       of queries";
+                       in the directories of the steps `queries` lists which and why; loosen the filters, or name a \
+                       file of queries";
         return Err(FactoryError::step("queries", problem));
     }
     let mut writer = Writer::create(&step.join(QUERIES))?;

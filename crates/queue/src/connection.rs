@@ -307,7 +307,7 @@ impl Retry<'_> {
                         ActionError::Final(self.server(match error.error_code() {
                             ErrorCode::JETSTREAM_NOT_ENABLED
                             | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => without.to_owned(),
-                            _ => format!("the stream {} cannot be made: {error}", config.name),
+                            _ => format!("the stream {} cannot be created: {error}", config.name),
                         }))
                     }
                     _ => ActionError::Transient(error.to_string()),

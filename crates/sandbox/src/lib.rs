@@ -273,7 +273,7 @@ pub enum Error {
     #[error(
         "the sandbox cannot be set up: {detail}. bubblewrap 0.8 or newer and unprivileged user namespaces are \
          needed (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns); running without \
-         isolation has to be asked for explicitly"
+         isolation must be requested explicitly"
     )]
     Setup {
         /// Bubblewrap's message.

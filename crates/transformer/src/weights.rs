@@ -219,7 +219,7 @@ impl Weights {
         let found = self.shape(&of_scales);
         let &[n_rows, _] = shape else {
             let problem =
-                format!("contains {name} in 8 bits, which only matrices have; save it as 32-bit floats");
+                format!("contains {name} in 8 bits, which only matrices support; save it as 32-bit floats");
             return Err(EmbedError::model(&self.path, problem));
         };
         if found.as_deref() != Some(&[n_rows]) {

@@ -345,7 +345,7 @@ impl GuidelineFile {
         }
         words.sort();
         if let Some(twice) = words.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("{:?} is a word of two values; expected each word once", twice[0]));
+            return Err(format!("{:?} stands for two values; expected each word once", twice[0]));
         }
         if words.iter().any(|word| word.trim().is_empty() || word.trim() != word) {
             return Err("a word is blank, or has white space around it".to_owned());
@@ -359,8 +359,8 @@ impl GuidelineFile {
         let fits = |value: &Value| fits(value) && (self.asks == ItemKind::Pair || value.label.is_none());
         if let Some(value) = self.values.iter().find(|value| !fits(value)) {
             return Err(format!(
-                "the value {:?} does not fit the question; expected `label` or `scale` of a pair, `scale` of a list, \
-                 `prefers` of two sides, `review` of generated code",
+                "the value {:?} does not fit the question; expected `label` or `scale` for a pair, `scale` for a list, \
+                 `prefers` for two sides, `review` for generated code",
                 value.name()
             ));
         }

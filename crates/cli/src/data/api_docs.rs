@@ -55,7 +55,7 @@ impl ApiDocsArgs {
             .filter(|name| !path_of(name).exists())
             .collect();
         std::fs::create_dir_all(directory)
-            .with_context(|| format!("{}: cannot be made", directory.display()))?;
+            .with_context(|| format!("{}: cannot be created", directory.display()))?;
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut n_found = 0;
         let chunk = if self.command.is_some() { 1 } else { NAMES_AT_ONCE };

@@ -241,7 +241,7 @@ impl BuildArgs {
 
 /// A step with what it came to, on one line.
 fn described(step: &Step, known: bool) -> String {
-    let known = if known { " (done before)" } else { "" };
+    let known = if known { " (already done)" } else { "" };
     format!("{}{known}: {}", step.name, counts(step))
 }
 
@@ -319,8 +319,8 @@ fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
     if count("labels", "pairs").is_none() && plan.has_judge() {
         let pairs = count("candidates", "candidates").unwrap_or(candidates);
         text += &format!(
-            "judging: at most {}; `quarry judge run --dry-run` with pairs of your own estimates tokens and \
-             money for each\n",
+            "judging: at most {}; `quarry judge run --dry-run` with your own pairs estimates tokens and money for \
+             each\n",
             counted(pairs, "pair")
         );
     }

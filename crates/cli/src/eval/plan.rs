@@ -143,7 +143,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let trained = match plan.training.is_empty() {
         true => TrainedModels::default(),
         false => plan.train(&locations, &store, trainer()?, |event, name, settings| {
-            let known = if event == Event::Known { " (trained before)" } else { "" };
+            let known = if event == Event::Known { " (already trained)" } else { "" };
             output::note(&format!(
                 "training of {}{known}",
                 [&[name.to_owned()], settings].concat().join(" ")
@@ -157,7 +157,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         chat: &|chat| models.chat_identity(chat),
     };
     let results = plan.run(&locations, &store, &program, &trained, |event, dataset, method| {
-        let known = if event == Event::Known { " (measured before)" } else { "" };
+        let known = if event == Event::Known { " (already measured)" } else { "" };
         output::note(&format!("{}: {method}{known}", dataset.name));
     })?;
     let environment = Environment {

@@ -108,7 +108,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
 fn staged(target: &Path) -> anyhow::Result<Staged> {
     let staged = Staged::new(target)?;
     std::fs::create_dir(staged.path())
-        .with_context(|| format!("{}: cannot be made", staged.path().display()))?;
+        .with_context(|| format!("{}: cannot be created", staged.path().display()))?;
     Ok(staged)
 }
 

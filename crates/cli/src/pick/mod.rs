@@ -63,7 +63,7 @@ pub struct PickArgs {
 /// When there is no terminal, or the tree cannot be indexed.
 pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
-        bail!("`quarry pick` needs a terminal, and stderr is not one; use `quarry search` in scripts");
+        bail!("`quarry pick` needs a terminal, but stderr is not one; use `quarry search` in scripts");
     }
     args.source.rerank(args.rerank);
     let paths = args.source.paths();

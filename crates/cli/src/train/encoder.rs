@@ -224,7 +224,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     let LoadedRun { settings, provenance, .. } = &loaded;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
-        .with_context(|| format!("{}: cannot be made", args.out.display()))?;
+        .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let page = args.out.join(PAGE);
     let mut mean_loss = None;
     let run = loaded.as_run(&args.out);

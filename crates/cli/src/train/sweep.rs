@@ -100,7 +100,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         runs.push(of_seeds.collect::<anyhow::Result<_>>()?);
     }
     let _directories = NewDirectories::create(&args.encoder.out)
-        .with_context(|| format!("{}: cannot be made", args.encoder.out.display()))?;
+        .with_context(|| format!("{}: cannot be created", args.encoder.out.display()))?;
     let n_runs = combinations.len() * args.seeds as usize;
     let mut results: Vec<Vec<RunResult>> = Vec::new();
     for (combination, runs) in combinations.iter().zip(&runs) {

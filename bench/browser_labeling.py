@@ -162,7 +162,7 @@ def check_labeling(browser, quarry, scratch):
     tab.goto(labeling.base + "/")
     require(item_of(tab) == skipped, "another tab shows", item_of(tab))
     tab.keyboard.press("1")
-    expect(tab.get_by_role("heading", level=1)).to_have_text("Nothing is left for you")
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Nothing left to do")
     with browser.expecting("status of 409"):
         ann.keyboard.press("2")
         expect(ann.get_by_role("heading", level=1)).to_have_text("Conflict")
@@ -178,7 +178,7 @@ def check_labeling(browser, quarry, scratch):
         if number == N_PAIRS // 2:
             labeling.kill_and_start()
         other.locator("button[name=label]").nth(number % 2).click()
-    expect(other.get_by_role("heading", level=1)).to_have_text("Nothing is left for you")
+    expect(other.get_by_role("heading", level=1)).to_have_text("Nothing left to do")
     last = {(item, name): label for item, name, label, _ in labeling.replies()}
     require(len(last) == 2 * N_PAIRS == len(labeling.replies()) - 1, labeling.replies())
     require(all(minutes is None or 0 <= minutes < 5 for *_, minutes in labeling.replies()), labeling.replies())
@@ -224,7 +224,7 @@ def check_adjudication(browser, labeling, organizer):
         expect(organizer.get_by_role("status").first).to_contain_text(
             f"{len(differing) - len(decided)} item" + ("" if len(differing) - len(decided) == 1 else "s")
         )
-    expect(live.locator("main")).to_contain_text("Nobody disagrees on anything that is not adjudicated")
+    expect(live.locator("main")).to_contain_text("Nothing to adjudicate")
     require(live.evaluate("window.isTheSame"), "the page was loaded anew")
     live.get_by_role("link", name="Judge").click()
     expect(live.get_by_role("row", name="pairs 12")).to_contain_text("12 without a verdict")
@@ -241,7 +241,7 @@ def check_adjudication(browser, labeling, organizer):
         require(line["value"] == expected and line["label"] == (expected == "yes"), line, "expected", expected)
         require(("adjudicated" in line) == (line["item"] in decided), line)
     organizer.goto(labeling.base + "/progress")
-    expect(organizer.locator("main")).to_contain_text("Nobody disagrees on anything that is not adjudicated")
+    expect(organizer.locator("main")).to_contain_text("Nothing to adjudicate")
     require(re.fullmatch(r"-?[01]\.\d{3}", organizer.get_by_role("row", name="label").locator("td").last.inner_text()), "α")
 
 
@@ -274,7 +274,7 @@ def check_test_programs(browser, quarry, scratch):
     code = program.input_value()
     program.fill(code + f"\nprint({IMAGE!r})\nassert add_{re.search(r'add_([0-9]+)', code)[1]}(1) == -1\n")
     program.press("Control+Enter")
-    result = ann.get_by_role("region", name="What the program did")
+    result = ann.get_by_role("region", name="Result of the program")
     expect(result).to_contain_text("An assertion did not hold", timeout=PATIENCE * 1000)
     expect(result).to_contain_text(IMAGE)
     require(ann.locator("img").count() == 0, "what a program prints is text")
@@ -303,7 +303,7 @@ def check_test_programs(browser, quarry, scratch):
     ann.get_by_label("Comment").fill("cannot be tested")
     ann.keyboard.press("Escape")
     ann.keyboard.press("2")
-    expect(ann.get_by_role("heading", level=1)).to_have_text("Nothing is left for you")
+    expect(ann.get_by_role("heading", level=1)).to_have_text("Nothing left to do")
 
     with contextlib.closing(sqlite3.connect(f"file:{plan.with_suffix('.ledger')}?mode=ro", uri=True)) as ledger:
         select = (

@@ -109,7 +109,7 @@ def check_status(browser, quarry, scratch):
         plain = browser.context(java_script_enabled=False).new_page()
         plain.goto(base + "/")
         expect(plain.get_by_role("row", name="pairs 40")).to_contain_text("0 without a verdict")
-        require(plain.locator("noscript").count() > 0 or plain.get_by_text("loaded anew every").count() > 0, "reloading")
+        require(plain.locator("noscript").count() > 0 or plain.get_by_text("reloads every").count() > 0, "reloading")
         for one in (page, plain):
             one.context.close()
         browser.look("judge-status", base + "/")

@@ -323,7 +323,7 @@ def check_login(browser, quarry, scratch, options):
             page.goto(base + "/?q=retry")
             page.get_by_label("Token").fill("wrong")
             page.keyboard.press("Enter")
-            expect(page.get_by_role("alert")).to_contain_text("not the token")
+            expect(page.get_by_role("alert")).to_contain_text("Wrong token")
             page.get_by_label("Token").fill("correct horse battery staple")
             page.keyboard.press("Enter")
             expect(page.locator(".result a.open").first).to_have_text("retry_with_backoff")

@@ -41,7 +41,7 @@ ANSWERED = [
     ("outline", {"path": "crates/index", "max_tokens": 500}, "crates/index"),
     ("callers", {"name": "IndexDirectory.lock"}, "call"),
     ("callees", {"path": FILE, "line": LINE}, "calls:"),
-    ("similar", {"path": FILE, "line": LINE, "k": 3}, "Most like " + FILE),
+    ("similar", {"path": FILE, "line": LINE, "k": 3}, "Most similar to " + FILE),
     ("read_unit", {"path": FILE, "name": "IndexDirectory.lock"}, "pub fn lock"),
     ("read_unit", {"path": str(ROOT / FILE), "line": 1, "max_tokens": 200}, FILE),
 ]

@@ -49,7 +49,7 @@ def main():
         code, printed = session.end()
         expect(code == 0 and printed.startswith("+") and printed.endswith(f" {FILE}\n"), code, printed)
         session = pick(quarry, index, 100, 24)
-        session.wait_for("Esc leaves")
+        session.wait_for("Esc quits")
         session.press("\x1b")
         expect(session.end() == (1, ""), "a picker that is left")
         refused = subprocess.run([quarry, "pick", "x"], capture_output=True, cwd=ROOT, text=True)

@@ -104,7 +104,7 @@
   (mapcar (lambda (site)
             (quarry--xref site (plist-get site :line)
                           (concat (plist-get site :text)
-                                  (unless (plist-get site :certain) "  (by its name alone)"))))
+                                  (unless (plist-get site :certain) "  (matched by name only)"))))
           (plist-get (quarry--run "callers" "--" subject) :callers)))
 
 (defun quarry--show (find)

@@ -25,7 +25,7 @@ const TEXTS: [(&str, &str); 4] = [
 pub enum Scope {
     /// For the user, in all projects.
     User,
-    /// For all who work on a project.
+    /// For everybody who works on a project.
     Project,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Scope {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
-    /// How the command line calls it.
+    /// Its name on the command line.
     pub name: String,
     /// How people call it.
     pub title: String,
@@ -79,12 +79,12 @@ struct Item {
     value: String,
 }
 
-/// Where paths and commands lead on this machine.
+/// The base directories and commands on this machine.
 #[derive(Debug, Clone)]
 pub struct Environment {
     /// The user's home directory.
     pub home: PathBuf,
-    /// The user's directory of settings, as the system has it.
+    /// The user's settings directory, as defined by the system.
     pub config: PathBuf,
     /// The project's directory.
     pub project: PathBuf,
@@ -106,7 +106,7 @@ struct Table {
     agent: Vec<Agent>,
 }
 
-/// All agents that are known, in the order of the table.
+/// All known agents, in the order of the table.
 #[must_use]
 pub fn agents() -> &'static [Agent] {
     static AGENTS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
@@ -116,7 +116,7 @@ pub fn agents() -> &'static [Agent] {
     &AGENTS
 }
 
-/// Agents that a user defines, in the format of the table of those that are known.
+/// Agents that a user defines, in the format of the table of known agents.
 ///
 /// # Errors
 /// When a table, path or content is not as expected.
@@ -149,7 +149,7 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
 }
 
 impl Agent {
-    /// Whether it seems to be installed here.
+    /// Whether it seems to be installed on this machine.
     #[must_use]
     pub fn is_found(&self, environment: &Environment) -> bool {
         environment.path(&self.found).exists()
@@ -186,13 +186,13 @@ impl Target {
         are.into_iter().filter(|is| *is).count()
     }
 
-    /// Whether its text, if it has one, is one that there is.
+    /// Whether its text, if it has one, exists.
     fn is_known(&self) -> bool {
         let mut texts = self.file.iter().chain(&self.block);
         texts.all(|name| TEXTS.iter().any(|(known, _)| known == name))
     }
 
-    /// None where it names no content, or an unknown text, which a test sees.
+    /// `None` if it names no content, or an unknown text, which a test detects.
     fn content(&self, environment: &Environment) -> Option<Content> {
         let text = |name: &str| {
             let (_, text) = TEXTS.iter().find(|(known, _)| *known == name)?;

@@ -14,7 +14,7 @@ pub enum Error {
         /// `user` or `project`.
         scope: String,
     },
-    /// A file cannot be read, or is not a text.
+    /// A file cannot be read, or is not text.
     #[error("{}: cannot be read as text; nothing was changed", path.display())]
     Read {
         /// The file that was to be edited.
@@ -22,7 +22,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// A definition of agents is not one.
+    /// A definition of agents is invalid.
     #[error("{}: {problem}; expected tables [[agent]] with name, title, found and [[agent.target]], as \
         docs/guides/agents.md shows", path.display())]
     Definition {
@@ -45,9 +45,9 @@ pub enum Error {
         /// The link.
         path: PathBuf,
     },
-    /// A project does not decide which files outside of it, or in its `.git`, are written.
+    /// A project must not decide which files outside of it, or in its `.git`, are written.
     #[error(
-        "{}: a link leads out of the project, to {}; nothing was changed: replace the link, or add the entry by hand",
+        "{}: a link leads to {}, outside the project; nothing was changed: replace the link, or add the entry by hand",
         path.display(), target.display()
     )]
     Outside {
@@ -114,7 +114,7 @@ impl From<String> for Problem {
     }
 }
 
-/// As it continues the name of a file.
+/// The text that follows the name of a file in messages.
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.line {

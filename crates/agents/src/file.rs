@@ -10,7 +10,7 @@ use quarry_files::{Directory, Readers};
 
 use crate::Error;
 
-/// The largest file that is read; settings that agents keep their history in have a few MiB.
+/// Maximum size of a file that is read; settings in which agents keep their history have a few MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// A file behind its links, by a directory below which no link is followed. A link that replaces a part of
@@ -72,7 +72,7 @@ impl Location {
         quarry_files::text(quarry_files::read_whole(self.open()?, MAX_BYTES)?).map(Some)
     }
 
-    /// Writes a file beside it and gives that its name, so that nobody sees half of it.
+    /// Writes a new file beside it and renames that, so nobody sees half of it.
     fn write(&self, text: &str, readers: Readers) -> io::Result<()> {
         let name =
             self.relative.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;

@@ -1,13 +1,12 @@
-//! Coding agents: where their settings are, and how Quarry's entry gets into them and out again.
+//! Coding agents: where their settings are, and how Quarry's entry is added and removed.
 //!
 //! Which agents there are, and where each has its settings and instructions, is data: `agents.toml`. [`install`] and
 //! [`uninstall`] plan the changes ([`Plan`]), which [`Plan::diff`] shows and [`Plan::apply`] makes. What was
-//! written is kept as [`Receipts`], so that it is removed exactly: a file that nobody has edited since is as it was,
-//! byte for byte, and of an edited one nothing but Quarry's own part goes. An entry that somebody else wrote is left
-//! alone.
+//! written is kept as [`Receipts`], so that it is removed exactly: a file that nobody has edited since is restored byte
+//! for byte, and from an edited one only Quarry's own part is removed. An entry that somebody else wrote is left alone.
 //!
-//! Editing is a function of texts: `edit` knows the formats, keeps comments, spacing and order, and compares what the
-//! text meant before and after.
+//! Editing is a pure function of texts: `edit` knows the formats, keeps comments, spacing and order, and compares the
+//! meaning before and after.
 
 mod agent;
 mod edit;

@@ -23,9 +23,9 @@ const CONTEXT: usize = 3;
 pub struct Change {
     /// The file.
     pub path: PathBuf,
-    /// Its text before; `None` if the file did not exist.
+    /// The text before; `None` if the file did not exist.
     pub before: Option<String>,
-    /// Its text after; none if it is removed.
+    /// The text after; `None` if the file is removed.
     pub after: Option<String>,
     project: Option<PathBuf>,
 }
@@ -51,7 +51,7 @@ impl fmt::Display for Note {
             Self::Already(path) => write!(formatter, "{}: already installed", path.display()),
             Self::LeftAlone(path) => write!(
                 formatter,
-                "{}: left alone: its entry or instructions for quarry are not as `quarry agent install` writes them",
+                "{}: left alone: its entry or instructions for quarry differ from what `quarry agent install` writes",
                 path.display()
             ),
             Self::Shared(path, agents) => write!(formatter, "{}: kept for {agents}", path.display()),
@@ -76,7 +76,7 @@ pub struct Plan {
     is_removal: bool,
 }
 
-/// Texts as they are and as they become.
+/// Texts before and after the changes.
 struct Texts<'p> {
     project: Option<&'p Path>,
     texts: BTreeMap<PathBuf, [Option<String>; 2]>,
@@ -89,7 +89,7 @@ impl<'p> Texts<'p> {
         Self { project, texts: BTreeMap::new() }
     }
 
-    /// The text of a file as it becomes.
+    /// The text of a file after the changes.
     fn get(&mut self, path: &Path) -> Result<&mut Option<String>, Error> {
         Ok(match self.texts.entry(path.to_owned()) {
             Slot::Occupied(known) => &mut known.into_mut()[1],
@@ -116,7 +116,7 @@ impl<'p> Texts<'p> {
 /// What installing for some agents changes.
 ///
 /// # Errors
-/// When an agent has nothing to write in this scope, or a file cannot be read or edited.
+/// When an agent has no files in this scope, or a file cannot be read or edited.
 pub fn install(
     agents: &[&Agent],
     scope: Scope,
@@ -304,7 +304,7 @@ pub fn uninstall(
     })
 }
 
-/// A directory that was made for a file that goes is removed with the last file in it.
+/// A directory that was created for a removed file is removed with the last file in it.
 fn transfer_directories(directories: &[PathBuf], kept: &mut Receipts) {
     for directory in directories {
         for receipt in kept.receipts.iter_mut().filter(|receipt| receipt.path.starts_with(directory)) {
@@ -316,7 +316,7 @@ fn transfer_directories(directories: &[PathBuf], kept: &mut Receipts) {
     }
 }
 
-/// The text without what a receipt is for, or none if the file goes too; nothing if that was changed since.
+/// The text without the insertion of a receipt, or none if the file is removed too; nothing if it was changed since.
 fn without_entry(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>, Error> {
     let content = &receipt.content;
     let was_there = receipt.before.is_some();

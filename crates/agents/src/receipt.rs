@@ -1,4 +1,4 @@
-//! What was written, so that it can be taken out again.
+//! What was written, so that it can be removed again.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::edit::Content;
 use crate::splice::Splice;
 use crate::{Error, Scope, file};
 
-/// One thing that was written to one file.
+/// A single insertion into a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The agents that it was written for; several may share a file.
@@ -34,7 +34,7 @@ pub struct Receipt {
     pub(crate) directories: Vec<PathBuf>,
 }
 
-/// All that was written and is not removed yet.
+/// Everything that was written and is not removed yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipts {
     /// In the order in which it was written.
@@ -42,7 +42,7 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// Reads them; a missing file has none.
+    /// Reads them; a missing file contains none.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Splice {
     /// Where, in bytes.
     pub(crate) offset: usize,
-    /// What stood there; most often nothing.
+    /// The previous text; usually empty.
     pub(crate) removed: String,
     /// What stands there now.
     pub(crate) inserted: String,

@@ -327,7 +327,7 @@ mod unix {
             };
             let before = fixture.all().keys().cloned().collect::<Vec<_>>();
             let error = fixture.plan_install(&[agent], Scope::Project).unwrap_err().to_string();
-            assert!(error.contains("leads out of the project"), "{error}");
+            assert!(error.contains("outside the project"), "{error}");
             assert_eq!(fixture.all().keys().cloned().collect::<Vec<_>>(), before);
         }
     }
@@ -383,7 +383,7 @@ mod unix {
         fixture.write("project/.git/hooks/post-merge", "#!/bin/sh\n");
         symlink(".git/hooks/post-merge", fixture.path("project/AGENTS.md")).unwrap();
         let error = fixture.plan_install(&["zed"], Scope::Project).unwrap_err().to_string();
-        assert!(error.contains("leads out of the project"), "{error}");
+        assert!(error.contains("outside the project"), "{error}");
         assert_eq!(fixture.read("project/.git/hooks/post-merge"), "#!/bin/sh\n");
     }
 
@@ -394,7 +394,7 @@ mod unix {
         fs::create_dir(fixture.path("home/.ssh")).unwrap();
         symlink("../home/.ssh", fixture.path("project/.cursor")).unwrap();
         let error = plan.apply(&fixture.receipts()).unwrap_err().to_string();
-        assert!(error.contains("leads out of the project"), "{error}");
+        assert!(error.contains("outside the project"), "{error}");
         assert_eq!(fs::read_dir(fixture.path("home/.ssh")).unwrap().count(), 0);
 
         // Nor is an empty directory elsewhere removed in its place.
@@ -405,7 +405,7 @@ mod unix {
         symlink("../home/other", fixture.path("project/.cursor")).unwrap();
         let receipts = Receipts::read(&fixture.receipts()).unwrap();
         let planned = uninstall(&named(&["cursor"]), Scope::Project, &fixture.environment, &receipts);
-        assert!(planned.unwrap_err().to_string().contains("leads out of the project"));
+        assert!(planned.unwrap_err().to_string().contains("outside the project"));
         assert!(fixture.path("home/other/rules").is_dir() && fixture.path("home/moved/mcp.json").is_file());
     }
 

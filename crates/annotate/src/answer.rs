@@ -116,10 +116,10 @@ impl AnswerFormat {
         let mut words: Vec<&String> = Vec::new();
         for meaning in &verdicts.values {
             if meaning.says.is_empty() {
-                return Err("`says` is empty; expected what the model writes".to_owned());
+                return Err("`says` is empty; expected the words that the model writes".to_owned());
             }
             if let Some(says) = meaning.says.iter().find(|says| bare(says) != *says) {
-                return Err(format!("{says:?} has marks around it; expected what is in them"));
+                return Err(format!("{says:?} has punctuation around it; expected the text without it"));
             }
             if let Some(twice) =
                 meaning.says.iter().find(|says| words.iter().any(|known| is_same(known, says)))
@@ -131,11 +131,11 @@ impl AnswerFormat {
                 return Err(format!("{:?} needs either `label` or `then`", meaning.says));
             }
             if meaning.label.is_some_and(|label| label > 1) {
-                return Err(format!("{:?} has a label above 1; grades belong into `grade`", meaning.says));
+                return Err(format!("{:?} has a label above 1; grades belong in `grade`", meaning.says));
             }
         }
         if verdicts.values.is_empty() {
-            return Err("`values` is empty; expected what the verdict may be".to_owned());
+            return Err("`values` is empty; expected the possible verdicts".to_owned());
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl AnswerFormat {
             Self::Word(verdicts) => verdicts.read_word(text),
             Self::Json(verdicts) | Self::Fields(verdicts) => verdicts.read_named(text),
             Self::Program | Self::Packages | Self::Text(_) => {
-                Err("this prompt asks for no verdict".to_owned())
+                Err("this prompt does not ask for a verdict".to_owned())
             }
         }
     }
@@ -209,7 +209,7 @@ impl AnswerFormat {
     pub(crate) fn read_text(&self, text: &str) -> Result<String, String> {
         match self {
             Self::Text(format) => format.read(text),
-            _ => Err("this prompt asks for no text".to_owned()),
+            _ => Err("this prompt does not ask for a text".to_owned()),
         }
     }
 }

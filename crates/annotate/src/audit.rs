@@ -48,7 +48,7 @@ pub struct SkippedRun {
 /// The results of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AuditReport {
-    /// Number of programs that were to be run again.
+    /// Number of programs to run again.
     pub runs: u64,
     /// Number of these that people wrote.
     pub of_people: u64,

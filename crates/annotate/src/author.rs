@@ -399,7 +399,7 @@ impl Author {
             match answer.stop {
                 Stop::Refusal => Err(Refused::Unreadable(format!("the model refused: {}", answer.text))),
                 Stop::Length => {
-                    let problem = "the answer reached `max_output_tokens` of its prompt and is cut";
+                    let problem = "the answer reached `max_output_tokens` of its prompt and was cut off";
                     Err(Refused::Unreadable(problem.to_owned()))
                 }
                 Stop::Complete | Stop::Other(_) => Ok(answer.text),

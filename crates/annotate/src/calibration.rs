@@ -77,13 +77,13 @@ impl Calibration {
         let mut warnings = Vec::new();
         if self.pairs < FEW_PAIRS {
             warnings.push(format!(
-                "only {}: other pairs may give other numbers; label {FEW_PAIRS} or more",
+                "only {}: other pairs may give different numbers; label at least {FEW_PAIRS}",
                 counted(self.pairs, "pair")
             ));
         }
         if self.confidences == 1 {
             warnings.push(
-                "all confidences are the same, so that they tell no verdict from another; nothing can be calibrated"
+                "all confidences are equal, so they cannot distinguish verdicts; nothing can be calibrated"
                     .to_owned(),
             );
         }

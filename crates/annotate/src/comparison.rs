@@ -65,7 +65,7 @@ pub struct OptionCost {
     pub seconds: f64,
 }
 
-/// Comparison of a judge with options with the same judge without.
+/// A judge with options compared with the same judge without.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PlainComparison {
     /// Pairs that both decided or left unresolved.

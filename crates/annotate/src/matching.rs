@@ -44,7 +44,7 @@ impl ChatMatcher {
             }
             return Err(AnnotateError::Prompt {
                 file: judge.clone(),
-                problem: format!("expected a judge that runs no programs: one of {}", known.join(", ")),
+                problem: format!("expected a judge that does not run programs: one of {}", known.join(", ")),
             });
         };
         let (model, language) = (model.clone(), language.to_lowercase());
@@ -90,7 +90,7 @@ impl ChatMatcher {
                     events.push(Event::Answer(ModelAnswer { prompt: question.prompt, text: answer.text }));
                 }
                 Next::Run(_) => {
-                    let source = "this judge runs programs; take one that only asks".into();
+                    let source = "this judge runs programs; use one that only asks".into();
                     return Err(EvalError::Chat { model: self.model.clone(), source });
                 }
             }

@@ -51,8 +51,8 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, AnnotateError> {
             path: plan.path.clone(),
             problem: format!(
                 "{}: expected a file of pairs, found one of {} ({}); if it contains pairs, name its format (`format = …`) to \
-                 see what is wrong with the first; of queries, codes and judgments `quarry data convert --to \
-                 query-code` makes pairs",
+                 see what is wrong with the first; `quarry data convert --to query-code` makes pairs from queries, \
+                 codes and judgments",
                 other.path.display(),
                 other.format.name,
                 other.format.about
@@ -127,8 +127,8 @@ pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Resu
     Err(AnnotateError::Plan {
         path: plan.path.clone(),
         problem: format!(
-            "an id must stand for one text and one label, in all files and in the ledger; give different pairs \
-             different ids, or name another ledger if the pairs have changed since it was made:{}{more}",
+            "an id must identify one text and one label, in all files and in the ledger; give different pairs different \
+             ids, or name another ledger if the pairs have changed since it was made:{}{more}",
             lines.collect::<String>()
         ),
     })

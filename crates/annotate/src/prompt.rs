@@ -106,11 +106,13 @@ impl Prompt {
         for template in content.system.iter().chain([&content.user]) {
             if let Some(variable) = variables(template).find(|variable| !VARIABLES.contains(variable)) {
                 let known = VARIABLES.join(", ");
-                return Err(wrong(format!("{{{{{variable}}}}} stands for nothing; expected one of {known}")));
+                return Err(wrong(format!("{{{{{variable}}}}} is not a variable; expected one of {known}")));
             }
         }
         if content.max_output_tokens == 0 {
-            return Err(wrong("`max_output_tokens` is 0; expected how long an answer may be".to_owned()));
+            return Err(wrong(
+                "`max_output_tokens` is 0; expected the maximum length of an answer".to_owned(),
+            ));
         }
         let version = digest(&[text])[..16].to_owned();
         Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
@@ -248,7 +250,7 @@ impl Prompts {
                 return Err(AnnotateError::Prompt {
                     file,
                     problem: format!(
-                        "it replaces no prompt; expected a file named as one of {}",
+                        "it does not replace a prompt; expected a file named like one of {}",
                         known.join(", ")
                     ),
                 });
@@ -264,8 +266,7 @@ impl Prompts {
             return Err(AnnotateError::Prompt {
                 file: directory.display().to_string(),
                 problem:
-                    "it contains no prompt; expected files with `.toml` at the end of their names, such as \
-                          screener.toml"
+                    "it contains no prompt; expected files whose names end in `.toml`, such as screener.toml"
                         .to_owned(),
             });
         }

@@ -12,10 +12,11 @@ use crate::ledger::{Effort, JudgeCounts};
 /// The definition shown beside the executable rate, with and without packages: both are stricter than the paper's,
 /// which also ran code that sets up packages.
 pub const EXECUTABLE_RULES: [&str; 2] = [
-    "at least one of its assertions ran, and they held or one did not, after missing packages were installed; only \
-     wheels and, of npm, files are installed, and no setup code runs, so that what needs more counts as not executable",
-    "at least one of its assertions ran, and they held or one did not; no packages are installed, so that what needs \
-     one counts as not executable",
+    "at least one of its assertions ran, whether or not it held, after missing packages were installed; only wheels and \
+     the files of npm packages are installed, and no setup code runs, so a program that needs more counts as not \
+     executable",
+    "at least one of its assertions ran, whether or not it held; no packages are installed, so a program that needs one \
+     counts as not executable",
 ];
 
 /// Summary of a judge's work.

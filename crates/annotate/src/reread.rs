@@ -20,13 +20,13 @@ use crate::plan::Plan;
 /// Pairs that are read at a time.
 const PAGE: usize = 256;
 
-/// The results of reading again.
+/// The results of reinterpreting earlier answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "Rereading")]
 pub struct RereadSummary {
     /// Pairs for which evidence was adopted this time; under a majority, counted for each member.
     pub read: u64,
-    /// Labels that are the same by both rules.
+    /// Labels that are the same under both rules.
     pub same: u64,
     /// Labels that differ, in the order of the pairs.
     pub changed: Vec<ChangedLabel>,
@@ -185,7 +185,8 @@ fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
 fn why(judge: &Judge, pair: &Pair, known: &[Event], other_run: Option<(String, RunResult)>) -> String {
     if let Some((before, now)) = other_run {
         return format!(
-            "read again: its program came to {}, not to {before}; who was told so is to be asked again",
+            "reinterpreted: the result of its program is {}, not {before}; questions that quoted it must be asked \
+             again",
             now.name()
         );
     }
@@ -194,11 +195,11 @@ fn why(judge: &Judge, pair: &Pair, known: &[Event], other_run: Option<(String, R
             let content = question.request.messages.last().map_or("", |message| message.content.as_str());
             let problem = content.split_once(". Answer again").map(|(problem, _)| problem);
             let problem = problem.and_then(|problem| problem.strip_prefix("That cannot be read: "));
-            let problem = problem.unwrap_or("what it was asked is another question by these rules");
-            format!("read again: {} is to be asked again: {problem}", question.prompt)
+            let problem = problem.unwrap_or("under these rules, its question is a different one");
+            format!("reinterpreted: {} must be asked again: {problem}", question.prompt)
         }
-        Ok(Next::Run(_)) => "read again: another program is to be run".to_owned(),
+        Ok(Next::Run(_)) => "reinterpreted: a different program must be run".to_owned(),
         Ok(Next::Decide(_)) => String::new(),
-        Err(wrong) => format!("read again: {wrong}"),
+        Err(wrong) => format!("reinterpreted: {wrong}"),
     }
 }

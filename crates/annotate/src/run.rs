@@ -99,7 +99,7 @@ impl Judging {
             let Some(programs) = &sandbox else {
                 return Err(AnnotateError::Plan {
                     path: plan.path,
-                    problem: "this judge runs programs, and there is no sandbox".to_owned(),
+                    problem: "this judge runs programs, but there is no sandbox".to_owned(),
                 });
             };
             for language in &checked.languages {
@@ -108,7 +108,7 @@ impl Judging {
                 }
                 if let Some(problem) = programs.problem(Runner::named(language)?)? {
                     let problem =
-                        format!("there are pairs in {language}, and {problem}, or leave these pairs out");
+                        format!("there are pairs in {language}, but {problem}, or leave these pairs out");
                     return Err(AnnotateError::Plan { path: plan.path, problem });
                 }
             }
@@ -150,8 +150,8 @@ impl Judging {
         if has_earlier_labels(writer.ledger(), &plan)? {
             return Err(AnnotateError::Ledger {
                 path: plan.ledger,
-                problem: "it has labels of this plan by the rules of an earlier version of quarry: `quarry judge run --reread \
-                          PLAN` reads them again and asks no model; name another ledger to judge all anew"
+                problem: "its labels of this plan are from an earlier version of quarry: `quarry judge run --reread \
+                          PLAN` reinterprets them without asking a model; name another ledger to judge everything again"
                     .to_owned(),
                 source: None,
             });

@@ -100,7 +100,7 @@ impl Worker {
             return Outcome::Refused("the task is not a program that the worker can run".to_owned());
         };
         if kind.strip_prefix(RUN) != Some(task.program.language.as_str()) {
-            return Outcome::Refused("the task's language is another than its kind".to_owned());
+            return Outcome::Refused("the task's language does not match its kind".to_owned());
         }
         let programs = programs_for(task.packages, open, opened);
         match programs.and_then(|programs| programs.run(task.program, &task.code, &task.limits)) {

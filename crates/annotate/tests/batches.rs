@@ -208,7 +208,7 @@ fn a_batch_that_costs_more_than_was_set_aside_is_the_last() {
         let mut fixture = fixture(36, &server);
         fixture.entries[2] = "[budget]\ntokens = 30000".into();
         let error = fixture.run().unwrap_err().to_string();
-        let expected = if is_over { "the server counts" } else { "the budget does not suffice" };
+        let expected = if is_over { "the server counts" } else { "the budget is too small" };
         assert!(error.contains(expected), "{error}");
         let (ledger, _) = fixture.ledger();
         let [spent, unconfirmed] = ledger.spent().unwrap();

@@ -49,7 +49,7 @@ fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
     fixture.entries[0] = "cache = 'cache'\nworkers = 3".to_owned();
     *cache.lock().unwrap() = Some(fixture.path("cache"));
     let error = fixture.run().unwrap_err().to_string();
-    assert!(error.contains("cannot store an answer; make room"), "{error}");
+    assert!(error.contains("cannot store an answer; free some space"), "{error}");
     assert!((1..=3).contains(&server.count()), "no more is asked: {}", server.count());
     let (ledger, _) = fixture.ledger();
     assert_eq!(ledger.spent().unwrap()[0].tokens, 110 * server.count() as u64);
@@ -110,7 +110,7 @@ fn a_server_that_counts_nothing_uses_the_budget_up() {
     let mut fixture = Fixture::new(100, &server.url());
     fixture.entries[2] = "[budget]\ntokens = 20000".to_owned();
     let error = fixture.run().unwrap_err().to_string();
-    assert!(error.contains("the budget does not suffice"), "{error}");
+    assert!(error.contains("the budget is too small"), "{error}");
     let (ledger, _) = fixture.ledger();
     let [spent, unconfirmed] = ledger.spent().unwrap();
     assert!(spent == unconfirmed && spent.tokens > 0 && spent.tokens <= 20_000, "{spent}");

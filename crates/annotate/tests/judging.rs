@@ -507,7 +507,7 @@ fn a_ledger_has_one_writer_and_one_version() {
     let error = fixture.prepare().err().unwrap().to_string();
     assert!(error.contains("version 99") && error.contains("name another file"), "{error}");
     change("PRAGMA application_id = 1");
-    assert!(fixture.prepare().err().unwrap().to_string().contains("not a ledger of quarry"));
+    assert!(fixture.prepare().err().unwrap().to_string().contains("not a Quarry ledger"));
     drop(fs::remove_file(path.with_extension("ledger-wal")));
     fs::write(
         &path,

@@ -27,7 +27,7 @@ pub struct DefinitionView {
     pub language: String,
 }
 
-/// The calls of something.
+/// The callers of a definition.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Callers {
@@ -39,13 +39,13 @@ pub struct Callers {
     /// With several trees, their absolute paths.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
-    /// What has the name or is at the position.
+    /// The definitions of the name or at the position.
     pub definitions: Vec<DefinitionView>,
     /// Where it is called.
     pub callers: Vec<SiteView>,
-    /// How many there are, those that are left out of `callers` included.
+    /// Total number, including those left out of `callers`.
     pub total: usize,
-    /// Files in which more calls may be, from a line on.
+    /// Files that may contain more calls, from a line on.
     pub unfinished: Vec<UnfinishedView>,
     /// Milliseconds of the search.
     pub took_ms: f64,
@@ -53,7 +53,7 @@ pub struct Callers {
     pub open_ms: f64,
 }
 
-/// A file in which more calls may be.
+/// A file that may contain more calls.
 #[derive(Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnfinishedFile"))]
 pub struct UnfinishedView {
@@ -91,11 +91,11 @@ pub struct SiteView {
     pub line: u32,
     /// The text of the line.
     pub text: String,
-    /// What the call is in; null outside of units.
+    /// The definition that contains the call; null outside of units.
     pub caller: Option<DefinitionView>,
     /// The name that is called.
     pub callee: String,
-    /// What it is called on.
+    /// The receiver of the call.
     pub receiver: Option<String>,
     /// Whether scopes or imports determine what is called.
     pub certain: bool,
@@ -120,7 +120,7 @@ pub struct Callees {
     pub roots: Vec<String>,
     /// Each definition, with what it calls.
     pub definitions: Vec<CalleesOfDefinition>,
-    /// Files in which more calls may be, from a line on.
+    /// Files that may contain more calls, from a line on.
     pub unfinished: Vec<UnfinishedView>,
     /// Milliseconds of the search.
     pub took_ms: f64,
@@ -135,11 +135,11 @@ pub struct CalleesOfDefinition {
     /// The definition.
     #[serde(flatten)]
     pub definition: DefinitionView,
-    /// What scopes or imports determine, in its tree.
+    /// Definitions in its tree, determined by scopes or imports.
     pub callees: Vec<CalleeView>,
-    /// What is known by its name only.
+    /// Callees matched by name only.
     pub unknown: Vec<UnknownView>,
-    /// What nothing in its tree defines.
+    /// Callees that nothing in its tree defines.
     pub external: Vec<ExternalView>,
 }
 
@@ -147,7 +147,7 @@ pub struct CalleesOfDefinition {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CalleeView {
-    /// As it is written there.
+    /// The name as written in the code.
     pub name: String,
     /// Where it is called, 1-based.
     pub lines: Vec<u32>,
@@ -155,11 +155,11 @@ pub struct CalleeView {
     pub definitions: Vec<DefinitionView>,
 }
 
-/// Something that is called and known by its name only, such as a method of a value of unknown type.
+/// A callee matched by name only, such as a method of a value of unknown type.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnknownCallee"))]
 pub struct UnknownView {
-    /// As it is written there.
+    /// The name as written in the code.
     pub name: String,
     /// Where it is called, 1-based.
     pub lines: Vec<u32>,
@@ -167,20 +167,20 @@ pub struct UnknownView {
     pub candidates: Vec<DefinitionView>,
 }
 
-/// Something that is called and that nothing in the tree defines.
+/// A callee that nothing in the tree defines.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ExternalCallee"))]
 pub struct ExternalView {
-    /// As it is written there.
+    /// The name as written in the code.
     pub name: String,
     /// Where it is called, 1-based.
     pub lines: Vec<u32>,
 }
 
-/// A search for calls: what was asked for and what that is, with the times to open and to search the index.
+/// A search for calls: the request and the definitions it refers to, with the times to open and to search the index.
 #[derive(Debug, Clone, Copy)]
 pub struct CallsQuestion<'a> {
-    /// As it was asked for.
+    /// The name or position, as given.
     pub query: &'a str,
     /// What that is.
     pub definitions: &'a [Hit],

@@ -19,7 +19,7 @@ use crate::text::{numbered, position_to, quoted, what};
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
 
-/// Number of results that are named where nothing clearly answers.
+/// Number of results that are named if nothing clearly answers.
 const NEAREST: usize = 3;
 
 /// Number of results whose types, callees and callers are shown.
@@ -28,7 +28,7 @@ const RELATED_OF: usize = 3;
 /// Number of callers of a result that are shown.
 const CALLERS: usize = 3;
 
-/// Tokens of a signature and its position, about: with fewer left, callers are not looked for.
+/// Approximate tokens of a signature and its position: with fewer left, callers are not searched for.
 const SIGNATURE_TOKENS: usize = 40;
 
 /// How functions are chosen.
@@ -46,7 +46,7 @@ impl Default for Weights {
     }
 }
 
-/// What code is asked for.
+/// The requested code.
 #[derive(Debug, Clone)]
 pub struct ContextRequest<'a> {
     /// What the code does, or the name of a symbol.
@@ -66,7 +66,7 @@ pub struct ContextRequest<'a> {
 pub struct Context {
     /// As agents read it.
     pub text: String,
-    /// Whether a result clearly answers the query; none if that cannot be told.
+    /// Whether a result clearly answers the query; `None` if that cannot be decided.
     pub confident: Option<bool>,
     /// Confidence that a result answers, 0 to 1.
     pub confidence: f32,
@@ -97,7 +97,7 @@ struct Texts<'i> {
 }
 
 impl Texts<'_> {
-    /// None if the file has gone since the index was opened.
+    /// `None` if the file has been removed since the index was opened.
     fn of(&mut self, hit: &Hit) -> Option<&SourceText> {
         let read = self.read.entry((hit.root, hit.path.clone()));
         read.or_insert_with(|| self.index.text(hit).ok()).as_ref()
@@ -138,7 +138,7 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     })
 }
 
-/// What is said where nothing clearly answers, and what is nearest.
+/// The text for when nothing clearly answers, with the closest results.
 fn nothing(index: &Index, hits: &[Hit]) -> Vec<String> {
     let mut pieces = vec![nothing_heading(hits.is_empty(), false)];
     let nearest = hits.iter().take(NEAREST);
@@ -149,7 +149,7 @@ fn nothing(index: &Index, hits: &[Hit]) -> Vec<String> {
     pieces
 }
 
-/// What is said of a search that found nothing, or nothing that clearly answers.
+/// The text about a search that found nothing, or nothing that clearly answers.
 #[must_use]
 pub fn nothing_heading(is_empty: bool, is_filtered: bool) -> String {
     let advice = "Try other words for what the code does, or the name of a symbol";
@@ -160,7 +160,7 @@ pub fn nothing_heading(is_empty: bool, is_filtered: bool) -> String {
     }
 }
 
-/// As many pieces, from the first one on, as fit together.
+/// As many pieces as fit together, starting with the first.
 fn fitting(mut pieces: Vec<String>, max_tokens: usize) -> String {
     loop {
         let text = pieces.concat();
@@ -171,7 +171,7 @@ fn fitting(mut pieces: Vec<String>, max_tokens: usize) -> String {
     }
 }
 
-/// The beginning of the definition that a unit belongs to; the unit itself if it is not of one.
+/// The beginning of the definition that a unit belongs to, or of the unit itself if it belongs to none.
 fn beginning(index: &Index, hit: &Hit) -> Hit {
     match hit.kind {
         UnitKind::Module | UnitKind::Section => hit.clone(),

@@ -16,7 +16,7 @@ pub struct Facets {
     pub languages: Counts,
     /// By kind.
     pub kinds: Counts,
-    /// By the directory of the file below `directory`, as deep as there is more than one.
+    /// By the directory of the file below `directory`, at the first depth with more than one.
     pub directories: Counts,
     /// By the number of the searched path.
     pub roots: Vec<(usize, usize)>,
@@ -29,7 +29,7 @@ impl Facets {
         self.roots.iter().map(|(_, n)| n).sum()
     }
 
-    /// Of some units, whose search was narrowed to `directory`, or to none if that is empty.
+    /// The facets of some units, whose search was narrowed to `directory` unless that is empty.
     #[must_use]
     pub fn of(hits: &[Hit], directory: &str) -> Self {
         let mut roots: BTreeMap<usize, usize> = BTreeMap::new();
@@ -45,7 +45,7 @@ impl Facets {
     }
 }
 
-/// The directories next below `directory` that hold units, or deeper ones if all units are in one.
+/// The directories directly below `directory` that contain units, or deeper ones if all units are in one.
 fn directories(hits: &[Hit], directory: &str) -> Counts {
     let mut prefix = directory.to_owned();
     loop {

@@ -32,12 +32,12 @@ pub struct UnitOfFile {
     pub kind: &'static str,
     /// Declaration without body.
     pub signature: String,
-    /// The whole text, where one unit was asked for.
+    /// The whole text, if one unit was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
-/// The units of an indexed file, or the innermost one at a line with its source. None where no such file is indexed, or
+/// The units of an indexed file, or the innermost one at a line with its source. `None` if no such file is indexed, or
 /// no unit is at the line.
 #[must_use]
 pub fn file(tree: &Tree, root: usize, path: &str, line: Option<u32>) -> Option<FileView> {

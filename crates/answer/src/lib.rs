@@ -1,4 +1,4 @@
-//! Answers to searches as programs read them: the objects of `--json`, and of the HTTP API.
+//! Answers to searches for programs: the objects of `--json` and of the HTTP API.
 //!
 //! A [`Tree`] is an index with the paths that it answers for. [`search()`] and [`similar`] find units, and [`Found`] makes the
 //! objects of them; [`callers`], [`callees`], [`file()`] and [`StatusView`] make theirs. Each is described by a JSON

@@ -1,7 +1,8 @@
-//! A map of a tree within a budget of tokens: its files with the types and signatures that most of the tree mentions.
+//! A map of a tree within a budget of tokens: its files with the types and signatures that are mentioned most in the
+//! tree.
 //!
-//! A definition counts for as many units as contain its name, divided by the number of definitions of that name; of a name
-//! of one word, which also means other things, only a tenth of them count, as in the repository map of Aider.
+//! A definition counts for as many units as contain its name, divided by the number of definitions of that name; for a
+//! name of one word, which may have other meanings, only a tenth of them count, as in Aider's repository map.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +13,10 @@ use quarry_text::parts;
 use crate::count_tokens;
 use crate::text::{numbered, quoted};
 
-/// Share of the mentions of a name of one word that count.
+/// Fraction of the mentions of a name of one word that count.
 const ONE_WORD: f64 = 0.1;
 
-/// Signatures in a row that do not fit until no more are tried.
+/// Number of consecutive signatures that do not fit after which no more are tried.
 const MISSES: usize = 20;
 
 /// A line of the map.
@@ -25,8 +26,8 @@ struct Line {
     weight: f64,
 }
 
-/// The map of the definitions that pass a filter, of at most `max_tokens` tokens ([`count_tokens`]): the files in which most
-/// is mentioned first, in each its lines in their order.
+/// The map of the definitions that pass a filter, of at most `max_tokens` tokens ([`count_tokens`]): the files with the
+/// most mentions first, each with its lines in order.
 ///
 /// # Errors
 /// When the index cannot be read.
@@ -88,7 +89,7 @@ fn ending(n_left_out: usize) -> String {
     format!("{n_left_out} more definitions; allow more tokens, or name a directory.\n")
 }
 
-/// All definitions, those that are mentioned most first, ties in the order of paths and lines.
+/// All definitions, the most mentioned first; ties in the order of paths and lines.
 fn lines(index: &Index, filter: &Filter) -> Result<Vec<Line>, Error> {
     let is_definition = |hit: &Hit| {
         matches!(hit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type)

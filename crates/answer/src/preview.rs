@@ -75,7 +75,7 @@ impl Preview {
         }
     }
 
-    /// The shown lines, with single lines between them: what marks an omission takes as much room.
+    /// The shown lines, with single lines between them: marking an omission would take as much space.
     fn ranges(&self, lines: &[&str]) -> Vec<Range<usize>> {
         let is_blank = |line: &usize| lines[*line].trim().is_empty();
         let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -91,7 +91,7 @@ impl Preview {
     }
 }
 
-/// Positions in `terms` of those that a line contains, without repetition.
+/// Positions in `terms` of the terms that a line contains, without repetition.
 fn matched_terms(line: &str, terms: &[String]) -> Vec<usize> {
     let mut found = Vec::new();
     lexical_terms(line, |term, _| {

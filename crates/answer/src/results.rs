@@ -1,4 +1,4 @@
-//! What an answer is made of: results, and the lines of source that they show.
+//! The parts of an answer: results, and the lines of source that they show.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -30,20 +30,21 @@ pub fn kind_name(kind: UnitKind) -> &'static str {
 pub enum Excerpt {
     /// All.
     All,
-    /// The one that says most.
+    /// The most relevant one.
     BestLine,
-    /// So many that say most.
+    /// This many of the most relevant ones.
     Best(usize),
-    /// So many that say most, apart from the declaration.
+    /// This many of the most relevant ones, besides the declaration.
     BesideDeclaration(usize),
-    /// About so many, which may be apart: the declaration and what says most, with the lines around it.
+    /// About this many, which need not be adjacent: the declaration and the most relevant lines, with those around
+    /// them.
     Preview(usize),
 }
 
-/// What is shown of results.
+/// Which parts of results are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
-    /// Whether results are units; else they are files.
+    /// Whether results are units; otherwise they are files.
     pub units: bool,
     /// The lines.
     pub excerpt: Excerpt,
@@ -51,24 +52,24 @@ pub struct Shown {
     pub context: (usize, usize),
 }
 
-/// The roots of an answer: the one of a single path, or all of several.
+/// The roots of an answer: that of a single path, or those of several.
 #[must_use]
 pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
     let mut roots = tree.roots();
     if n_paths == 1 { (roots.pop(), roots) } else { (None, roots) }
 }
 
-/// What was found for a question; `question` holds the fields that say what was asked.
+/// The results of a query, with the fields of the query.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer<Q> {
     /// What was asked.
     #[serde(flatten)]
     pub question: Q,
-    /// Absolute path that those of the results are relative to; none if they are of several paths.
+    /// Absolute path that the paths of the results are relative to; null if several paths were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Where they are of several paths, these, each once.
+    /// The searched paths if there are several, each once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// Best first.
@@ -79,21 +80,21 @@ pub struct Answer<Q> {
     pub confidence: f32,
     /// Milliseconds of the search, without opening or building the index.
     pub took_ms: f64,
-    /// Milliseconds of opening the index, with building it where that was needed.
+    /// Milliseconds of opening the index, including building it if needed.
     pub open_ms: f64,
 }
 
-/// What follows the results of an [`Answer`] where they come one by one.
+/// What follows the results of an [`Answer`] when they are sent one by one.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerEnd<Q> {
     /// What was asked.
     #[serde(flatten)]
     pub question: Q,
-    /// Absolute path that those of the results are relative to; none if they are of several paths.
+    /// Absolute path that the paths of the results are relative to; null if several paths were searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Where they are of several paths, these, each once.
+    /// The searched paths if there are several, each once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub roots: Vec<String>,
     /// Number of the results.
@@ -104,7 +105,7 @@ pub struct AnswerEnd<Q> {
     pub confidence: f32,
     /// Milliseconds of the search, without opening or building the index.
     pub took_ms: f64,
-    /// Milliseconds of opening the index, with building it where that was needed.
+    /// Milliseconds of opening the index, including building it if needed.
     pub open_ms: f64,
 }
 
@@ -118,7 +119,7 @@ impl<Q> Answer<Q> {
     }
 }
 
-/// A result as programs read it.
+/// A search result.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultView {
@@ -132,18 +133,18 @@ pub struct ResultView {
     pub path: String,
     /// Name of the language.
     pub language: String,
-    /// None where results are files.
+    /// `None` if results are files.
     #[serde(flatten)]
     pub unit: Option<UnitView>,
-    /// How the file is called from the current directory.
+    /// Path of the file relative to the current directory.
     #[serde(skip)]
     pub shown: PathBuf,
-    /// Number of the searched path that it was found in.
+    /// Number of the searched path in which it was found.
     #[serde(skip)]
     pub root_number: usize,
 }
 
-/// A unit as programs read it.
+/// A unit in an answer.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnitView {
@@ -161,12 +162,12 @@ pub struct UnitView {
     pub snippet: String,
     /// Line of the file that `snippet` starts on, 1-based.
     pub snippet_line: u32,
-    /// The lines that match a regular expression, where one was asked for.
+    /// The lines that match a regular expression, if one was given.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub matches: Vec<LineMatch>,
     /// The signals that make up the score.
     pub parts: ScoreParts,
-    /// How the score comes about, where that was asked for.
+    /// How the score is computed, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
     /// The lines that are shown.
@@ -183,12 +184,12 @@ pub struct UnitView {
 pub struct LineMatch {
     /// Of the file, 1-based.
     pub line: u32,
-    /// Of the text that it was found in, counted from 0.
+    /// Position in the text, counted from 0.
     #[serde(skip)]
     pub index: usize,
     /// Without its end; bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// Where in `text`, in bytes.
+    /// Position in `text`, in bytes.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<ByteRange>"))]
     pub ranges: Vec<Range<usize>>,
 }
@@ -205,7 +206,7 @@ struct ByteRange {
     end: usize,
 }
 
-/// Lines of a text that follow each other.
+/// Consecutive lines of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// The first one, counted from 0.
@@ -222,17 +223,17 @@ impl Block {
     }
 }
 
-/// What is shown of a hit besides what the index has.
+/// What is shown of a hit besides the data in the index.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     /// The lines that match an expression.
     pub matches: Vec<LineMatch>,
-    /// How the score comes about.
+    /// How the score is computed.
     pub explanation: Option<Explanation>,
 }
 
 impl ResultView {
-    /// Of a hit and its rank: the lines that hold most of `terms`, or the lines of `extras` if there are any.
+    /// For a hit and its rank: the lines that contain most of `terms`, or the lines of `extras` if there are any.
     pub(crate) fn new(
         tree: &Tree,
         (hit, rank): (Hit, usize),
@@ -312,7 +313,7 @@ fn runs_from(first: usize, lines: Range<usize>, context: (usize, usize)) -> Vec<
     runs(lines.map(|line| first + line), context)
 }
 
-/// Lines, ascending and counted from 0, with so many lines before and after them, as ranges that do not touch.
+/// Lines, ascending and counted from 0, with this many lines before and after them, as ranges that do not touch.
 fn runs(lines: impl Iterator<Item = usize>, (before, after): (usize, usize)) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for line in lines {

@@ -1,8 +1,7 @@
 //! From a query, or from a unit, to an answer: the same for the command line, HTTP and agents.
 //!
-//! [`search`] and [`similar`] rank the units of an index. What they give is [`Found`], which makes the object of
-//! `--json` ([`Found::answer`]), one with a limited length ([`Found::fitted`]), or the lines of one hit
-//! ([`Found::unit_lines`]).
+//! [`search`] and [`similar`] rank the units of an index. They return [`Found`], which makes the object of `--json`
+//! ([`Found::answer`]), one with a limited length ([`Found::fitted`]), or the lines of one hit ([`Found::unit_lines`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -26,7 +25,7 @@ const UNITS_PER_FILE: usize = 20;
 pub struct SearchQuestion {
     /// The query.
     pub query: String,
-    /// Regular expressions that lines were to match.
+    /// Regular expressions that lines had to match.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub patterns: Vec<String>,
 }
@@ -61,10 +60,10 @@ pub struct SimilarTo {
     pub name: String,
 }
 
-/// What [`search`] and [`similar`] are asked for.
+/// The request to [`search`] and [`similar`].
 #[derive(Debug, Clone, Copy)]
 pub struct UnitsRequest<'a> {
-    /// Which units may be found; without one, all that the index is narrowed to.
+    /// Which units may be found; without one, all units in the index's scope.
     pub filter: Option<&'a Filter>,
     /// Maximum number of results.
     pub limit: usize,
@@ -91,7 +90,7 @@ pub struct Found<Q> {
     pub confidence: f32,
     /// The query as it was interpreted, if that differs from the text.
     pub read_as: Option<String>,
-    /// The terms that lines are chosen by.
+    /// The terms by which lines are chosen.
     pub terms: Vec<String>,
     question: Q,
     ranked: Option<RankedUnits>,
@@ -154,7 +153,7 @@ pub fn search(
     })
 }
 
-/// Ranks the units most like `given`, which is omitted.
+/// Ranks the units most similar to `given`, which is left out.
 ///
 /// # Errors
 /// When `given` has no word, or the index cannot be read.
@@ -198,7 +197,7 @@ impl<'a> UnitsRequest<'a> {
         if self.per_file { self.limit.saturating_mul(UNITS_PER_FILE) } else { self.limit }
     }
 
-    /// The first hits; where results are files, the first of each.
+    /// The first hits; if results are files, the first of each.
     fn results(&self, hits: impl Iterator<Item = Hit>) -> Vec<Hit> {
         let mut seen = HashSet::new();
         let is_first = |hit: &Hit| !self.per_file || seen.insert((hit.root, hit.path.clone()));
@@ -222,7 +221,7 @@ fn matching_hits<'a>(
 }
 
 impl<Q> Found<Q> {
-    /// How the results would be spread if there were no maximum, below `directory`, which the search was narrowed to.
+    /// The facets of the results if there were no maximum, below `directory`, to which the search was narrowed.
     #[must_use]
     pub fn facets(&self, tree: &Tree, directory: &str) -> Facets {
         let units = self.ranked.iter().flat_map(RankedUnits::units);
@@ -289,9 +288,9 @@ impl<Q> Found<Q> {
         Ok((answer, without_lines))
     }
 
-    /// The lines of a unit that say most, at most `max_lines`, with their 1-based numbers in the file: the first one from
-    /// where the unit begins. On request, the declaration is left out. None of a file that has gone since the index was
-    /// opened.
+    /// The most relevant lines of a unit, at most `max_lines`, with their 1-based numbers in the file: the first one
+    /// from where the unit begins. On request, the declaration is left out. None if the file has been removed since the
+    /// index was opened.
     #[must_use]
     pub fn unit_lines(
         &self,
@@ -311,7 +310,7 @@ impl<Q> Found<Q> {
     }
 }
 
-/// Bytes of source in a result: those of all blocks, of which programs are sent the first one.
+/// Bytes of source in a result: those of all blocks, although programs are sent only the first one.
 #[must_use]
 pub fn n_bytes(result: &ResultView) -> usize {
     let blocks = result.unit.iter().flat_map(|unit| &unit.blocks);

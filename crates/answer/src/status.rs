@@ -35,9 +35,9 @@ pub struct StatusView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IndexContent"))]
 pub struct Holds {
-    /// What `quarry index` was told.
+    /// The options that `quarry index` remembers.
     pub remembered: RememberedView,
-    /// Ids of the models that it has vectors of.
+    /// Ids of the models whose vectors it contains.
     pub models: Vec<String>,
     /// On disk.
     pub bytes: u64,
@@ -53,11 +53,11 @@ pub struct Holds {
     pub units_by_language: BTreeMap<String, usize>,
     /// By kind.
     pub units_by_kind: BTreeMap<&'static str, usize>,
-    /// Files of the given path that were left out.
+    /// Skipped files of the given path.
     pub skipped: Vec<SkippedView>,
 }
 
-/// What `quarry index` was told; null for what it was not.
+/// The options that `quarry index` remembers; null for others.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RememberedView {

@@ -1,5 +1,5 @@
-//! Text within a budget of tokens. Text from files can be told from the tool's own words: lines follow a gutter (`12| `),
-//! names and paths are one word or in quotes, and control characters are escaped.
+//! Text within a budget of tokens. Text from files can be distinguished from the tool's own words: lines follow a
+//! gutter (`12| `), names and paths are one word or in quotes, and control characters are escaped.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use quarry_text::printable;
 
 use crate::kind_name;
 
-/// Bytes of source code to a token, about: tokenizers of large language models differ.
+/// Approximate bytes of source code per token: tokenizers of large language models differ.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Bytes kept free for the last line, which says what was left out.
+/// Bytes reserved for the last line, which reports what was left out.
 const RESERVED_BYTES: usize = 200;
 
 /// Longest line that is shown, in characters; the rest is cut off.
@@ -32,7 +32,7 @@ impl BudgetedText {
         Self { text: heading.to_owned(), max_bytes }
     }
 
-    /// Appends `piece` if all of it fits, and says whether it did.
+    /// Appends `piece` if all of it fits, and returns whether it did.
     pub fn push(&mut self, piece: &str) -> bool {
         let fits = self.text.len() + piece.len() <= self.max_bytes;
         if fits {
@@ -92,20 +92,20 @@ pub fn quoted_start(name: &str) -> String {
     }
 }
 
-/// What a unit is, and its name where it has one.
+/// What a unit is, and its name if it has one.
 #[must_use]
 pub fn what(kind: UnitKind, name: &str) -> String {
     let kind = kind_name(kind);
     if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
 }
 
-/// Where a unit is, and what.
+/// Where a unit is, and what it is.
 #[must_use]
 pub fn position(hit: &Hit) -> String {
     position_to(hit, hit.end_line)
 }
 
-/// Where a definition is that is given by its beginning, and what.
+/// Where a definition is, given by its beginning, and what it is.
 #[must_use]
 pub fn position_to(hit: &Hit, end_line: u32) -> String {
     let Hit { path, start_line, kind, name, .. } = hit;

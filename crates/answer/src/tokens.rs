@@ -1,4 +1,4 @@
-//! Tokens as a public tokenizer counts them: o200k_base, that of OpenAI's models since 2024. Models of others split text
+//! Tokens as a public tokenizer counts them: o200k_base, that of OpenAI's models since 2024. Other models split text
 //! into about as many.
 
 use bpe_openai::o200k_base;

@@ -1,4 +1,4 @@
-//! What is searched: an index, and how its files are called from here.
+//! What is searched: an index, and the paths of its files from the current directory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,12 +32,12 @@ pub struct SharedTree {
     elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
-/// What a tree is needed for.
+/// The purpose for which a tree is needed.
 #[derive(Debug, Clone, Copy)]
 pub enum Need<'a> {
     /// Units that answer a query.
     Query(&'a str, &'a Filter, usize),
-    /// Units like the one at a line of a file in one of the searched paths, by its number.
+    /// Units similar to the one at a line of a file in one of the searched paths, by its number.
     Like((usize, &'a str, u32), &'a Filter, usize),
     /// A file in one of the searched paths, by its number.
     File(usize, &'a str),
@@ -45,12 +45,12 @@ pub enum Need<'a> {
     Calls,
 }
 
-/// Trees that are kept elsewhere, of which each request needs a part.
+/// Trees that are stored elsewhere, of which each request needs a part.
 pub trait Elsewhere: Send + Sync {
-    /// An index with what is needed, and what belongs to it.
+    /// An index with what is needed, and the data that belong to it.
     ///
     /// # Errors
-    /// When it is not kept, or cannot be had now.
+    /// When it is not stored, or not available now.
     fn index(&self, need: &Need) -> Result<Index, Error>;
 
     /// Number of units and of files.
@@ -64,10 +64,10 @@ impl SharedTree {
         self.with(Arc::clone(&self.index))
     }
 
-    /// A tree that can be asked for what is needed.
+    /// A tree for the given purpose.
     ///
     /// # Errors
-    /// When it is kept elsewhere and cannot be had.
+    /// When it is stored elsewhere and not available.
     pub fn tree_for(&self, need: &Need) -> Result<Tree, Error> {
         match &self.elsewhere {
             Some(elsewhere) => Ok(self.with(Arc::new(elsewhere.index(need)?))),
@@ -131,8 +131,8 @@ impl Tree {
         Ok(Self { index: Arc::new(index), roots, elsewhere: None, texts: RefCell::default() })
     }
 
-    /// Trees that are kept elsewhere; `roots` are the directories that they were indexed in, and `index` has none of their
-    /// files.
+    /// Trees that are stored elsewhere; `roots` are the directories in which they were indexed, and `index` has none of
+    /// their files.
     #[must_use]
     pub fn elsewhere(roots: &[PathBuf], index: Index, elsewhere: Arc<dyn Elsewhere>) -> Self {
         let root = |path: &PathBuf| Root { absolute: path.clone(), base: path.clone() };
@@ -140,7 +140,7 @@ impl Tree {
         Self { index: Arc::new(index), roots, elsewhere: Some(elsewhere), texts: RefCell::default() }
     }
 
-    /// Whether it is kept elsewhere.
+    /// Whether it is stored elsewhere.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
@@ -221,7 +221,7 @@ impl Tree {
     }
 }
 
-/// A path without what leads back to the current directory: relative where it is below that.
+/// A path as seen from the current directory: relative if it is below that.
 fn from_here(path: &Path, current: Option<&Path>) -> PathBuf {
     let path = current.and_then(|current| path.strip_prefix(current).ok()).unwrap_or(path);
     path.components().filter(|part| *part != Component::CurDir).collect()

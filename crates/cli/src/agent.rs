@@ -26,7 +26,7 @@ pub struct AgentList {
 struct AgentView {
     /// Name.
     name: String,
-    /// Name for people.
+    /// Display name.
     title: String,
     /// Whether its settings exist on this machine.
     found: bool,
@@ -60,7 +60,7 @@ pub struct AgentArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add Quarry to the settings of coding agents: an MCP server, and instructions that say when to use it
+    /// Add Quarry to the settings of coding agents: an MCP server, and instructions on when to use it
     Install(InstallArgs),
     /// Remove what `quarry agent install` added to the settings of coding agents
     Uninstall(ChangeArgs),
@@ -98,7 +98,7 @@ struct ChangeArgs {
 /// Agents that Quarry does not know.
 #[derive(Debug, Args)]
 struct DefinedArgs {
-    /// File that defines further agents, in TOML, as the guide about agents shows
+    /// TOML file that defines more agents, as shown in the guide on agents
     #[arg(long, value_name = "FILE")]
     definitions: Option<PathBuf>,
 }

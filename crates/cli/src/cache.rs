@@ -42,9 +42,8 @@ enum Action {
     },
     /// Remove unusable entries: indexes of removed trees, and leftovers of killed processes
     ///
-    /// Removes only what looks like an entry of Quarry, only in its cache directories, and no link is
-    /// followed. Entries that a running process uses are kept. Removed entries are made again when needed; answers of
-    /// models are then paid for again.
+    /// Removes only Quarry's own entries in its cache directories, and follows no links. Entries in use by a running
+    /// process are kept. Removed entries are recreated when needed; model answers are then paid for again.
     Prune {
         #[command(flatten)]
         kinds: KindArgs,
@@ -150,7 +149,7 @@ struct RemovedView {
     bytes: u64,
 }
 
-/// What was to be removed and is still there.
+/// An entry that could not be removed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CacheLeft"))]
 struct LeftView {

@@ -33,7 +33,7 @@ pub struct CallsArgs {
     source: SourceArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Maximum number of calls, or of what is called [default: 100]
+    /// Maximum number of calls, or of called definitions [default: 100]
     #[arg(short = 'k', long = "limit", value_name = "N", value_parser = settings::at_least_one)]
     limit: Option<usize>,
     /// Print one JSON object
@@ -164,7 +164,7 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
         }
         output::print(&text)?;
         if sites.is_empty() {
-            output::note(&format!("no call of `{}` found", printable(&args.subject)));
+            output::note(&format!("no calls of `{}` found", printable(&args.subject)));
         }
         subject.note_unfinished(&calls.unfinished);
     }
@@ -267,7 +267,7 @@ fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
 fn doubt(tree: &Tree, site: &CallSite) -> String {
     match (site.is_certain, &site.definitions[..]) {
         (true, _) | (_, []) => String::new(),
-        (false, [_]) => "  (by its name alone)".to_owned(),
+        (false, [_]) => "  (matched by name only)".to_owned(),
         (false, units) => {
             let positions: Vec<String> = units.iter().map(|unit| position_of(tree, *unit)).collect();
             format!("  (could be any of {}: {})", units.len(), first_of(&positions))
@@ -320,7 +320,7 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
     let unknown: Vec<&Callee> =
         callees.iter().filter(|callee| !callee.is_certain && !callee.definitions.is_empty()).collect();
     if !unknown.is_empty() {
-        text.push_str("  unknown, known by name alone\n");
+        text.push_str("  unresolved, matched by name only\n");
     }
     for callee in unknown {
         let positions: Vec<String> = callee.definitions.iter().map(|unit| position_of(tree, *unit)).collect();

@@ -126,7 +126,7 @@ fn text(answer: &SettingsView) -> String {
     for (name, value, origin) in rows {
         let _ = writeln!(text, "{name:<10} {value:<width$}  {origin}");
     }
-    text.push_str("\nSettings files, the strongest first:\n");
+    text.push_str("\nSettings files, highest precedence first:\n");
     for file in &answer.files {
         let _ = writeln!(text, "  {}{}", show(&file.path), if file.exists { "" } else { " (missing)" });
     }

@@ -41,13 +41,13 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Page through, filter and search pairs of queries and codes
+    /// Page through, filter and search pairs of queries and functions
     Browse(browse::BrowseArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan, or show what is built
     Build(Box<build::BuildArgs>),
     /// Check data files, and report what is wrong and where; or report what data sets share
     Check(check::CheckArgs),
-    /// Turn data sets of one format into another
+    /// Convert data sets from one format to another
     Convert(convert::ConvertArgs),
     /// Remove duplicates, or leaks from a test set
     Dedupe(dedupe::DedupeArgs),
@@ -59,22 +59,22 @@ enum Command {
     Formats(formats::FormatsArgs),
     /// Find the queries that look for code, by CoSQA's intent filter
     Intent(intent::IntentArgs),
-    /// Find codes for training pairs that rank high for their query and do not answer it
+    /// Find hard negatives for training pairs: functions that rank high for a query but do not answer it
     Negatives(negatives::NegativesArgs),
-    /// Download a public data set, or list those that are known
+    /// Download a public data set, or list the known ones
     Pull(pull::PullArgs),
-    /// Split by query, with as many of each number of positives in every part
+    /// Split by query, stratified by the number of positives
     Split(split::SplitArgs),
-    /// Make training pairs out of a list of checkouts, without a plan
+    /// Make training pairs from a list of checkouts, without a plan
     Pairs(pairs::PairsArgs),
-    /// Report on a build: calls and written queries, the depth of candidates, or what differs from another build
+    /// Report on a build: calls and written queries, the depth of candidates, or differences from another build
     Report(report::ReportArgs),
 }
 
 /// Files to read, as most of the commands take them.
 #[derive(Debug, Args)]
 pub struct Inputs {
-    /// Format of the files, or the beginning of its name; without it, their content decides
+    /// Format of the files, or the beginning of its name; detected from their content if omitted
     #[arg(long, value_name = "FORMAT", default_value = "")]
     from: String,
     /// Judgments to read in a directory: qrels/SPLIT.tsv

@@ -136,7 +136,7 @@ fn index_checks(
     let Some(status) = within(PATIENCE, move || Index::status(&path, &open)) else {
         return vec![Check::warning(
             "index",
-            too_long("what changed since the index was made was not"),
+            too_long("the changes since the index was made were not"),
             NARROWER,
         )];
     };

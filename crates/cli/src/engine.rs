@@ -19,7 +19,7 @@ pub struct Upload {
     stored_units: usize,
     /// Files that an interrupted upload had stored.
     resumed_files: usize,
-    /// Files that the tree had before, and that were removed.
+    /// Files of the tree that were removed.
     removed_files: usize,
     /// Time of the upload in milliseconds.
     took_ms: f64,

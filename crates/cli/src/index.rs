@@ -38,7 +38,7 @@ pub struct SourceArgs {
 /// Trees that are searched together, where their indexes are and what these are made with.
 #[derive(Debug, Clone, Args)]
 pub struct SourcesArgs {
-    /// Directories of sources, or files, which are ranked together [default: .]
+    /// Directories of sources, or files; all are ranked together [default: .]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -48,16 +48,16 @@ pub struct SourcesArgs {
 /// Where the index of a tree is and what it is made with.
 #[derive(Debug, Clone, Args)]
 struct OpenArgs {
-    /// Directory of the index of PATH [default: the nearest of PATH or a directory around it, in .quarry there or else
-    /// in the user's cache]
+    /// Directory of the index of PATH [default: that of PATH or else of the nearest directory above it, in its .quarry
+    /// or in the user's cache]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     /// Embedding model: a transformer's directory, a static model's file or directory, or `builtin`; `quarry index
     /// --model DIR` makes all searches of PATH use it [default: that of the index, else the built-in one]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Skip files larger than this, such as 500kB or 2M [default: 1000000; in an indexed directory what it was indexed
-    /// with]
+    /// Skip files larger than this, such as 500kB or 2M [default: 1000000, or in an indexed directory the limit of its
+    /// index]
     #[arg(long, value_name = "BYTES", value_parser = byte_size::parse)]
     max_bytes: Option<u64>,
     /// Also find hidden files; `quarry index --hidden` makes all searches of PATH find them [--no-hidden: do not]
@@ -110,7 +110,7 @@ pub struct IndexArgs {
     json: bool,
 }
 
-/// What opening or building an index came to.
+/// The outcome of opening or building an index.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Summary<'a> {
@@ -133,7 +133,7 @@ pub struct Summary<'a> {
     skipped: BTreeMap<String, usize>,
     /// Time in milliseconds.
     took_ms: f64,
-    /// What was uploaded, where that was asked for.
+    /// What was uploaded, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<crate::engine::Upload>,
 }

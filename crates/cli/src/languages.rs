@@ -39,9 +39,10 @@ struct LanguageView {
     interpreters: &'static [String],
     /// Kind of content: code, prose, or data.
     content: &'static str,
-    /// Whether functions and types, or sections, are units of their own; else lines are split into windows.
+    /// Whether functions and types, or sections, are units of their own; otherwise, files are split into windows of
+    /// lines.
     units: bool,
-    /// The feature that this build lacks, without which they are not.
+    /// The feature that this build lacks for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     needs: Option<&'static str>,
 }
@@ -82,7 +83,7 @@ fn table(languages: &[LanguageView]) -> String {
     let width = languages.iter().map(|language| language.name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for (units, heading) in [
-        (true, "Functions, types and sections are found on their own:"),
+        (true, "Functions, types and sections are found individually:"),
         (false, "Found in windows of lines:"),
     ] {
         let _ = writeln!(text, "{heading}");

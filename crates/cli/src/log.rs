@@ -30,12 +30,12 @@ const SWITCH_FILE: &str = "record-searches";
 /// Arguments of `quarry log`.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// What to do [default: show whether and where searches are recorded, and how many are]
+    /// What to do [default: show whether and where searches are recorded, and how many]
     action: Option<Action>,
-    /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so themselves
+    /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so automatically
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// With show, print how many tokens agents were given, and how many the files that they opened have
+    /// With show, print the number of tokens given to agents, and that of the files that they opened
     #[arg(long, conflicts_with = "opened")]
     savings: bool,
     /// Print the state, or the savings, as one JSON object
@@ -184,7 +184,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
         }
         Some(Action::On) => {
             create_private_directory(&directory)
-                .with_context(|| format!("cannot make {}", directory.display()))?;
+                .with_context(|| format!("cannot create {}", directory.display()))?;
             private(&switch)?;
             output::note(&format!("recording searches in {}", log.display()));
         }
@@ -198,7 +198,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
                 output::note(if switch.exists() {
                     "no search is recorded yet"
                 } else {
-                    "no search is recorded; `quarry log on` records those to come"
+                    "no search is recorded; `quarry log on` starts recording"
                 });
             }
             output::print_json_text(&records)?;
@@ -218,7 +218,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What agents were given, against what they would have read.
+/// Tokens given to agents, compared with those of the files that they opened.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Savings {
@@ -289,7 +289,7 @@ fn show_state(json: bool) -> anyhow::Result<()> {
     ))?)
 }
 
-/// Whether searches are recorded, where, and how many were.
+/// Whether searches are recorded, where, and how many.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LogState"))]
 pub struct State {

@@ -154,7 +154,7 @@ enum Command {
     /// Train a retrieval model
     #[cfg(feature = "train")]
     Train(Deferred<train::TrainArgs>),
-    /// Train the model of search further on a source tree, and use it there if it finds significantly more
+    /// Fine-tune the search model on a source tree; keep it only if search improves significantly
     #[cfg(feature = "train")]
     Tune(Deferred<tune::TuneArgs>),
 }

@@ -39,8 +39,8 @@ fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
 fn load_transformer(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
     Err(EmbedError::model(
         path,
-        "expected a static model, for this build runs no others; name a directory with a model.bin, or install with the \
-         default features",
+        "expected a static model, since this build runs no others; name a directory with a model.bin, or install with \
+         the default features",
     ))
 }
 
@@ -69,11 +69,11 @@ pub enum Quality {
     /// The static model alone: milliseconds
     #[default]
     Fast,
-    /// A small transformer also orders the first results for questions about behavior: up to 1 s, or about 0.1 s once
+    /// A small transformer re-ranks the first results for questions about behavior: up to 1 s, or about 0.1 s once
     /// `quarry index --quality balanced` has computed its vectors
     Balanced,
-    /// After that a larger transformer reads the first of these again: up to 3 s, or about 0.3 s after `quarry index`
-    /// likewise
+    /// In addition, a larger transformer re-ranks the first of these: up to 3 s, or about 0.3 s once `quarry index
+    /// --quality best` has run
     Best,
 }
 

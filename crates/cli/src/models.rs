@@ -27,12 +27,11 @@ pub struct ModelArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the models that are here: built in, beside the program, pulled or copied into the cache, tuned; or describe one
+    /// List the models on this machine (built in, beside the program, in the cache, tuned), or describe one
     List(list::ListArgs),
-    /// Download a model from a hub, verified; files that are there already are kept
+    /// Download a model from a hub and verify it; existing files are kept
     Pull(PullArgs),
-    /// Write a transformer's weights as safetensors or in 8 or 4 bits, a model of model2vec as a static model, or a static
-    /// model as one of model2vec
+    /// Convert a transformer's weights to safetensors or to 8 or 4 bits, or a model between model2vec and static
     Convert(convert::ConvertArgs),
 }
 
@@ -97,7 +96,7 @@ fn describe(named: &Path) -> anyhow::Result<()> {
             _ if quarry_transformer::TokenVectors::is_at(path) => {
                 lines.push("kind: token vectors, as model2vec has them".to_owned());
                 lines.push(
-                    "can be trained: no: `quarry model convert` makes a static model of it, which can"
+                    "can be trained: no: `quarry model convert` makes a static model from it, which can"
                         .to_owned(),
                 );
             }
@@ -314,10 +313,7 @@ fn checked(path: &str) -> anyhow::Result<&Path> {
     if path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some() {
         return Ok(path);
     }
-    bail!(
-        "{}: expected the path of a file in the model's directory; the hub is not to be trusted",
-        path.display()
-    )
+    bail!("{}: expected the path of a file in the model's directory; do not trust this hub", path.display())
 }
 
 #[cfg(test)]

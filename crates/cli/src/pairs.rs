@@ -27,7 +27,7 @@ pub struct PairsArgs {
     /// Repositories that must not be read: owner/name, one per line
     #[arg(long, value_name = "FILE")]
     exclude_repositories: Vec<PathBuf>,
-    /// Files of evaluation data, of any text or data set: no function or query in one of them is written
+    /// Files of evaluation data (plain text or data sets): no function or query in one of them is written
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Maximum number of pairs to keep with the same summary

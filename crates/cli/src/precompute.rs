@@ -54,7 +54,10 @@ fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
                     }
                 }
                 Err(error) => {
-                    output::warn_once("the re-ranker reads units when they are searched", &error);
+                    output::warn_once(
+                        "no vectors for re-ranking were computed; searches compute them",
+                        &error,
+                    );
                     break;
                 }
             }

@@ -52,9 +52,9 @@ fn the_page_of_commands_is_what_the_command_line_says() {
     command.build();
     let shared = SharedOptions::of(&command);
     let mut text = format!(
-        "The {} commands with what they do, then each with its arguments and options, which may come in any order. `--help` prints the same in \
-         the terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to all.\n\n```text\n{}```\n\n\
-         ## Shared options\n\nOptions that several commands share; each command names them.\n",
+        "The {} commands, then the arguments and options of each, which may come in any order; *usage* is what follows the \
+         name. `--help` prints the same in the terminal, `-h` a summary. [Output and exit codes](exit-codes.md) apply to \
+         all.\n\n```text\n{}```\n\n## Shared options\n\nEach command names those that it shares.\n",
         leaves(&command).len(),
         tree(&command, "")
     );
@@ -238,7 +238,14 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     let name = format!("{parents} {}", command.get_name());
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
-    let _ = write!(text, "\n{} {name}\n\n```text\n{usage}\n```\n", "#".repeat(level));
+    let _ = write!(text, "\n{} {name}\n", "#".repeat(level));
+    // What follows the name, where a command also runs alone only that form.
+    let usage =
+        usage.trim_start_matches(&name).split(&name).next().unwrap_or_default().replace("[OPTIONS]", "");
+    let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !usage.is_empty() && !command.is_subcommand_required_set() {
+        let _ = write!(text, "\nUsage: `{usage}`\n");
+    }
     // What follows the line at the top of the page.
     if let Some((_, more)) =
         command.get_long_about().map(ToString::to_string).as_deref().and_then(|long| long.split_once("\n\n"))
@@ -340,9 +347,9 @@ fn documentation_of_setting(name: &str) -> String {
 #[test]
 fn the_page_of_languages_lists_all() {
     let mut text = "`-t` takes a name, another name or an extension, as listed here with the files of each language. In \
-                    languages with units, functions, types and sections are found on their own; files in the others \
-                    are found in windows of lines. Code in HTML, Svelte, Vue, Markdown and notebooks is found in its \
-                    own language. [A tour of the code](../contributing/tour.md#add-a-language) shows how to add one.\n"
+                    languages with units, functions, types and sections are found individually; other files are found \
+                    in windows of lines. Code in HTML, Svelte, Vue, Markdown and notebooks is found in its own \
+                    language. [A tour of the code](../contributing/tour.md#add-a-language) shows how to add one.\n"
         .to_owned();
     let place = |language: Language| match language.feature() {
         Some(_) => 1,
@@ -374,9 +381,10 @@ fn the_page_of_languages_lists_all() {
 
 #[test]
 fn the_page_of_formats_lists_all_with_their_fields() {
-    let mut text = "What `quarry data`, `quarry eval` and `quarry judge` read and write. A file may be JSON, JSON lines, \
-                    CSV or Parquet, packed with gzip or not; its format is recognized by its records. Other fields than \
-                    those listed are ignored.\n\n| Format | | What it holds |\n|---|---|---|\n"
+    let mut text = "The formats that `quarry data`, `quarry eval` and `quarry judge` read and write. A file may be \
+                    JSON, JSON lines, CSV or Parquet, compressed with gzip or not; its format is recognized by its \
+                    records. Unlisted fields are ignored; a field is text unless noted.\n\n| Format | | What it holds \
+                    |\n|---|---|---|\n"
         .to_owned();
     for format in FORMATS {
         let writable = if format.is_writable() { "read, write" } else { "read" };
@@ -388,9 +396,10 @@ fn the_page_of_formats_lists_all_with_their_fields() {
     for format in FORMATS {
         let _ = write!(text, "\n## {}\n\n", format.name);
         for field in format.fields {
-            let optional = if field.required { "" } else { ", optional" };
-            let (name, kind, about) = (field.name, field.kind.name(), escaped(field.about));
-            let _ = writeln!(text, "- `{name}` ({kind}{optional}): {about}");
+            let kind = Some(field.kind.name()).filter(|kind| *kind != "text");
+            let notes: Vec<&str> = kind.into_iter().chain((!field.required).then_some("optional")).collect();
+            let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+            let _ = writeln!(text, "- `{}`{notes}: {}", field.name, escaped(field.about));
         }
     }
     check("formats", "Formats", &text);
@@ -398,9 +407,9 @@ fn the_page_of_formats_lists_all_with_their_fields() {
 
 #[test]
 fn the_page_of_protocols_says_what_each_takes_and_what_differs() {
-    let mut text = "Each protocol measures as a paper does, with any [method](methods.md): `quarry eval protocol` and its name. \
-                    `full-corpus` is that of `quarry eval DIR`, and `repo-search` that of `quarry eval repo-search`; plans name \
-                    them, too. Where a paper and its released code differ, the numbers of the discrepancies are given; \
+    let mut text = "`quarry eval protocol NAME` measures any [method](methods.md) as a paper does. `full-corpus` is the \
+                    protocol of `quarry eval DIR`, and `repo-search` that of `quarry eval repo-search`; plans can name \
+                    both. If a paper and its released code differ, the numbers of the discrepancies are listed; \
                     `--as-released` follows the code.\n"
         .to_owned();
     for protocol in PROTOCOLS {

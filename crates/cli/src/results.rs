@@ -106,10 +106,10 @@ pub struct OutputArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print one JSON object a line for each result
+    /// Print one JSON object per line for each result
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
-    /// Show what each score is made of
+    /// Show the parts of each score
     #[arg(long)]
     explain: bool,
     /// Minimum confidence, 0 to 1; below it the exit code is 1 [default: 0.26; none for texts of 30 words or more]

@@ -58,22 +58,22 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         (
             "eval-verdicts",
             vec![of::<eval::verdicts::Classification<'_>>, of::<eval::verdicts::Calibration>],
-            "With columns of probabilities, the second.",
+            "With columns of probabilities, the second form.",
         ),
         (
             "eval-repo",
             vec![of::<eval::repo::RepositoryReport<'_>>, of::<eval::repo::AgreementReport<'_>>],
-            "With `--agreement`, the second.",
+            "With `--agreement`, the second form.",
         ),
         (
             "eval-repo-search",
             vec![of::<eval::repo_search::RepoSearchReport>, of::<eval::reading::Printed<'_>>],
-            "With `--policy`, the second.",
+            "With `--policy`, the second form.",
         ),
         (
             "eval-localize",
             vec![of::<eval::localize::Printed<'_>>, of::<eval::reading::Printed<'_>>],
-            "With `--policy`, the second.",
+            "With `--policy`, the second form.",
         ),
         (
             "eval-protocol",
@@ -93,12 +93,12 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
                 of::<quarry_eval::repo_search::intent::Fitted>,
                 of::<eval::tune::Confidence>,
             ],
-            "With `--intent` and with `--confidence`, the others.",
+            "With `--intent` or `--confidence`, the other forms.",
         ),
         (
             "eval-run",
             vec![of::<quarry_eval::plan::Results>, of::<eval::plan::DryRun>],
-            "With `--dry-run`, the second.",
+            "With `--dry-run`, the second form.",
         ),
         (
             "judge-run",
@@ -116,14 +116,14 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         (
             "judge-study",
             vec![of::<quarry_annotate::people::study::Study>, of::<quarry_annotate::Calibration>],
-            "With `--calibration`, the second.",
+            "With `--calibration`, the second form.",
         ),
         one("judge-audit", fields::<quarry_annotate::AuditReport>),
         one("data-browse", fields::<quarry_factory::BuiltPair>),
         (
             "data-check",
             vec![of::<data::check::CheckedFiles>, of::<data::leaks::LeakList>],
-            "With `--leaks`, the second.",
+            "With `--leaks`, the second form.",
         ),
         one("data-dedupe", fields::<quarry_corpus::dataset::dedupe::DedupeReport>),
         one("data-describe", fields::<data::describe::DescriptionReport<'_>>),
@@ -151,12 +151,16 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
                 of::<data::depth::DepthReport>,
                 of::<quarry_factory::Comparison>,
             ],
-            "With `--depth` or `--compare`, the others.",
+            "With `--depth` or `--against`, the other forms.",
         ),
         one("model-list", fields::<models::list::ModelList>),
         one("model-convert", fields::<models::convert::Loss>),
         one("train-encoder", fields::<train::sweep::SweepReport>),
-        ("tune", vec![of::<tune::report::Report>, of::<tune::TuningUndone>], "With `--undo`, the second."),
+        (
+            "tune",
+            vec![of::<tune::report::Report>, of::<tune::TuningUndone>],
+            "With `--undo`, the second form.",
+        ),
     ]
 }
 

@@ -37,17 +37,17 @@ pub struct SearchArgs {
     rerank: RerankArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// Show the lines that match this regular expression, all, or those of the first -k functions; QUERY then only
+    /// Show the lines that match this regular expression: all, or with -k those in the first functions; QUERY then only
     /// ranks them (can be repeated)
     #[arg(short = 'e', long = "regex", value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Ignore case in the regular expression of -e
     #[arg(short = 'i', long, requires = "patterns")]
     ignore_case: bool,
-    /// Search the index as it is, without looking for changed files
+    /// Search the existing index, without checking for changed files
     #[arg(long)]
     no_index_update: bool,
-    /// Rank in another way, such as `no-rules`; `quarry eval repo` compares them on your code [default: default]
+    /// Use another ranking, such as `no-rules`; `quarry eval repo` compares rankings on your code [default: default]
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(RANKINGS.map(named)), hide_possible_values = true)]
     ranking: Option<String>,
     #[command(flatten)]
@@ -117,9 +117,9 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     // By the paths that were given, although some may hold nothing.
     (answer.root, answer.roots) = quarry_answer::roots(&tree, paths.len());
     let nothing = match &expression {
-        Some(_) => "no line of the files that were searched matches",
+        Some(_) => "no line in the searched files matches",
         None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
-        None => "nothing found: no word of the query occurs in the files that were searched; try other words",
+        None => "nothing found: no word of the query occurs in the searched files; try other words",
     };
     let nothing = &*match unreadable(&tree) {
         Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),

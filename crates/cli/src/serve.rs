@@ -45,7 +45,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL")]
     from: Option<String>,
     /// Serve these results instead of trees: directories that `quarry eval run` wrote, with a comparison of methods
-    /// query by query, and directories or files with pages of HTML, such as data cards (can be repeated)
+    /// query by query, and directories or files of HTML pages, such as data cards (can be repeated)
     #[cfg(feature = "eval")]
     #[arg(long, value_name = "RESULTS", conflicts_with_all = ["paths", "from"])]
     report: Vec<PathBuf>,
@@ -73,7 +73,7 @@ pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     let stop = server.stop();
     ctrlc::set_handler(move || stop.stop()).context("cannot wait for an interrupt")?;
     output::print(&format!("http://{}/\n", server.address()))?;
-    output::note("serving; Ctrl-C ends it");
+    output::note("serving; Ctrl-C stops the server");
     server.run();
     output::note("stopped");
     Ok(ExitCode::SUCCESS)
@@ -85,8 +85,8 @@ pub struct ListenArgs {
     /// Address and port to listen on; port 0 picks a free one
     #[arg(long, alias = "bind", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7878")]
     pub listen: SocketAddr,
-    /// Name under which the server is reached, besides `localhost` and addresses; requests under other names are
-    /// refused (can be repeated)
+    /// Host name of the server, besides `localhost` and addresses; requests to other names are refused (can be
+    /// repeated)
     #[arg(long = "host", value_name = "NAME", value_parser = host_name)]
     pub hosts: Vec<String>,
     /// A proxy in front of the server authenticates requests and terminates TLS
@@ -103,8 +103,8 @@ impl ListenArgs {
         let address = self.listen;
         if !address.ip().is_loopback() || self.behind_proxy || !self.hosts.is_empty() {
             bail!(
-                "--listen {address}: other machines can reach it; name an address of this one, such as 127.0.0.1:7878, \
-                 without --host and --behind-proxy, and have `ssh -L` lead to it"
+                "--listen {address}: other machines can reach this address; use a local one, such as 127.0.0.1:7878, \
+                 without --host and --behind-proxy, and forward it with `ssh -L`"
             );
         }
         Ok(address)
@@ -115,7 +115,7 @@ impl ListenArgs {
 fn host_name(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     if text.is_empty() || !text.chars().all(is_name) {
-        return Err("expected a name alone, such as code.example.org".to_owned());
+        return Err("expected only a name, such as code.example.org".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -172,7 +172,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     })
     .context("cannot wait for an interrupt")?;
     output::print(&format!("http://{}/\n", server.address()))?;
-    output::note("serving; Ctrl-C ends it");
+    output::note("serving; Ctrl-C stops the server");
     let reopened = sender.clone();
     let background = Background::start(move || drop(reopened.send(Message::Changed { gone: Vec::new() })));
     let changes = Changes::told(sender, served.indexes()?);
@@ -193,7 +193,7 @@ fn run_from(_url: &str, _args: ServeArgs) -> anyhow::Result<ExitCode> {
 fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
     args.source.rerank(args.rerank.clone());
     if !args.source.names_no_path() {
-        bail!("--from {url} serves the trees of the engine; name no PATH with it");
+        bail!("--from {url} serves the trees of the engine; remove PATH");
     }
     let token = args.token()?;
     let settings = Settings::load(".".as_ref())?;

@@ -223,14 +223,14 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
     let Some(mut layer) = layer(file, text)? else { return Ok(None) };
     if layer.llm.is_some() {
         bail!(
-            "{}: [llm] is not used; the settings of a tree cannot name servers: put it into your own settings",
+            "{}: [llm] is ignored; the settings of a tree cannot name servers: move it to your own settings",
             file.display()
         );
     }
     if let Some(max_bytes) = layer.max_bytes.filter(|&max_bytes| max_bytes > MAX_BYTES_OF_TREE) {
         bail!(
-            "{}: max_bytes is {max_bytes}, and the settings of a tree allow {MAX_BYTES_OF_TREE} at most; \
-             use --max-bytes, or your own settings, for more",
+            "{}: max_bytes is {max_bytes}, but the settings of a tree may allow at most {MAX_BYTES_OF_TREE}; use \
+             --max-bytes, or your own settings, for more",
             file.display()
         );
     }
@@ -238,8 +238,8 @@ fn read_of_tree(file: &Path) -> anyhow::Result<Option<Layer>> {
         let below: PathBuf = model.components().filter(|part| *part != Component::CurDir).collect();
         check_model(&directory, &below).with_context(|| {
             format!(
-                "{}: model = {model:?} is not used; the settings of a tree can name a model in the tree only, \
-                 without links: use --model, or your own settings, for another one",
+                "{}: model = {model:?} is ignored; the settings of a tree can only name a model in the tree, without \
+                 links: use --model, or your own settings, for another one",
                 file.display()
             )
         })?;

@@ -63,7 +63,7 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
     let found = quarry_answer::similar(index, &given, &layout.request(limit, &ranking))?;
     let answer = found.answer(&tree, &layout.shown(), opened - start)?;
     let words = Words {
-        nothing: "nothing found: no other unit is like it",
+        nothing: "nothing found: no other unit is similar",
         unsure: "No unit is clearly similar; showing the closest ones",
     };
     results::print(&answer, &layout, &words, |_| Vec::new())
@@ -105,7 +105,7 @@ fn innermost(file: &Path, paths: &[PathBuf]) -> anyhow::Result<(usize, String)> 
     match (found, problem) {
         (Some(found), _) => Ok(found),
         (None, Some(error)) if paths.len() == 1 => Err(error),
-        _ => bail!("{} is not in any PATH; name its tree as one of them", file.display()),
+        _ => bail!("{} is not in any PATH; add its tree", file.display()),
     }
 }
 

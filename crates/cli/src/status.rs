@@ -57,13 +57,13 @@ fn text(status: &Status) -> String {
     };
     let Some(index) = &status.index else { return text };
     let age = SystemTime::now().duration_since(index.made).unwrap_or_default();
-    let _ = writeln!(text, "made     {} ago, {}", HumanDuration(age), HumanBytes(index.bytes));
+    let _ = writeln!(text, "built    {} ago, {}", HumanDuration(age), HumanBytes(index.bytes));
     let models =
         if index.models.is_empty() { "none: words only".to_owned() } else { index.models.join(", ") };
     let _ = writeln!(text, "model    {models}");
     let told = told(&index.remembered);
     if !told.is_empty() {
-        let _ = writeln!(text, "told     {told}");
+        let _ = writeln!(text, "options  {told}");
     }
     let part = if status.part.is_empty() {
         String::new()
@@ -71,7 +71,7 @@ fn text(status: &Status) -> String {
         format!(", {} of them in the part", index.files_in_part)
     };
     let _ =
-        writeln!(text, "holds    {} in {}{part}", counted(index.units, "unit"), counted(index.files, "file"));
+        writeln!(text, "content  {} in {}{part}", counted(index.units, "unit"), counted(index.files, "file"));
     let kinds: Vec<(&str, usize)> =
         index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect();
     let languages: Vec<(&str, usize)> =

@@ -42,7 +42,7 @@ pub struct TrainArgs {
 enum Command {
     /// Train a static model on query–function pairs
     Static(StaticArgs),
-    /// Fine-tune a transformer encoder on pairs of queries and codes, also with every combination of some settings
+    /// Fine-tune a transformer encoder on pairs of queries and functions, also with every combination of some settings
     Encoder(Box<sweep::SweepArgs>),
     /// Embed the queries and words of pairs with a teacher model, for a static model to learn from
     Teacher(TeacherArgs),
@@ -66,19 +66,19 @@ struct TeacherArgs {
 
 #[derive(Debug, Args)]
 struct StaticArgs {
-    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: codes labeled
-    /// 0 are hard negatives of their query
+    /// Pairs as `quarry data pairs` writes them, or labeled data in any format of `quarry data formats`: functions
+    /// labeled 0 are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
-    /// with those of public sets beside the pairs or in the working directory
+    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
+    /// as are those in public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
-    /// Train this model further, instead of one from scratch: a file that `quarry train static` wrote, or builtin. It
-    /// keeps its tokens, and the settings must have its dimension, positions and max_words
+    /// Continue training this model, instead of starting from scratch: a file that `quarry train static` wrote, or
+    /// builtin. Its tokens are kept, and its dimension, positions and max_words must equal the settings
     #[arg(long, value_name = "FILE", conflicts_with = "teacher")]
     begin: Option<PathBuf>,
     /// Recipe: a TOML file of settings; settings that it omits have defaults
@@ -227,7 +227,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let pairs = training_pairs(&args.pairs, &args.exclude)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
-        .with_context(|| format!("{}: cannot be made", args.out.display()))?;
+        .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let teacher = args.teacher.as_deref().map(Teacher::read).transpose()?;
     let begin = match &args.begin {
         Some(name) if name.as_os_str() == "builtin" => Some(StaticModel::builtin().weights()),

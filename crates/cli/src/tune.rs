@@ -46,15 +46,15 @@ const MAX_BATCH: usize = 256;
 /// Arguments of `quarry tune`.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// Source tree to tune for; if it is a git checkout, its history supplies questions, too
+    /// Source tree to tune for; if it is a git checkout, its history supplies questions too
     #[arg(default_value = ".")]
     path: PathBuf,
     /// Also learn from these pairs, as `quarry data build` and `quarry data pairs` write them; those about held-out
     /// functions are used for the decision instead
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, and
-    /// the tree's own are not learned from
+    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
+    /// and the tree's own are not learned from
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Number of passes over the questions
@@ -63,10 +63,10 @@ pub struct TuneArgs {
     /// Override a setting of training, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Seed of the functions that are held out, of training, and of resamples
+    /// Seed for the choice of held-out functions, training and resamples
     #[arg(long, value_name = "SEED", default_value_t = Bootstrap::default().seed)]
     seed: u64,
-    /// Share of the functions that are held out for the decision
+    /// Fraction of the functions to hold out for the decision
     #[arg(long, value_name = "SHARE", default_value_t = 0.4, value_parser = share)]
     hold_out: f64,
     /// Maximum number of commits to read, newest first
@@ -75,7 +75,7 @@ pub struct TuneArgs {
     /// Train and measure without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Make searches use the model that they used before tuning
+    /// Return to the model that searches used before tuning
     #[arg(long, conflicts_with_all = ["pairs", "exclude", "epochs", "settings", "seed", "hold_out", "commits", "dry_run"])]
     undo: bool,
     #[command(flatten)]
@@ -189,9 +189,9 @@ fn check(split: &HoldOut, pairs: &[FunctionPair], path: &Path) -> anyhow::Result
     let n_held_out: usize = split.held_out.iter().map(|set| set.questions.queries.len()).sum();
     if pairs.len() < MIN_LEARNED || n_held_out < MIN_HELD_OUT {
         bail!(
-            "{}: documentation, commits and tests ask {} to learn from and {n_held_out} about other functions; expected at \
-             least {MIN_LEARNED} and {MIN_HELD_OUT}: name a larger tree, one with more documentation or history, or add \
-             questions with --pairs FILE",
+            "{}: documentation, commits and tests give {} to learn from and {n_held_out} about other functions; \
+             expected at least {MIN_LEARNED} and {MIN_HELD_OUT}: name a larger tree, one with more documentation or \
+             history, or add questions with --pairs FILE",
             path.display(),
             counted(pairs.len(), "question")
         );

@@ -202,7 +202,7 @@ impl Changes {
 
     fn polled_because(error: notify::Error) -> Self {
         let seconds = POLL.as_secs();
-        output::note(&format!("{}; looking every {seconds} s instead", reason(error)));
+        output::note(&format!("{}; polling every {seconds} s instead", reason(error)));
         Self::Polled(POLL)
     }
 
@@ -242,9 +242,9 @@ impl Changes {
     fn announcement(&self) -> String {
         let what = match self {
             Self::Told(watched) => format!("watching {}", counted(watched.directories.len(), "directory")),
-            Self::Polled(interval) => format!("looking every {} s", interval.as_secs()),
+            Self::Polled(interval) => format!("polling every {} s", interval.as_secs()),
         };
-        format!("{what}; Ctrl-C ends it")
+        format!("{what}; Ctrl-C stops it")
     }
 }
 
@@ -300,7 +300,7 @@ fn reason(error: notify::Error) -> String {
     if is_limit {
         let limit = directory_limit()
             .map_or_else(String::new, |limit| format!(" ({limit} directories for all programs)"));
-        format!("the system's limit of watched directories is reached{limit}; `{RAISE_LIMIT}` raises it")
+        format!("the system's limit on watched directories is reached{limit}; `{RAISE_LIMIT}` raises it")
     } else {
         format!("the system cannot report changes: {error}")
     }

@@ -22,8 +22,8 @@ pub struct WorkerArgs {
     /// NATS server with JetStream to take work from, such as nats://localhost:4222
     #[arg(long, value_name = "URL")]
     nats: String,
-    /// A model that this worker may ask: its `base_url` in plans, and the environment variable with its key; more than
-    /// one can be named. Without one it runs programs only
+    /// Model that this worker may ask: its `base_url` in plans, and the environment variable with its key (can be
+    /// repeated). Without one, it only runs programs
     #[arg(long = "model", value_name = "ADDRESS[=VARIABLE]")]
     models: Vec<String>,
     /// Maximum number of questions to ask at the same time

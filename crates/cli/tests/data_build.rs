@@ -61,8 +61,9 @@ fn build(fixture: &Fixture, plan: &Path, out: &Path) -> (Vec<String>, Vec<String
     assert!(output.status.success(), "{said}");
     let lines = said.lines().filter_map(|line| line.strip_prefix("quarry: ")?.split_once(": "));
     let (known, new): (Vec<_>, Vec<_>) =
-        lines.map(|(step, _)| step).partition(|step| step.ends_with(" (done before)"));
-    let names = |steps: Vec<&str>| steps.into_iter().map(|step| step.replace(" (done before)", "")).collect();
+        lines.map(|(step, _)| step).partition(|step| step.ends_with(" (already done)"));
+    let names =
+        |steps: Vec<&str>| steps.into_iter().map(|step| step.replace(" (already done)", "")).collect();
     (names(new), names(known))
 }
 

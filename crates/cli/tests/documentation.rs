@@ -9,7 +9,7 @@
 
 mod fixture;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -365,19 +365,33 @@ fn described_fields(schema: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// Fields with the same description in so many definitions are described on the page.
-const MANY: usize = 3;
+/// The names of the definitions that a schema refers to.
+fn references(schema: &Value, names: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(keys) => {
+            let target =
+                keys.get("$ref").and_then(Value::as_str).and_then(|target| target.rsplit('/').next());
+            names.extend(target.map(str::to_owned));
+            keys.values().for_each(|value| references(value, names));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, names)),
+        _ => {}
+    }
+}
+
+/// A command for developers, whose output only the schema describes.
+const UNLISTED: &str = "eval-tune";
 
 #[test]
 fn the_page_of_json_output_is_made_of_the_schemas() {
     let definitions = fixture::schema::definitions();
     let mut text = "<!-- Generated from output.schema.json: UPDATE_EXPECT=1 cargo test --release -p quarry-cli rewrites \
                     this page. -->\n\n# JSON output\n\n`--json` prints one object on one line. \
-                    [output.schema.json](output.schema.json) has the JSON Schema of each, with a description of every \
-                    field: `output.schema.json#/$defs/eval-compare` is that of `quarry eval compare`. Tests compare it \
-                    with what commands print. New versions may add fields. Paths are relative to `root`, lines count \
-                    from 1, and ranges of lines include both ends.\n\nBelow, `?` marks a field that may be missing or null, \
-                    and a field without a type is a string. A name of another type is that of an entry on this page.\n"
+                    [output.schema.json](output.schema.json) has the JSON Schema of each command, such as \
+                    `output.schema.json#/$defs/eval-compare` for `quarry eval compare`, with a description of every field; \
+                    `eval-tune` is only there. New versions may add fields. Paths are relative to `root`, lines are counted from 1, and ranges of \
+                    lines include both ends.\n\nBelow, `?` marks a field that may be missing or null, and a field without \
+                    a type is a string. Names of other types are entries on this page.\n"
         .to_owned();
     for name in ["search", "result"] {
         let _ = write!(text, "\n## Fields of `{name}`\n\n");
@@ -385,23 +399,34 @@ fn the_page_of_json_output_is_made_of_the_schemas() {
             let _ = writeln!(text, "- `{field}`: {about}");
         }
     }
-    let mut number: BTreeMap<(String, String), usize> = BTreeMap::new();
-    for field in definitions.values().flat_map(described_fields) {
-        *number.entry(field).or_default() += 1;
+    let is_command = |name: &str| definitions[name].get("title").is_some();
+    let mut listed: BTreeSet<String> =
+        definitions.keys().filter(|name| is_command(name) && *name != UNLISTED).cloned().collect();
+    listed.insert("result".to_owned());
+    let mut open: Vec<String> = listed.iter().cloned().collect();
+    while let Some(name) = open.pop() {
+        let mut referred = BTreeSet::new();
+        references(&definitions[&name], &mut referred);
+        open.extend(referred.into_iter().filter(|name| listed.insert(name.clone())));
     }
-    text.push_str("\n## Fields of many types\n\n");
-    // A description such as "Name." says no more than the name.
-    for ((field, about), _) in number.iter().filter(|((_, about), n)| **n >= MANY && about.contains(' ')) {
-        let _ = writeln!(text, "- `{field}`: {about}");
-    }
-    for (heading, is_command) in [("Output of commands", true), ("Other types", false)] {
+    for (heading, commands) in [("Output of commands", true), ("Other types", false)] {
         let _ = write!(text, "\n## {heading}\n\n");
-        for (name, schema) in
-            definitions.iter().filter(|(_, schema)| schema.get("title").is_some() == is_command)
-        {
+        // Names with the same type share a line.
+        let mut lines: Vec<(String, String)> = Vec::new();
+        for (name, schema) in &definitions {
+            if !listed.contains(name) || is_command(name) != commands {
+                continue;
+            }
             let about = schema.get("description").and_then(Value::as_str).map(|about| format!("{about} "));
             let fields = if schema.get("properties").is_some() { fields(schema) } else { notation(schema) };
-            let _ = writeln!(text, "- **{name}**: {}`{fields}`", about.unwrap_or_default());
+            let about = format!("{}`{fields}`", about.unwrap_or_default());
+            match lines.iter_mut().find(|(_, known)| *known == about) {
+                Some((names, _)) => *names = format!("{names}, **{name}**"),
+                None => lines.push((format!("**{name}**"), about)),
+            }
+        }
+        for (names, about) in lines {
+            let _ = writeln!(text, "- {names}: {about}");
         }
     }
     expect_file![root().join("docs/reference/json.md")].assert_eq(&text);

@@ -285,7 +285,11 @@ fn verdicts_are_scored_with_and_without_probabilities() {
     close(&found["classes"]["1"]["recall"], 0.5);
     close(&found["against"]["mcnemar"]["p"], 0.5);
     let text = quarry(directory.path(), "eval verdicts verdicts.csv --against others.csv").stdout;
-    assert_eq!((value_of(&text, "ROC AUC"), value_of(&text, "only right there")), ("0.7500", "2"), "{text}");
+    assert_eq!(
+        (value_of(&text, "ROC AUC"), value_of(&text, "right only in the other")),
+        ("0.7500", "2"),
+        "{text}"
+    );
     for (arguments, message) in [
         (
             "eval verdicts wrong.csv",
@@ -397,7 +401,7 @@ fn a_plan_writes_its_page_beside_itself() {
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
     let words = "eval run plans/plan.toml --data . --repos repos";
-    let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(measured before)")).count();
+    let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(already measured)")).count();
     assert_eq!(known(&quarry(directory.path(), words).stderr), 3);
     // Another build measures all of it anew, and comes to the same. A byte more makes a program another one.
     let other = directory.path().join("another-build");
@@ -465,7 +469,7 @@ fn wrong_input_is_refused_with_its_place() {
     let qrels = "--qrels score/qrels/test.tsv";
     for (arguments, message) in [
         (format!("eval score {qrels} --run run"), "run:1: expected a number as score, found \"NaN\""),
-        (format!("eval score {qrels} --run empty"), "the run holds no query of the qrels"),
+        (format!("eval score {qrels} --run empty"), "the run contains no query of the qrels"),
         (format!("eval score {qrels} --run missing"), "missing: no such file or directory"),
         (
             "eval ./score --split dev".into(),
@@ -482,7 +486,7 @@ fn wrong_input_is_refused_with_its_place() {
         ("data convert pairs.json out".into(), "expected the text of the code \"0\""),
         (
             "data convert --from cosqa --queries pairs.json --corpus codes.json score".into(),
-            "expected a name that is free, or an empty directory",
+            "expected a path that does not exist, or an empty directory",
         ),
     ] {
         check_refused(directory.path(), &arguments, message);

@@ -64,7 +64,7 @@ fn what_no_definition_can_be_called_is_refused() {
     refused("net.py", "net.py is a file; name a line of a definition in it, such as net.py:12");
     let output = run(&fixture, &["callers", "a\nb\u{1b}[31m"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("no call of `a\\nb\\u{1b}[31m` found"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no calls of `a\\nb\\u{1b}[31m` found"), "{}", stderr(&output));
 }
 
 #[test]

@@ -291,7 +291,7 @@ fn people_label_before_any_model_does() {
     let form = fixture.path("form.csv");
     let export = judge(&["people", "export"], &[form.to_str().unwrap(), "--sample", "3"]);
     assert!(export.status.success() && stderr(&export).contains("3 rows"), "{}", stderr(&export));
-    check_error(&judge(&["people", "export"], &[form.to_str().unwrap()]), "one that exists already");
+    check_error(&judge(&["people", "export"], &[form.to_str().unwrap()]), "one that exists");
     let other = fixture.path("other.csv");
     let unknown = judge(&["people", "export"], &[other.to_str().unwrap(), "--guideline", "nobodys"]);
     check_error(&unknown, "no such guideline");

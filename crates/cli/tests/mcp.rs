@@ -347,7 +347,7 @@ fn batches_are_answered_where_the_protocol_has_them() {
     let mut server = Server::start_with("2025-06-18");
     let (code, id, message) = server.error_of(&batch.to_string());
     assert_eq!((code, id), (-32600, Value::Null));
-    assert!(message.contains("one message a line"), "{message}");
+    assert!(message.contains("one message per line"), "{message}");
     server.check_answer("index_status", json!({}), "there is no index yet");
     assert_eq!(server.end(), Some(0));
 }

@@ -311,7 +311,7 @@ fn a_plan_measures_the_same_model_of_another_server_anew() {
             .unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{stderr}");
-        stderr.lines().filter(|line| line.ends_with("(measured before)")).count()
+        stderr.lines().filter(|line| line.ends_with("(already measured)")).count()
     };
     assert_eq!((known("one.toml"), servers[0].count() > 0, servers[1].count()), (0, true, 0));
     let n_asked = servers[0].count();

@@ -183,14 +183,14 @@ fn what_an_index_remembers_is_shown() {
     let expected = serde_json::json!({"model": model, "max_bytes": 3000, "hidden": true, "ignored": null});
     assert_eq!(holds["remembered"], expected);
     let text = stdout(&fixture.run(&["status"]));
-    assert!(text.contains(&format!("told     --model {model} --max-bytes 3000 --hidden\n")), "{text}");
+    assert!(text.contains(&format!("options  --model {model} --max-bytes 3000 --hidden\n")), "{text}");
     // Also where the model is gone, and what is shown of the index may not be read.
     fs::remove_dir_all(&model).unwrap();
     assert_eq!(setting(".", "model")["value"], model.as_str());
     fixture.run(&["index", "--model", "builtin", "--no-hidden"]);
     assert_eq!(setting(".", "model")["value"], "builtin");
     let text = stdout(&fixture.run(&["status"]));
-    assert!(text.contains("told     --model builtin --max-bytes 3000 --no-hidden\n"), "{text}");
+    assert!(text.contains("options  --model builtin --max-bytes 3000 --no-hidden\n"), "{text}");
 }
 
 #[test]

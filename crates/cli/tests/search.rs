@@ -170,7 +170,7 @@ fn errors_name_the_thing_and_exit_with_2() {
     check_error(&fixture.run(&["similar", "net.py:1", "-k", "0"]), "at least 1");
     check_error(&fixture.run(&["pick", "-k", "0"]), "at least 1");
     fs::create_dir(fixture.path("tree/empty")).unwrap();
-    check_error(&fixture.run(&["index", "empty"]), "empty: nothing to index; it holds no files");
+    check_error(&fixture.run(&["index", "empty"]), "empty: nothing to index; it contains no files");
     fixture.write("tree/blank/a.py", "()\n");
     fixture.write("tree/blank/b.c", "\n");
     let blank = fixture.run(&["index", "blank"]);
@@ -475,7 +475,7 @@ fn an_empty_directory_among_several_paths_is_named_and_left_out() {
     assert_eq!(together.status.code(), Some(0), "{}", stderr(&together));
     assert_eq!(stdout(&together), "net.py\n");
     assert!(
-        stderr(&together).contains("empty: nothing to index; it holds no files"),
+        stderr(&together).contains("empty: nothing to index; it contains no files"),
         "{}",
         stderr(&together)
     );

@@ -350,7 +350,7 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
         let number = PEOPLE.iter().position(|known| known == person).unwrap();
         assert!(
             found.insert((*item, number), answer.label.clone()).is_none(),
-            "{person} {item} is there twice"
+            "{person} {item} occurs twice"
         );
     }
     assert_eq!(found, said, "what was acknowledged is what the ledger has");

@@ -69,7 +69,7 @@ fn searches_are_recorded_only_when_asked() {
         let shown = fixture.run(&["log", "show"]);
         assert!(stdout(&shown).is_empty() && stderr(&shown).contains(words), "{}", stderr(&shown));
     };
-    nothing("`quarry log on` records those to come");
+    nothing("`quarry log on` starts recording");
 
     fixture.run(&["log", "on"]);
     nothing("no search is recorded yet");

@@ -63,7 +63,7 @@ fn tree(has_meaning: bool) -> Fixture {
                 true => (said_verb, said_noun),
                 false => (any(&VERBS, &mut random), any(&NOUNS, &mut random)),
             };
-            // Words of its own, so that no two functions are nearly the same.
+            // Words of its own, so that no two functions are nearly identical.
             let own: String = std::iter::repeat_with(|| random.lowercase()).take(8).collect();
             let (first, second) = own.split_at(4);
             writeln!(

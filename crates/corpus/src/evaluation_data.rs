@@ -26,7 +26,7 @@ const MIN_QUERY_WORDS: usize = 3;
 const MAX_QUERY_WORDS: usize = 40;
 
 /// Texts that no training pair may contain: codes and queries, exactly but for white space, punctuation and case, and
-/// codes that are nearly the same.
+/// codes that are nearly identical.
 #[derive(Debug)]
 pub struct EvaluationData {
     /// Hashes of codes, and of name and summary of the functions in them.

@@ -207,7 +207,7 @@ fn question(
         }
     }
     if query_terms(&text).len() < limits.least_terms {
-        let rule = format!("fewer than {} words that say something", limits.least_terms);
+        let rule = format!("fewer than {} meaningful words", limits.least_terms);
         return Err(Rejection::new("too short", rule));
     }
     if identifiers(&text).flat_map(parts).count() > limits.most_words {

@@ -167,7 +167,7 @@ fn files_that_belong_together_are_read_together() {
     let error = files(&["web.json"], "cosqa-qa", &plain).unwrap_err();
     assert!(error.contains("--unlabeled"), "{error}");
     let error = files(&["web.json", "wrong.txt"], "mteb", &plain).unwrap_err();
-    assert!(error.contains("expected labels of pairs that are there"), "{error}");
+    assert!(error.contains("expected labels of known pairs"), "{error}");
     let error = files(&["csn99.csv"], "trec-qrels", &ConvertOptions { grades: Grades::Max, ..plain.clone() })
         .unwrap_err();
     assert!(error.starts_with("out-trec-qrels: expected ids without white space"), "{error}");

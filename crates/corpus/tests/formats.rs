@@ -360,7 +360,7 @@ fn a_wrong_first_record_is_one_of_the_format_whose_names_it_has() {
     for (text, expected) in [
         (r#"{"query":"q","code":"c","label":"yes"}"#, "f:1: expected a whole number as `label`"),
         (r#"{"query":"q","code":"c","label":2}"#, "f:1: expected `label` from 0 to 1, found 2"),
-        (r#"{"query":"","code":"c"}"#, "f:1: expected `query` (the query) with something in it"),
+        (r#"{"query":"","code":"c"}"#, "f:1: expected `query` (the query) that is not blank"),
         (r#"{"query":"q","code":["c"],"language":"go"}"#, "f:1: expected text as `code`"),
         (
             r#"{"pair-idx":0,"query-idx":0,"query":"q","code-idx":0,"code":"c","label":"1"}"#,
@@ -424,14 +424,10 @@ fn what_only_one_format_demands_is_named_with_its_line() {
         (
             "beir-queries",
             "{\"_id\":\"1\",\"text\":\"a\"}\n{\"_id\":\"2\",\"text\":\" \\t\"}\n".into(),
-            "f:2: expected `text` (what is asked) with something in it, found nothing but white space; write",
+            "f:2: expected `text` (what is asked) that is not blank, found only white space; write",
         ),
-        (
-            "csn99-queries",
-            "query\na\n\" \"\n".into(),
-            "f:3: expected `query` (the query) with something in it",
-        ),
-        ("csn99", format!("{CSN99}Go,,u,3,\n"), "f:2: expected `Query` (the query) with something in it"),
+        ("csn99-queries", "query\na\n\" \"\n".into(), "f:3: expected `query` (the query) that is not blank"),
+        ("csn99", format!("{CSN99}Go,,u,3,\n"), "f:2: expected `Query` (the query) that is not blank"),
     ] {
         let error = read("f", str::as_bytes(&text), format).unwrap_err();
         assert!(error.starts_with(expected), "{format}: {error}");

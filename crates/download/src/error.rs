@@ -25,7 +25,7 @@ pub enum DownloadError {
         failure: Failure,
     },
     /// The file is being downloaded by another process.
-    #[error("{}: it is being downloaded already; wait until that download ends", path.display())]
+    #[error("{}: it is already being downloaded; wait until that download ends", path.display())]
     Busy {
         /// The file that was to be written.
         path: PathBuf,
@@ -88,7 +88,7 @@ pub enum Failure {
         problem: String,
     },
     /// Next to nothing comes.
-    #[error("only {bytes} bytes came in {seconds} s; try again: it resumes where it stopped")]
+    #[error("only {bytes} bytes arrived in {seconds} s; try again: it resumes where it stopped")]
     Slow {
         /// Bytes that came.
         bytes: u64,

@@ -215,7 +215,7 @@ fn attempt(
             let range = field(header::CONTENT_RANGE).and_then(content_range);
             match range {
                 Some((start, total)) if start == part.len() => total,
-                _ => return Err(Failure::Answer { problem: "another part than was asked for".into() }.into()),
+                _ => return Err(Failure::Answer { problem: "a different part than requested".into() }.into()),
             }
         }
         StatusCode::RANGE_NOT_SATISFIABLE if resumes => {

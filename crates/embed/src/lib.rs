@@ -82,11 +82,11 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// When the model cannot run on its input.
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError>;
-    /// A slower model that orders the first results of a search again ([`WithReranker`]).
+    /// A slower model that re-ranks the first results of a search ([`WithReranker`]).
     fn reranker(&self) -> Option<&dyn Embedder> {
         None
     }
-    /// A model that orders the first results again after all re-rankers ([`WithCrossEncoder`]).
+    /// A model that re-ranks the first results after all re-rankers ([`WithCrossEncoder`]).
     fn cross_encoder(&self) -> Option<&dyn PairModel> {
         None
     }

@@ -10,11 +10,11 @@ pub fn rerankers(model: &dyn Embedder) -> impl Iterator<Item = &dyn Embedder> {
     iter::successors(model.reranker(), |reranker| reranker.reranker())
 }
 
-/// An embedder that is in all respects the first of two, and brings the second as a re-ranker.
+/// An embedder that behaves like the first of two, with the second as its re-ranker.
 pub struct WithReranker {
     /// Finds results; indexes hold its vectors.
     pub first: Arc<dyn Embedder>,
-    /// Orders the first ones again.
+    /// Re-ranks the first ones.
     pub reranker: Arc<dyn Embedder>,
 }
 
@@ -40,11 +40,11 @@ impl Embedder for WithReranker {
     }
 }
 
-/// An embedder that is in all respects another one, its re-rankers included, and brings a cross-encoder.
+/// An embedder that behaves like another one, including its re-rankers, with a cross-encoder.
 pub struct WithCrossEncoder {
-    /// Finds results, and orders them again if it has a re-ranker.
+    /// Finds results, and re-ranks them if it has a re-ranker.
     pub embedder: Arc<dyn Embedder>,
-    /// Has the last word on the first ones.
+    /// Finally re-ranks the first ones.
     pub cross_encoder: Arc<dyn PairModel>,
 }
 

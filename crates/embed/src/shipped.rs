@@ -1,4 +1,4 @@
-//! Models by their places: those that come with the program, and those at a path.
+//! Models by location: those that come with the program, and those at a path.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ pub const STATIC_MODEL_FILE: &str = "model.bin";
 /// Directory of the vectors of [`CachedEmbedder`](crate::CachedEmbedder), in the user's cache directory.
 pub const VECTORS: &str = "embeddings";
 
-/// The tiers of quality in which models order results again.
+/// The quality tiers in which models re-rank results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// A small transformer reads the first results.
     Balanced,
-    /// After that a larger one reads the first of these again.
+    /// In addition, a larger one reads the first of these.
     Best,
 }
 
@@ -36,10 +36,10 @@ impl Tier {
         [Self::Balanced, Self::Best].into_iter().find(|tier| name == Path::new(tier.name()))
     }
 
-    /// What orders results again; `load` is called with the directory of each model.
+    /// The re-ranker of a tier; `load` is called with the directory of each model.
     ///
     /// # Errors
-    /// When a model is not here, or cannot be loaded.
+    /// When a model is missing, or cannot be loaded.
     pub fn reranker(
         self,
         directories: &[PathBuf],
@@ -55,10 +55,10 @@ impl Tier {
         }
     }
 
-    /// The directory of the transformer: in one of `directories`, or where models are copied to in the user's cache.
+    /// The directory of the transformer: in one of `directories`, or in the user's cache, where models are copied to.
     ///
     /// # Errors
-    /// When it is not here; states where to copy it.
+    /// When it is missing; states where to copy it.
     pub fn directory(self, directories: &[PathBuf]) -> Result<PathBuf, EmbedError> {
         let name = self.name();
         let pulled = quarry_files::cache_directory().map(|cache| cache.join("models"));

@@ -132,7 +132,7 @@ impl StaticModel {
         Ok(model)
     }
 
-    /// Its tables in full precision, to be trained further: what rounding to int8 left of them.
+    /// Its tables in full precision, to continue training, as far as quantization to int8 preserved them.
     #[must_use]
     pub fn weights(&self) -> StaticWeights {
         let parts = self.parts();
@@ -307,7 +307,7 @@ pub struct StaticWeights {
     pub query_rows: Vec<f32>,
 }
 
-/// The bytes of a model file: rows rounded to int8, each with the scale that maps its largest value to ±127.
+/// The bytes of a model file: rows quantized to int8, each with the scale that maps its largest value to ±127.
 #[must_use]
 pub fn write_model(weights: &StaticWeights) -> Vec<u8> {
     let (document_scales, document_rows) = quantize(&weights.document_rows, weights.dimension);
@@ -378,7 +378,7 @@ pub(crate) mod tests {
         StaticModel::load(&path)
     }
 
-    /// A model of three tokens; queries have vectors of their own for the first ones.
+    /// A model of three tokens; queries have their own vectors for the first ones.
     pub(crate) fn model(n_query_rows: usize) -> StaticModel {
         load(&write_model(&weights(n_query_rows))).unwrap()
     }

@@ -78,8 +78,9 @@ impl QueryTokens<'_> {
         })
     }
 
-    /// For each text how much of the query it lacks in one place: the maximum, over the tokens of the query, of the
-    /// token's weight times the distance (1 - cosine) of the nearest token of the text; 0 to 1, 0 if the query has no token.
+    /// For each text how much of the query it lacks at the worst token: the maximum, over the tokens of the query, of
+    /// the token's weight times the distance (1 - cosine) of the nearest token of the text; 0 to 1, 0 if the query has
+    /// no token.
     #[must_use]
     pub fn largest_gaps(&self, texts: &[&[u16]]) -> Vec<f32> {
         self.compare(texts, |best| {

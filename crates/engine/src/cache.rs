@@ -1,9 +1,9 @@
-//! Keeps what was read last, up to a size.
+//! Caches what was read most recently, up to a size.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Values by key; those not used for the longest time are dropped first.
+/// Values by key; the least recently used are dropped first.
 pub(crate) struct Cache<T> {
     max_bytes: usize,
     state: Mutex<State<T>>,
@@ -40,7 +40,7 @@ impl<T> Cache<T> {
         Some(value)
     }
 
-    /// Keeps a value of this size, and drops others for it.
+    /// Caches a value of this size, and drops others to make room.
     pub(crate) fn put(&self, key: String, value: Arc<T>, bytes: usize) {
         let mut state = self.state();
         state.clock += 1;

@@ -1,4 +1,4 @@
-//! What a served index needs of an engine.
+//! What a served index needs from an engine.
 
 use crate::EngineError;
 
@@ -11,7 +11,7 @@ pub enum Space {
     Records,
 }
 
-/// A text under a key. A record that is written again replaces the one before.
+/// A text under a key. Writing a record again replaces the earlier one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its key.
@@ -23,11 +23,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// The longest value, in bytes: what a text field of Milvus holds.
+    /// Maximum size of a value, in bytes: that of a text field of Milvus.
     pub const MAX_BYTES: usize = 65_000;
 }
 
-/// A unit, as far as it is needed to find candidates.
+/// The parts of a unit that are needed to find candidates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnitRow {
     /// Key of its file, `/` and its number there from 0.
@@ -46,19 +46,19 @@ pub struct UnitRow {
     pub symbol: String,
     /// Its vector.
     pub dense: Vec<f32>,
-    /// Weights of its terms, by their numbers, ascending.
+    /// Weights of its terms, ascending by the terms' numbers.
     pub sparse: Vec<(u32, f32)>,
 }
 
-/// Which units may be candidates; an empty list means all. More may pass than are wanted, since the ranking filters
-/// again; none may be missing.
+/// Which units may be candidates; an empty list means all. It may let through too many, since the ranking filters
+/// again, but none may be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Narrowing {
     /// Names of trees.
     pub trees: Vec<String>,
     /// Names of languages, with `extensions`.
     pub languages: Vec<String>,
-    /// Extensions of files that pass whatever their language, each with its dot; only if there are `languages`.
+    /// Extensions of files that pass in any language, each with its dot; only if there are `languages`.
     pub extensions: Vec<String>,
     /// Kinds.
     pub kinds: Vec<String>,
@@ -66,8 +66,8 @@ pub struct Narrowing {
     pub directory: String,
 }
 
-/// An engine that keeps an index. Every method returns when what it writes can be read by everybody, and reads what
-/// others have written before.
+/// An engine that stores an index. Every method returns once its writes are visible to everybody, and reads what others
+/// wrote before.
 pub trait Engine: Send + Sync {
     /// Makes sure that units with vectors of this dimension can be stored.
     ///
@@ -81,13 +81,13 @@ pub trait Engine: Send + Sync {
     /// When it cannot be reached, or refuses.
     fn put(&self, space: Space, records: &[Record]) -> Result<(), EngineError>;
 
-    /// The records with these keys, those that there are, in any order.
+    /// The existing records among these keys, in any order.
     ///
     /// # Errors
     /// Like [`put`](Self::put).
     fn get(&self, space: Space, keys: &[String]) -> Result<Vec<Record>, EngineError>;
 
-    /// All records of a space that holds a few.
+    /// All records of a space with few records.
     ///
     /// # Errors
     /// Like [`put`](Self::put).
@@ -99,7 +99,7 @@ pub trait Engine: Send + Sync {
     /// Like [`put`](Self::put).
     fn keys(&self, space: Space, tree: &str) -> Result<Vec<String>, EngineError>;
 
-    /// Removes the records with these keys, those that there are.
+    /// Removes the records with these keys, if they exist.
     ///
     /// # Errors
     /// Like [`put`](Self::put).
@@ -117,13 +117,13 @@ pub trait Engine: Send + Sync {
     /// Like [`put`](Self::put).
     fn delete_units(&self, files: &[String]) -> Result<(), EngineError>;
 
-    /// Keys of the units whose vectors have the largest products with this one.
+    /// Keys of the units whose vectors have the largest inner products with this one.
     ///
     /// # Errors
     /// Like [`put`](Self::put).
     fn nearest(&self, vector: &[f32], limit: usize, within: &Narrowing) -> Result<Vec<String>, EngineError>;
 
-    /// Keys of the units whose weights have the largest products with these, which are ascending by number.
+    /// Keys of the units whose weights have the largest inner products with these, which are ascending by number.
     ///
     /// # Errors
     /// Like [`put`](Self::put).
@@ -134,7 +134,7 @@ pub trait Engine: Send + Sync {
         within: &Narrowing,
     ) -> Result<Vec<String>, EngineError>;
 
-    /// Keys of units that define one of some symbols.
+    /// Keys of units that define one of the given symbols.
     ///
     /// # Errors
     /// Like [`put`](Self::put).

@@ -1,16 +1,16 @@
 /// Why a served index in an engine cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The address is of another form.
+    /// The address is invalid.
     #[error("{address}: {problem}; expected milvus://HOST[:PORT][/DATABASE]")]
     Address {
-        /// As it was given, without what may be secret.
+        /// The address as given, without secrets.
         address: String,
         /// What is wrong with it.
         problem: String,
     },
-    /// Nobody answers, or not in time.
-    #[error("the engine at {address} does not answer: {reason}")]
+    /// The engine does not answer, or not in time.
+    #[error("the engine at {address} does not respond: {reason}")]
     Unavailable {
         /// Of the engine.
         address: String,
@@ -29,7 +29,8 @@ pub enum EngineError {
     },
     /// Another process writes the same tree.
     #[error(
-        "another process began to upload or remove the tree {tree}; this one stops, and what it has stored is taken over or removed by the other"
+        "another process began to upload or remove the tree {tree}; this one stops, and the other one keeps or removes \
+         what it has stored"
     )]
     Conflict {
         /// Name of the tree.
@@ -37,7 +38,8 @@ pub enum EngineError {
     },
     /// The name is taken.
     #[error(
-        "the engine has a tree {tree} of {root}; store this one under another name with --as NAME, or remove that one with --remove"
+        "the engine already has a tree {tree}, of {root}; store this one under another name with --as NAME, or remove \
+         that one with --remove"
     )]
     Taken {
         /// Name of the tree.
@@ -45,7 +47,7 @@ pub enum EngineError {
         /// Where the other one was indexed.
         root: String,
     },
-    /// A name that cannot be one.
+    /// The name is not allowed.
     #[error(
         "{tree:?} cannot be the name of a tree: expected 1 to 200 bytes without control characters or quotes; name it with --as NAME"
     )]
@@ -55,7 +57,8 @@ pub enum EngineError {
     },
     /// Trees of another model.
     #[error(
-        "the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine need one model: name it with --model"
+        "the tree {tree} was embedded with the model {found}, this one with {expected}; all trees of an engine must use \
+         the same model: name it with --model"
     )]
     Model {
         /// Name of the tree.
@@ -73,7 +76,7 @@ pub enum EngineError {
         /// Those that there are.
         known: String,
     },
-    /// What is stored is not what was written.
+    /// The stored data differ from what was written.
     #[error(
         "the engine's record {key} cannot be read: {problem}; remove the tree with --remove and upload it again"
     )]
@@ -84,11 +87,11 @@ pub enum EngineError {
         problem: String,
     },
     /// Trees were replaced faster than they could be searched.
-    #[error("trees were replaced while they were searched; ask again")]
+    #[error("trees were replaced while they were searched; try again")]
     Replaced,
-    /// A tree has too much to be named in a record.
+    /// A tree is too large to be described in a record.
     #[error(
-        "the tree {tree} is too large for one record that names its parts; index parts of it as trees of their own"
+        "the tree {tree} is too large for one record that names its parts; index parts of it as separate trees"
     )]
     TooLarge {
         /// Name of the tree.

@@ -1,9 +1,9 @@
 //! What is stored under which keys.
 //!
-//! In [`Space::Trees`] each tree has its head, which names the state of the tree, and while somebody writes it a note
-//! of who does. In [`Space::Records`] are states, lists of files, counts of terms, and files, all of them under hashes
-//! of what they hold. A text longer than a record is cut into pieces: the first has the key and says how many there
-//! are, the others have `/` and their number after it.
+//! In [`Space::Trees`] each tree has its head, which names the state of the tree, and, while it is being written, a
+//! note by the writer. In [`Space::Records`] are states, lists of files, counts of terms, and files, all under hashes
+//! of their contents. A text longer than a record is cut into pieces: the first has the key and the number of pieces,
+//! the others have `/` and their number after the key.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -22,16 +22,16 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use crate::{Engine, EngineError, Record, Space, UnitRow};
 
-/// Version of what is stored.
+/// Version of the stored format.
 const FORMAT: u32 = 1;
 
-/// The longest text of a record that is believed, in bytes.
+/// Maximum size of a record's text that is accepted, in bytes.
 const MAX_TEXT_BYTES: u64 = 256 << 20;
 
-/// Pieces that are asked for at once.
+/// Number of pieces that are requested at once.
 const PIECES_AT_ONCE: usize = 200;
 
-/// One of so many files, or terms, begins a new list, by its hash: so a change leaves all other lists as they were.
+/// By its hash, one in this many files or terms begins a new list, so a change leaves all other lists unchanged.
 const FILES_PER_LIST: u64 = 512;
 const TERMS_PER_LIST: u64 = 2048;
 
@@ -69,7 +69,7 @@ pub(crate) struct FileEntry {
     pub key: String,
 }
 
-/// In how many units and files each term occurs, ascending by term.
+/// The number of units and files in which each term occurs, ascending by term.
 pub(crate) type TermList = Vec<(String, u64, u64)>;
 
 /// The key of a tree's head.
@@ -77,7 +77,7 @@ pub(crate) fn head_key(tree: &str) -> String {
     format!("tree/{tree}")
 }
 
-/// The key of the note of who writes a tree.
+/// The key of the note by the writer of a tree.
 pub(crate) fn writer_key(tree: &str) -> String {
     format!("writer/{tree}")
 }
@@ -107,7 +107,7 @@ impl Head {
     }
 }
 
-/// Whether a text may be the name of a tree: it becomes part of keys and of filters.
+/// Whether a text may be the name of a tree, which becomes part of keys and filters.
 pub(crate) fn is_name(tree: &str) -> bool {
     (1..=200).contains(&tree.len()) && !tree.contains(|c: char| c.is_control() || "\"'\\/%".contains(c))
 }
@@ -122,7 +122,7 @@ fn key_of(tree: &str, content: &[u8]) -> String {
     format!("{:032x}", xxh3_128(&[tree.as_bytes(), b"\n", content].concat()))
 }
 
-/// The key of a file, by the key of what it is made of.
+/// The key of a file, from the key of its contents.
 pub(crate) fn file_key(tree: &str, content: u128) -> String {
     key_of(tree, format!("file {FORMAT} {content:032x}").as_bytes())
 }
@@ -199,7 +199,7 @@ fn damaged(key: &str, error: impl ToString) -> EngineError {
     EngineError::Damaged { key: key.to_owned(), problem: error.to_string() }
 }
 
-/// The state of a tree, if it has one.
+/// The state of a tree, if there is one.
 pub(crate) fn state(engine: &dyn Engine, head: &Head) -> Result<Option<TreeState>, EngineError> {
     let text = read(engine, std::slice::from_ref(&head.state))?.remove(&head.state);
     text.map(|(text, _)| parsed(&head.state, &text)).transpose()
@@ -216,12 +216,12 @@ pub(crate) fn files(engine: &dyn Engine, state: &TreeState) -> Result<Option<Vec
     Ok(Some(files))
 }
 
-/// Cuts a sequence where its members say.
+/// Cuts a sequence where its members begin new lists.
 pub(crate) fn file_lists(files: &[FileEntry]) -> Vec<&[FileEntry]> {
     lists(files, FILES_PER_LIST, |file| &file.path)
 }
 
-/// Cuts a sequence where its members say.
+/// Cuts a sequence where its members begin new lists.
 pub(crate) fn term_lists(terms: &[(String, u64, u64)]) -> Vec<&[(String, u64, u64)]> {
     lists(terms, TERMS_PER_LIST, |(term, _, _)| term)
 }
@@ -256,7 +256,7 @@ pub(crate) fn rows(tree: &str, key: &str, file: &PortableFile, dimension: usize)
     file.units.iter().enumerate().map(row).collect()
 }
 
-/// What a kind is called.
+/// The name of a kind.
 pub(crate) fn kind_text(kind: UnitKind) -> String {
     format!("{kind:?}").to_lowercase()
 }
@@ -266,7 +266,7 @@ pub(crate) fn parameters() -> Bm25f {
     RankingWeights::default().bm25f
 }
 
-/// Weights by the numbers that stand for terms, ascending; never empty, which engines do not store.
+/// Weights by the numbers of terms, ascending; never empty, because engines do not store empty lists.
 pub(crate) fn sparse<'a>(weights: impl IntoIterator<Item = (&'a str, f32)>) -> Vec<(u32, f32)> {
     let mut by_number: BTreeMap<u32, f32> = BTreeMap::new();
     for (term, weight) in weights {
@@ -280,7 +280,7 @@ pub(crate) fn sparse<'a>(weights: impl IntoIterator<Item = (&'a str, f32)>) -> V
     by_number.into_iter().collect()
 }
 
-/// The first bytes of a text, at most so many.
+/// The first bytes of a text, at most this many.
 pub(crate) fn start_of(text: &str, max_bytes: usize) -> &str {
     let end = (0..=text.len().min(max_bytes)).rev().find(|at| text.is_char_boundary(*at));
     &text[..end.unwrap_or_default()]

@@ -1,12 +1,12 @@
-//! A served index in another engine: many trees, of which one process need not hold all.
+//! A served index in another engine: many trees, which one process need not hold completely.
 //!
 //! The engine keeps records by key and finds candidates: units with vectors near to one, and units with the words of a
-//! query. Which of them answer is decided here, by the ranking of `quarry_index` over the files of the candidates.
+//! query. They are ranked here, by `quarry_index`, over the files of the candidates.
 //!
-//! A file is stored under a key that is a hash of what it is made of, so that what is stored never changes: [`upload`]
-//! adds what is missing, then replaces the head of the tree, one record, and then removes what no head names. A
-//! [`Reader`] searches what the heads name that it knows, looks at the heads again, and begins anew if one was replaced
-//! meanwhile. So it answers from a tree as it was before or after, never in between.
+//! A file is stored under a hash of its contents, so stored data never change: [`upload`] adds what is missing, then
+//! replaces the head of the tree, one record, and then removes what no head refers to. A [`Reader`] searches what the
+//! heads refer to, reads the heads again, and starts over if one was replaced meanwhile. So it answers from a tree
+//! before or after a change, never in between.
 
 mod cache;
 mod engine;

@@ -26,24 +26,24 @@ use self::protocol::{
 };
 use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
 
-/// The port that Milvus listens at.
+/// Milvus's default port.
 const PORT: u16 = 19530;
-/// The longest message, in bytes: what Milvus accepts.
+/// Maximum size of a message, in bytes, that Milvus accepts.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// The longest that a write may take.
+/// Time limit for a write.
 const WRITE_TIME: Duration = Duration::from_secs(120);
-/// The longest that collections may take to be loaded.
+/// Time limit for loading collections.
 const LOAD_TIME: Duration = Duration::from_secs(120);
 const LOAD_PAUSE: Duration = Duration::from_millis(200);
-/// Times that a write is tried, and the pause before the second time, which doubles.
+/// Number of attempts to write, and the pause before the second one, which doubles.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(500);
-/// Rows of one answer, of which Milvus gives 16,384 at most.
+/// Rows per answer, of which Milvus returns at most 16,384.
 const PAGE: usize = 10_000;
 
 const UNITS: &str = "quarry_units";
-/// Columns of units that are texts, with the longest text of each in bytes.
+/// Text columns of units, with the maximum length of each in bytes.
 const UNIT_TEXTS: [(&str, usize); 7] = [
     ("id", 128),
     ("file", 64),
@@ -58,22 +58,22 @@ const LOOKED_UP: [&str; 2] = ["file", "symbol"];
 const DENSE: &str = "dense";
 const SPARSE: &str = "sparse";
 
-/// Columns of records that are texts.
+/// Text columns of records.
 const RECORD_TEXTS: [(&str, usize); 3] = [("id", 256), ("tree", 256), ("value", 65_535)];
-/// The vector that every collection of Milvus must have, which means nothing here.
+/// The vector that every collection of Milvus must have; unused here.
 const NO_VECTOR: &str = "none";
 const NO_DIMENSION: usize = 2;
 
 /// A connection to Milvus.
 pub struct Milvus {
-    /// Gone only while it is dropped.
+    /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
     channel: Channel,
     /// As it is shown.
     address: String,
     database: String,
     authorization: Option<MetadataValue<Ascii>>,
-    /// The longest that a read may take.
+    /// Time limit for a read.
     read_time: Duration,
 }
 
@@ -96,11 +96,11 @@ impl Space {
 }
 
 impl Milvus {
-    /// Connects to `milvus://HOST[:PORT][/DATABASE]`, without encryption. `token` is `USER:PASSWORD` or a key; whoever waits
-    /// for a read waits at most for `read_time`.
+    /// Connects to `milvus://HOST[:PORT][/DATABASE]`, without encryption. `token` is `USER:PASSWORD` or a key; reads
+    /// are waited for at most `read_time`.
     ///
     /// # Errors
-    /// When the address is of another form. Whether somebody answers is found out by the first request.
+    /// When the address is invalid. Only the first request shows whether the engine answers.
     pub fn connect(address: &str, token: Option<&str>, read_time: Duration) -> Result<Self, EngineError> {
         let wrong = |problem: &str| EngineError::Address {
             address: address.rsplit_once('@').map_or(address, |(_, host)| host).to_owned(),
@@ -112,11 +112,12 @@ impl Milvus {
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong(
-                "addresses with a password are shown to everybody; set QUARRY_ENGINE_TOKEN to USER:PASSWORD",
+                "it contains a user or password, which messages would reveal; set QUARRY_ENGINE_TOKEN to USER:PASSWORD \
+                 instead",
             ));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("something follows the database"));
+            return Err(wrong("there is text after the database"));
         }
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it has no host"))?;
         let shown = format!("{host}:{}", url.port().unwrap_or(PORT));
@@ -148,7 +149,7 @@ impl Milvus {
         A: Message + Default + 'static,
     {
         let path = format!("/milvus.proto.milvus.MilvusService/{method}");
-        let path = path.parse().map_err(|_| self.unavailable(format!("{method} is no path")))?;
+        let path = path.parse().map_err(|_| self.unavailable(format!("{method} is not a path")))?;
         let mut request = Request::new(request.clone());
         if let Some(value) = &self.authorization {
             request.metadata_mut().insert("authorization", value.clone());
@@ -185,7 +186,7 @@ impl Milvus {
         }
     }
 
-    /// Writes, and tries again while nobody answers: what is written twice is the same.
+    /// Writes, and retries while the engine does not answer: writing twice is harmless.
     fn write<Q, A>(
         &self,
         method: &str,
@@ -221,7 +222,7 @@ impl Milvus {
         vectors: &[(&str, Option<usize>)],
     ) -> Result<(), EngineError> {
         let has: BoolResponse = self.call("HasCollection", &self.collection(name), self.read_time)?;
-        self.check("tell its collections", has.status)?;
+        self.check("list its collections", has.status)?;
         if has.value {
             return Ok(());
         }
@@ -281,14 +282,14 @@ impl Milvus {
         self.check("create an index", Some(status))
     }
 
-    /// Has a collection be searchable.
+    /// Makes a collection searchable.
     fn load(&self, name: &str) -> Result<(), EngineError> {
         let start = Instant::now();
         let request = GetLoadState { collection_name: name.to_owned(), db_name: self.database.clone() };
         let mut is_asked = false;
         loop {
             let state: LoadState = self.call("GetLoadState", &request, self.read_time)?;
-            self.check("tell whether a collection is loaded", state.status)?;
+            self.check("report whether a collection is loaded", state.status)?;
             if state.state == LOADED {
                 return Ok(());
             }
@@ -346,7 +347,7 @@ impl Milvus {
         self.write("Delete", &request, |answer: MutationResult| answer.status)
     }
 
-    /// Columns of the rows that a filter passes, each value of the first with those of the others.
+    /// Columns of the rows that pass a filter; values at the same position belong to one row.
     fn query(
         &self,
         collection: &str,

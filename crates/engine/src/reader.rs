@@ -14,27 +14,27 @@ use crate::cache::Cache;
 use crate::layout::{self, FileEntry, Head, TermList, TreeState, parsed, sparse, tree_of_head};
 use crate::{Engine, EngineError, Narrowing, Space};
 
-/// How often a search begins anew because a tree was replaced meanwhile.
+/// How often a search starts over because a tree was replaced meanwhile.
 const MAX_TRIES: usize = 4;
-/// Units that define a symbol of a query, at most.
+/// Maximum number of units that define a symbol of a query.
 const MAX_DEFINITIONS: usize = 200;
-/// Units with the words of a query, whatever a filter passes.
+/// Number of units with the words of a query, regardless of filters.
 const BEST: usize = 50;
-/// How many times as many candidates are asked for if a filter looks at what the engine does not know.
+/// Factor for the number of candidates if a filter depends on data that the engine does not have.
 const FILTERED: usize = 4;
-/// Most candidates that are asked for.
+/// Maximum number of candidates that are requested.
 const MAX_CANDIDATES: usize = 2000;
-/// Files whose records are asked for at once.
+/// Number of files whose records are requested at once.
 const FILES_AT_ONCE: usize = 64;
-/// What a file takes in memory, relative to what its record takes.
+/// Memory of a file relative to the size of its record.
 const UNPACKED: usize = 8;
 
 /// Limits of a [`Reader`].
 #[derive(Debug, Clone, Copy)]
 pub struct ReadOptions {
-    /// Candidates by vectors, and as many by words.
+    /// Number of candidates by vectors, and as many by words.
     pub candidates: usize,
-    /// Bytes of memory for files that were read, about.
+    /// Approximate memory for files that were read, in bytes.
     pub max_bytes: usize,
 }
 
@@ -49,7 +49,7 @@ impl Default for ReadOptions {
 pub enum Search<'a> {
     /// Units that answer a query.
     Query(&'a str),
-    /// Units like the one at a line of a file of a tree, which is given by its number.
+    /// Units similar to the one at a line of a file of a tree, given by its number.
     Like(usize, &'a str, u32),
 }
 
@@ -58,11 +58,11 @@ pub enum Search<'a> {
 pub struct ServedTree {
     /// Its name.
     pub name: String,
-    /// The directory that it was indexed in, wherever that is.
+    /// The directory in which it was indexed, on any machine.
     pub root: PathBuf,
 }
 
-/// Searches trees in an engine: those that there are when it is opened, as they are whenever it is asked.
+/// Searches the trees that an engine has when the reader is opened, in their current state.
 pub struct Reader {
     engine: Arc<dyn Engine>,
     embedder: Arc<dyn Embedder>,
@@ -77,9 +77,9 @@ pub struct Reader {
 
 /// All trees at a moment.
 struct Snapshot {
-    /// The heads that were found; each says which state its tree has.
+    /// The heads that were found; each names the state of its tree.
     heads: BTreeMap<String, Head>,
-    /// By number; none for one that was removed.
+    /// By number; `None` for a removed tree.
     trees: Vec<Option<Arc<TreeSnapshot>>>,
     totals: Totals,
 }
@@ -94,12 +94,12 @@ struct TreeSnapshot {
     by_key: HashMap<String, usize>,
 }
 
-/// Term counts of a snapshot, as far as they were needed.
+/// The term counts of a snapshot that were needed so far.
 struct CountedTerms {
     engine: Arc<dyn Engine>,
     snapshot: Arc<Snapshot>,
     lists: Arc<Cache<HashMap<String, TermCount>>>,
-    /// What was asked for in this search.
+    /// What this search requested.
     known: Mutex<HashMap<String, TermCount>>,
 }
 
@@ -159,7 +159,7 @@ impl Reader {
         self.snapshot().totals
     }
 
-    /// An index that answers a search as one of all trees would: of the files that hold candidates.
+    /// An index of the files that contain candidates, which answers a search as an index of all trees would.
     ///
     /// # Errors
     /// When the engine or the model fails.
@@ -190,8 +190,8 @@ impl Reader {
         self.index(&snapshot, &Positions::new(), self.counts(&snapshot), &HashSet::new())
     }
 
-    /// Does something with the trees as they are at one moment: once more if a tree was replaced meanwhile, since what
-    /// it was may have been removed in part.
+    /// Runs an action on a snapshot of the trees, and again if a tree was replaced meanwhile, since its data may be
+    /// partly removed.
     fn consistently<T>(
         &self,
         read: impl Fn(&Arc<Snapshot>) -> Result<T, EngineError>,
@@ -298,7 +298,7 @@ impl Reader {
         Ok(found.iter().flatten().filter_map(|key| snapshot.position(key)).collect())
     }
 
-    /// An index of some files of a snapshot, which are read if they are not known.
+    /// An index of some files of a snapshot, which are read if they are not cached.
     fn index(
         &self,
         snapshot: &Snapshot,

@@ -45,7 +45,7 @@ pub struct Uploaded {
     pub stored_units: usize,
     /// Files of an interrupted upload that were taken over.
     pub resumed_files: usize,
-    /// Files that the tree had before, and that were removed.
+    /// Files of the tree that were removed.
     pub removed_files: usize,
 }
 
@@ -194,14 +194,14 @@ struct Tree<'a> {
     name: &'a str,
 }
 
-/// Who writes a tree: whoever began last.
+/// The writer of a tree: whoever began last.
 struct Writer<'a> {
     tree: Tree<'a>,
     token: String,
 }
 
 impl<'a> Tree<'a> {
-    /// Takes the tree over from whoever writes it.
+    /// Takes over the tree from its current writer.
     fn begin(self) -> Result<Writer<'a>, EngineError> {
         let mut token = [0; 16];
         // Without randomness, the time must do.
@@ -305,7 +305,7 @@ impl Writer<'_> {
         Err(EngineError::Conflict { tree: self.tree.name.to_owned() })
     }
 
-    /// Notes what is done from now on, if this is still the one who writes.
+    /// Renews the note, if this is still the writer.
     fn note(&self, doing: &str) -> Result<(), EngineError> {
         self.check()?;
         self.write(doing)

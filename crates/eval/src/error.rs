@@ -207,7 +207,7 @@ pub enum EvalError {
     #[error(transparent)]
     Index(#[from] quarry_index::Error),
     /// A policy of reading failed.
-    #[error("{policy}: cannot read on")]
+    #[error("{policy}: reading failed")]
     Policy {
         /// Its name.
         policy: String,

@@ -214,7 +214,7 @@ pub fn evaluate_run(
     let (queries, confidences): (Vec<_>, Vec<_>) = evaluated.into_iter().unzip();
     if queries.is_empty() {
         return Err(MetricsError::NoQueries {
-            remedy: "the run holds no query of the qrels; check that they belong together",
+            remedy: "the run contains no query of the qrels; check that they belong together",
         }
         .into());
     }

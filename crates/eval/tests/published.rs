@@ -145,7 +145,7 @@ fn counts_of_the_papers_follow_from_each_other() {
     assert_eq!(queries_by_positives.iter().sum::<u32>(), queries);
     let counted = queries_by_positives.iter().zip(1..).map(|(queries, positives)| queries * positives);
     assert_eq!(counted.sum::<u32>(), positives);
-    // MRR below NDCG@10 by nearly the same factor for all methods (V4).
+    // MRR below NDCG@10 by nearly identical factor for all methods (V4).
     for [ndcg, mrr] in retrieval {
         assert!((0.735..0.765).contains(&(mrr / ndcg)), "{mrr} {ndcg}");
     }

@@ -220,9 +220,9 @@ pub(crate) fn write(
         apis.iter().map(|api| range_of(api.calls)).collect::<std::collections::BTreeSet<_>>().len();
     if n_ranges < 2 {
         let problem = format!(
-            "expected documentation of functions of other packages that are called rarely, and of others that are called \
-             often, to compare what the model knows of them; found that of {} in {n_ranges} ranges of popularity; write \
-             more with `quarry data build PLAN --api-docs DIR --below 1000000`, or give a number as `unpopular_below`",
+            "expected documentation of functions of other packages, both rarely and often called, to compare what the \
+             model knows about them; found that of {} in {n_ranges} ranges of popularity; write more with `quarry data \
+             build PLAN --api-docs DIR --below 1000000`, or give a number as `unpopular_below`",
             apis.len()
         );
         return Err(FactoryError::step(STEP, problem));

@@ -73,7 +73,7 @@ pub(crate) fn card(facts: &Facts<'_>) -> Card {
     Card {
         title: plan.title.clone(),
         introduction: vec![
-            text("Built by Quarry, by this command:"),
+            text("Built by Quarry with this command:"),
             Block::Command(format!("quarry data build {file}")),
             text("The same plan, sources and version give the same files, byte for byte."),
         ],
@@ -168,8 +168,9 @@ impl Facts<'_> {
             blocks.push(table([name, "codes kept"], pairs(shares)));
         }
         if !forks.is_empty() {
-            blocks
-                .push(text("Sources most of whose code another source has too, and what was found in both:"));
+            blocks.push(text(
+                "Sources most of whose code another source also contains, with what was found in both:",
+            ));
             let rows = forks.iter().map(|Fork { source, of, shared, codes }| {
                 [source.clone(), of.clone(), shared.to_string(), codes.to_string()]
             });
@@ -192,12 +193,10 @@ impl Facts<'_> {
 
     fn filters(&self) -> Vec<Block> {
         let documentation = match self.plan.pool.documentation {
-            Documentation::Removed => "Documentation is taken out of the codes.",
-            Documentation::Kept => "Codes have their documentation.",
+            Documentation::Removed => "Documentation is removed from the codes.",
+            Documentation::Kept => "Codes keep their documentation.",
         };
-        let mut blocks = vec![Block::Text(format!(
-            "{documentation} Filters are asked in this order; what one removes is not shown to the next."
-        ))];
+        let mut blocks = vec![Block::Text(format!("{documentation} Filters are applied in this order."))];
         let bars = self.removed.iter().map(|removed| (removed.filter.clone(), removed.count));
         let bars = bars.chain([("kept".to_owned(), self.count(self.pool(), "kept"))]).collect();
         blocks.push(Block::Chart("Codes that filters removed, and codes kept", bars));
@@ -216,9 +215,9 @@ impl Facts<'_> {
         }
         if let (Some(step), Some(plan)) = (self.find(categories::STEP), &self.plan.categories) {
             let by = match plan.review {
-                Some(_) => "People said which category a code is of, and which to keep".to_owned(),
+                Some(_) => "People decided the category of each code, and which codes to keep".to_owned(),
                 None => format!(
-                    "A model said which category a code is of, shown {} examples of each; nobody checked it",
+                    "A model decided the category of each code, after {} examples of each; nobody checked it",
                     plan.examples
                 ),
             };
@@ -229,7 +228,7 @@ impl Facts<'_> {
         }
         if self.plan.pool.mask {
             blocks.push(text(
-                "Secrets and personal data are masked, in code and documentation, by rules; what no rule knows is not.",
+                "Secrets and personal data that the rules recognize are masked, in code and documentation.",
             ));
             match self.shares.masked.is_empty() {
                 true => blocks.push(text("There was nothing to mask.")),
@@ -274,8 +273,8 @@ impl Facts<'_> {
         if self.find(OTHER_LANGUAGES).is_some() {
             let count = |name| self.count(OTHER_LANGUAGES, name);
             blocks.push(Block::Text(format!(
-                "Queries in other languages than English: {}, of which {} have known answers, in {} pairs. They are in no other \
-                 export than those in `exports/{}`; nobody judged them.",
+                "Queries in languages other than English: {}, of which {} have known answers, in {} pairs. They are \
+                 only in the exports in `exports/{}`; nobody judged them.",
                 count("queries"),
                 count("queries with an answer"),
                 count("pairs"),
@@ -287,8 +286,8 @@ impl Facts<'_> {
                 format!(" that are called fewer than {threshold} times in all sources")
             });
             blocks.push(Block::Text(format!(
-                "The model was told what functions of other packages do{which}, as far as they are documented, by what it \
-                 knew of {} of them.",
+                "The model was shown the documentation of functions of other packages{which}; what it knows was \
+                 measured on {} of them.",
                 self.count(calibration::STEP, "functions")
             )));
         }
@@ -308,11 +307,13 @@ impl Facts<'_> {
 
     fn labels(&self) -> Vec<Block> {
         let about = |label: &LabelPlan| match label.kind {
-            LabelKind::Pairing => "the code that a query was made of answers it",
-            LabelKind::File => "labels that were made elsewhere, found again by the texts of query and code",
+            LabelKind::Pairing => "the code that a query was made from answers it",
+            LabelKind::File => "labels made elsewhere, matched by the texts of query and code",
             LabelKind::Judge => "a judge of `quarry judge`; its evidence is in the ledger beside this card",
             LabelKind::People => "people, by majority; their answers are in the ledger beside this card",
-            LabelKind::Negative => "what has no label by then does not answer; nobody looked at it",
+            LabelKind::Negative => {
+                "pairs that still have no label count as not answering; nobody looked at them"
+            }
         };
         let by: BTreeMap<String, u64> = self.find("labels").map_or_else(BTreeMap::new, |step| {
             let by = step.counts.iter().filter(|(name, _)| name.contains(" by "));
@@ -327,11 +328,9 @@ impl Facts<'_> {
             self.find("labels").map_or_else(BTreeMap::new, |step| labels::agreement(&step.counts));
         blocks.extend(self.surveys.iter().flat_map(survey));
         if agreement.is_empty() && self.surveys.is_empty() {
-            blocks.push(text("No pair was labeled by two of them: how well they agree is not known."));
+            blocks.push(text("No pair was labeled by two of them, so their agreement is unknown."));
         } else if !agreement.is_empty() {
-            blocks.push(text(
-                "Of pairs that two of them label, the first one's label counts. How well they agree:",
-            ));
+            blocks.push(text("If two of them label a pair, the first one's label counts. Agreement:"));
             let rows = agreement.into_iter().map(|(who, [same, other])| {
                 let share = 100.0 * same as f64 / (same + other).max(1) as f64;
                 [who, (same + other).to_string(), same.to_string(), format!("{share:.1}")]
@@ -426,21 +425,22 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     let mut limits = Vec::new();
     if !evaluation.is_empty() {
         limits.push(format!(
-            "The training parts share texts with public evaluation data, which a model trained on them cannot be measured \
-             on: {}.",
+            "The training parts share texts with public evaluation data, on which models trained on them cannot be \
+             measured: {}.",
             evaluation.iter().map(|found| harmless(found)).collect::<Vec<_>>().join("; ")
         ));
     }
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
         limits.push(
-            "Queries made of documentation say what an author wrote of a function, not what somebody asks who looks for it."
+            "Queries made from documentation are what an author wrote about a function, not what somebody looking for \
+             it would ask."
                 .to_owned(),
         );
     }
     if plan.has_author() {
         limits.push(
-            "Written queries come from a model that saw the code that they are to find, and were validated by a model: they \
-             say what the code does, in words that a model chose."
+            "Written queries come from a model that saw the code that they should find, and were validated by a model: \
+             they describe what the code does, in words that a model chose."
                 .to_owned(),
         );
     }
@@ -453,10 +453,10 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         limits.extend(discrepancy(number).filter(|_| is_in_effect).map(|found| found.about.to_owned()));
     }
     if plan.labels.iter().any(|label| label.kind == LabelKind::Negative) {
-        limits.push("Some negatives were never looked at: among them are codes that answer.".to_owned());
+        limits.push("Some negatives were never looked at: some of them are codes that answer.".to_owned());
     }
     if unlabeled > 0 {
-        limits.push(format!("{unlabeled} candidates have no label and are in no export."));
+        limits.push(format!("{unlabeled} candidates have no label and are not exported."));
     }
     limits.push(
         "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \
@@ -468,8 +468,8 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     }
     if plan.sources.iter().any(|source| source.license.is_none()) {
         limits.push(
-            "Licenses that the plan does not name were detected by the texts of license files, the nearest directory's for \
-             each file, and by SPDX-License-Identifier in files; of several texts in a directory all are taken to hold."
+            "Licenses that the plan does not name were detected from the license texts in the nearest directory of each \
+             file, all of which are taken to apply, and from SPDX-License-Identifier in files."
                 .to_owned(),
         );
     }

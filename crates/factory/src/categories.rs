@@ -129,7 +129,7 @@ pub(crate) fn write(
     };
     let about = match plan.review {
         Some(_) => format!("code that people keep, of {}", relevant().join(", ")),
-        None => format!("code that is of {} by a model", relevant().join(", ")),
+        None => format!("code that a model assigned to {}", relevant().join(", ")),
     };
     let mut removed = Removed::by(STEP, &about);
     let mut shares = Shares { forks: Vec::new(), ..Shares::default() };

@@ -58,8 +58,8 @@ pub(crate) fn metadata(
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": harmless(&plan.title),
         "description": format!(
-            "Queries with code that answers them and code that does not, made of {} by Quarry; card.md says how, and what \
-             is known of its limits.",
+            "Queries with code that answers them and code that does not, made from {} by Quarry; card.md describes how, \
+             and its known limits.",
             sources.join(", ")
         ),
         "distribution": distribution,

@@ -54,7 +54,8 @@ pub(crate) fn check(plan: &Plan, splits: &Path) -> Result<Vec<String>, FactoryEr
             "splits",
             format!(
                 "the training parts contain evaluation data: {}; the first is {query:?}. Name the sets in `against` of [leaks] \
-                 to remove what they share, or set `allow_evaluation_data = true` for an experiment whose card says so",
+                 to remove what they share, or set `allow_evaluation_data = true` for an experiment; its card notes \
+                 this",
                 told.join("; ")
             ),
         )),

@@ -54,7 +54,7 @@ static FILTERS: &[Filter] = &[
     },
     Filter {
         name: "cosqa-plus",
-        about: "CoSQA+: a parameter or more and a value that is returned; code whose signature is not understood is removed",
+        about: "CoSQA+: at least one parameter, and a returned value; code whose signature cannot be parsed is removed",
         keeps: |record| {
             record.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty())
                 && record.returns_value == Some(true)
@@ -62,12 +62,12 @@ static FILTERS: &[Filter] = &[
     },
     Filter {
         name: "english",
-        about: "code whose documentation, if there is any, is in English",
+        about: "code whose documentation, if any, is in English",
         keeps: |record| is_english(&record.documentation),
     },
     Filter {
         name: SNIPPETS,
-        about: "CoSQA+: of snippets those that are code of their language, not cut off, no transcripts or output",
+        about: "CoSQA+: snippets that are code in their language, complete, and neither transcripts nor output",
         keeps: |record| kind_of_snippet(record).is_none_or(|kind| kind == SnippetKind::Code),
     },
 ];

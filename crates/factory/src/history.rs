@@ -56,7 +56,7 @@ pub(crate) fn open<'p>(plan: &'p Plan, queries: &QueryPlan) -> Result<Vec<Histor
     let open = |source: &'p SourcePlan| {
         let wrong = |problem: String| {
             let problem = format!(
-                "{problem}; the queries {} are made of its commits: remove it from their `sources`, or name a source \
+                "{problem}; the queries {} are made from its commits: remove it from their `sources`, or name a source \
                  with its whole history",
                 queries.name
             );
@@ -66,7 +66,7 @@ pub(crate) fn open<'p>(plan: &'p Plan, queries: &QueryPlan) -> Result<Vec<Histor
             .map_err(|error| wrong(chain(&error)))?;
         if is_shallow {
             return Err(wrong(format!(
-                "{}: is a shallow clone, without older commits; `git fetch --unshallow` brings them",
+                "{}: is a shallow clone, without older commits; `git fetch --unshallow` fetches them",
                 source.path.display()
             )));
         }
@@ -234,7 +234,7 @@ impl LeftOut {
             add("commits that cannot be read", reach.unreadable);
         }
         if reach.is_cut {
-            add("histories that are read in part", 1);
+            add("histories read only in part", 1);
         }
     }
 }

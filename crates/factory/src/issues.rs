@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Page<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Self { each, failed, depth } = self;
         if depth == MAX_DEPTH {
-            return Err(A::Error::custom("arrays lie in each other"));
+            return Err(A::Error::custom("arrays are nested in each other"));
         }
         while items.next_element_seed(Page { each, failed, depth: depth + 1 })?.is_some() {}
         Ok(())
@@ -264,7 +264,7 @@ mod tests {
             ("[{\"number\":2,\"title\":\"t\"}", "EOF"),
             ("[1]", "expected an issue with `number`"),
             ("number,title\n1,t\n", "expected ident"),
-            ("[[[{\"number\":2,\"title\":\"t\"}]]]", "arrays lie in each other"),
+            ("[[[{\"number\":2,\"title\":\"t\"}]]]", "arrays are nested in each other"),
             ("[{\"number\":2,\"title\":\"t\",\"title\":\"u\"}]", "duplicate field"),
         ] {
             let error = issues(text).unwrap_err();

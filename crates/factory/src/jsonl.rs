@@ -79,7 +79,8 @@ fn parse<T: DeserializeOwned>(path: &Path, line: usize, text: &[u8]) -> Result<T
         path: path.to_owned(),
         line,
         problem: format!(
-            "expected a record of this version of quarry, found another: {error}; remove its directory and build again"
+            "expected a record of this version of quarry, found a different one: {error}; remove its directory and \
+             build again"
         ),
     })
 }

@@ -302,7 +302,7 @@ pub(crate) fn write(
         let undecided = undecided.map_or_else(String::new, |reason| format!(" ({reason})"));
         let problem = format!(
             "expected labels, found none for {}{undecided}; add another of [[labels]], such as kind = \"pairing\" for \
-             queries made of docstrings",
+             queries made from docstrings",
             counted(pairs.len(), "pair")
         );
         return Err(FactoryError::step("labels", problem));

@@ -82,7 +82,7 @@ impl Texts {
     fn find(&self, text: &Compared) -> Option<(usize, &'static str)> {
         let same =
             text.hashes.iter().find_map(|hash| self.hashes.get(hash)).map(|owner| (*owner, "the same"));
-        let near = || Some((*self.of_near.get(self.near.as_ref()?.find(&text.text)?)?, "nearly the same"));
+        let near = || Some((*self.of_near.get(self.near.as_ref()?.find(&text.text)?)?, "nearly identical"));
         same.or_else(near)
     }
 }

@@ -160,9 +160,9 @@ impl<'p> RecordFilter<'p> {
                 "functions whose names can be hidden, of languages with rules for it",
             ));
         }
-        removed.push(Removed::by("empty", "code that says something"));
+        removed.push(Removed::by("empty", "code with content"));
         if !plan.keep_duplicates {
-            let about = "code that is not there already, whatever its comments and white space";
+            let about = "code that is not repeated, ignoring comments and white space";
             removed.push(Removed::by("duplicates", about));
         }
         if let Some(similarity) = plan.near_duplicates {

@@ -246,7 +246,7 @@ impl Filters {
     pub(crate) fn rule_against(&self, text: &str) -> Option<(String, String)> {
         let lower = text.to_lowercase();
         if !self.containing.is_empty() && !self.containing.iter().any(|word| lower.contains(word)) {
-            return Some(("containing".into(), format!("holds none of {}", self.containing.join(", "))));
+            return Some(("containing".into(), format!("contains none of {}", self.containing.join(", "))));
         }
         if self.english && !is_english(text) {
             return Some((ENGLISH.into(), "is not in English".into()));
@@ -313,7 +313,7 @@ fn check_file(path: &Path) -> Result<(), FactoryError> {
     }
     let formats: Vec<&str> = sources.iter().map(|source| source.format.name).collect();
     let problem = format!(
-        "expected a file of queries or pairs, found {}; name another, or write a query a line into a .txt",
+        "expected a file of queries or pairs, found {}; name another, or write one query per line into a .txt",
         formats.join(", ")
     );
     Err(FactoryError::Line { path: path.to_owned(), line: 1, problem })
@@ -365,9 +365,10 @@ pub(crate) fn merge_step(sources: &[&Key]) -> Step {
 pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String, u64>, FactoryError> {
     let (merged, n_repeated) = merged(sources, QUERIES)?;
     if merged.is_empty() {
-        let problem = "expected queries, found none: no documentation is a question, no message describes what code does, no \
-                       answer of the model could be read, or the filters removed all; `excluded.jsonl` in the directories of \
-                       the steps `queries` says which and why; loosen the filters, or name a file of queries";
+        let problem = "expected queries, found none: no documentation is a question, no message describes what code \
+                       does, no answer of the model could be read, or the filters removed everything; `excluded.jsonl` \
+                       in the directories of the steps `queries` lists which and why; loosen the filters, or name a \
+                       file of queries";
         return Err(FactoryError::step("queries", problem));
     }
     let mut writer = Writer::create(&step.join(QUERIES))?;

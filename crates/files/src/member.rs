@@ -22,7 +22,7 @@ pub fn member(directory: &Path, path: &Path) -> Result<PathBuf, String> {
             && !target.starts_with(root)
         {
             return Err(format!(
-                "{} is a link that leads out of the directory, to {}; name that file itself",
+                "{} is a link to {}, outside the directory; name that file itself",
                 at.display(),
                 target.display()
             ));

@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// An index of what is kept elsewhere does not have it.
     #[error(
-        "{what} is not kept in the engine that these trees are served from; ask `quarry` where their files are"
+        "{what} is not kept in the engine that these trees are served from; run `quarry` where their files are"
     )]
     NotKept {
         /// What is asked for.
@@ -84,8 +84,8 @@ pub enum Error {
     ForeignDirectory(PathBuf),
     /// The directory given for the index is in the tree and contains files that this machine has not written.
     #[error(
-        "{}: not an index that this user built on this machine, and the tree may come from others; remove it, or name \
-         another directory",
+        "{}: not an index that this user built on this machine, so it is not trusted; remove it, or name another \
+         directory",
         .0.display()
     )]
     ForeignIndex(PathBuf),

@@ -64,9 +64,9 @@ impl fmt::Display for RebuildReason {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Missing => write!(f, "there is no index yet"),
-            Self::Requested => write!(f, "a new index was asked for"),
+            Self::Requested => write!(f, "a new index was requested"),
             Self::Files(changes) => write!(f, "{changes}"),
-            Self::Choice => write!(f, "other files or another model were asked for"),
+            Self::Choice => write!(f, "other files or another model were requested"),
             Self::Root(root) => write!(f, "the index covers another directory, {root}"),
             Self::Format(format) => write!(f, "the index has format {format}, this program writes {FORMAT}"),
             Self::Program(version) => write!(f, "the index was made by version {version}, this is {PROGRAM}"),

@@ -196,7 +196,7 @@ impl Limits {
 pub enum BudgetError {
     /// The worst case of the call exceeds the rest of the budget.
     #[error(
-        "the budget does not suffice for the next call: {spent} are spent, it may cost {worst}, and the limit is {}; \
+        "the budget is too small for the next call: {spent} are spent, the call may cost {worst}, and the limit is {}; \
          raise the limit, or lower `max_output_tokens` of the request",
         describe(.limits)
     )]
@@ -211,7 +211,7 @@ pub enum BudgetError {
     /// A server counted more for an earlier call than was reserved for it, so limits can no longer be guaranteed.
     #[error(
         "the server counted {counted} for a call for which {reserved} were reserved, so the limit of {} cannot be \
-         kept, and nothing more is sent; check how the server counts, or remove the limit",
+         guaranteed, and nothing more is sent; check how the server counts, or remove the limit",
         describe(.limits)
     )]
     Overrun {

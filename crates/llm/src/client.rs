@@ -413,7 +413,7 @@ impl Client {
             if let Err(LlmError::Store { path, problem, .. }) = stored
                 && self.store_failure.set((path.clone(), problem.clone())).is_ok()
             {
-                tracing::warn!("{}: {problem}; no more is sent", path.display());
+                tracing::warn!("{}: {problem}; nothing more is sent", path.display());
             }
         }
     }

@@ -17,7 +17,7 @@ pub enum LlmError {
         problem: String,
     },
     /// The key cannot be read.
-    #[error("the environment variable {variable} {problem}; put the key of the endpoint into it")]
+    #[error("the environment variable {variable} {problem}; set it to the key of the endpoint")]
     Key {
         /// Name of the environment variable.
         variable: String,
@@ -200,7 +200,7 @@ impl Failure {
 }
 
 fn last_met(last: &Option<Box<Failure>>) -> String {
-    last.as_ref().map_or_else(String::new, |last| format!(" (the last attempt met: {last})"))
+    last.as_ref().map_or_else(String::new, |last| format!(" (the last attempt failed with: {last})"))
 }
 
 fn advice(status: u16, quota_used_up: bool) -> &'static str {
@@ -208,8 +208,8 @@ fn advice(status: u16, quota_used_up: bool) -> &'static str {
         _ if quota_used_up => "the account's quota is used up: see its billing page",
         300..=399 => "the address redirects: set `base_url` to where the API is",
         400 | 422 => {
-            "the server does not take this request: check `provider` and `model`, and set `json_schema = false` where \
-             it knows no schemas"
+            "the server rejects this request: check `provider` and `model`, and set `json_schema = false` if it does \
+             not support schemas"
         }
         403 => {
             "the server refuses this request with this key; read its message and check the permissions of the key"

@@ -26,7 +26,7 @@ pub(crate) fn is_variable(name: &str) -> bool {
 pub(crate) fn invalid_variable() -> LlmError {
     LlmError::Settings {
         problem: "`key_variable` is not the name of an environment variable; expected letters, digits and `_`, such as \
-                  OPENAI_API_KEY (the key itself belongs into that variable)"
+                  OPENAI_API_KEY (the key itself belongs in that variable)"
             .to_owned(),
     }
 }
@@ -81,8 +81,8 @@ impl ApiKey {
         }
         if !is_word(secret) && secret.len() < MIN_KEY_BYTES {
             return Err(fail(
-                "is too short to be recognized, and so to be kept out of stored texts; where the server \
-                 needs no key, name no variable, or put a word such as `none` into it",
+                "is too short to be recognized and removed from stored texts; if the server needs no key, name no \
+                 variable, or set it to a word such as `none`",
             ));
         }
         let is_guarded = !is_word(secret) || secret.len() >= MIN_WORD_KEY_BYTES;

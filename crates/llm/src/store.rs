@@ -79,7 +79,7 @@ impl Cache {
         probe().map_err(|source| {
             failed(
                 directory,
-                "the answer cache cannot be written; make room or name another directory",
+                "the answer cache cannot be written; free some space or name another directory",
                 source,
             )
         })?;
@@ -137,7 +137,11 @@ impl Cache {
         let again = |error: io::Error| if error.kind() == ErrorKind::NotFound { write() } else { Err(error) };
         let written = (1..STORE_ATTEMPTS).fold(write(), |written, _| written.or_else(again));
         written.map_err(|source| {
-            failed(&path, "cannot store an answer; make room or name another directory for the cache", source)
+            failed(
+                &path,
+                "cannot store an answer; free some space or name another directory for the cache",
+                source,
+            )
         })
     }
 }
@@ -173,7 +177,7 @@ impl Recorder {
             })?;
             Ok(file)
         };
-        let problem = "cannot write a recording; make room, or name another file";
+        let problem = "cannot write a recording; free some space, or name another file";
         let file = open().map_err(|source| failed(path, problem, source))?;
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
@@ -185,7 +189,7 @@ impl Recorder {
             let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             locked(&file, || append(&file, line.as_bytes()))
         };
-        let problem = "cannot write to the recording; make room, or name another file";
+        let problem = "cannot write to the recording; free some space, or name another file";
         write().map_err(|source| failed(&self.path, problem, source))
     }
 }

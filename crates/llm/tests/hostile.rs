@@ -266,7 +266,10 @@ fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_p
     assert!(error.contains("/proc/self: the answer cache cannot be written; make room"), "{error}");
     for place in ["/proc/self/recording.jsonl", "/dev/full", "/dev/null"] {
         let error = Recorder::append(Path::new(place)).unwrap_err().to_string();
-        assert!(error.contains(place) && error.contains("cannot write a recording; make room"), "{error}");
+        assert!(
+            error.contains(place) && error.contains("cannot write a recording; free some space"),
+            "{error}"
+        );
     }
 }
 
@@ -286,7 +289,7 @@ fn an_answer_that_cannot_be_kept_is_given_out_and_the_last() {
     client.check_kept().unwrap();
     assert_eq!(client.chat(&question()).unwrap().text, "yes");
     let error = client.check_kept().unwrap_err().to_string();
-    assert!(error.contains("cannot store an answer; make room"), "{error}");
+    assert!(error.contains("cannot store an answer; free some space"), "{error}");
     assert!(fs::read_to_string(&recording).unwrap().contains("yes"), "the other is written");
     let refused = client.chat(&ChatRequest::new("Another", 10)).unwrap_err();
     assert!(matches!(refused, LlmError::Store { .. }), "{refused}");

@@ -123,7 +123,7 @@ impl<O: Opener> Folders<O> {
                 self.answer(None, events, |_| Ok(Value::Null))
             }
             other => Err(RequestError::Parameters(format!(
-                "no command is called {other:?}; {}",
+                "unknown command {other:?}; {}",
                 did_you_mean_or_all(other, COMMANDS)
             ))),
         }
@@ -139,7 +139,7 @@ impl<O: Opener> Folders<O> {
             return Ok(());
         };
         let meant = did_you_mean_or_all(unknown, all.iter().map(String::as_str));
-        Err(RequestError::Parameters(format!("no quality is called {unknown:?}; {meant}")))
+        Err(RequestError::Parameters(format!("unknown quality {unknown:?}; {meant}")))
     }
 }
 
@@ -230,9 +230,8 @@ impl Searchable {
     /// The folder that a client names, by its URI or path.
     fn folder(&self, folder: &str) -> Result<usize, RequestError> {
         let path = spelled_path_of(folder).unwrap_or_else(|| folder.into());
-        self.folder_at(&path).ok_or_else(|| {
-            RequestError::Parameters(format!("{folder:?} is none of the folders that are open"))
-        })
+        self.folder_at(&path)
+            .ok_or_else(|| RequestError::Parameters(format!("{folder:?} is not one of the open folders")))
     }
 
     /// Number of the folder that a document is in, and its path there.
@@ -251,7 +250,7 @@ impl Searchable {
 }
 
 fn outside(path: &Path) -> RequestError {
-    RequestError::Failed(format!("{} is in none of the folders that are open", path.display()))
+    RequestError::Failed(format!("{} is not in any open folder", path.display()))
 }
 
 /// The only argument of a command.
@@ -275,7 +274,7 @@ fn limit(asked: Option<usize>, default: usize) -> Result<usize, RequestError> {
 fn kind_named(name: &str) -> Result<UnitKind, RequestError> {
     KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
         let meant = did_you_mean_or_all(name, KINDS.map(|(name, _)| name));
-        RequestError::Parameters(format!("no kind is called {name:?}; {meant}"))
+        RequestError::Parameters(format!("unknown kind {name:?}; {meant}"))
     })
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum RequestError {
     #[error("{0}")]
     Failed(String),
     /// The index was overwritten while it was read: it must be opened again.
-    #[error("the index was overwritten while it was read; ask again")]
+    #[error("the index was overwritten while it was read; try again")]
     Replaced,
     /// See [`OpenError`].
     #[error(transparent)]

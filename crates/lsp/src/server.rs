@@ -203,7 +203,7 @@ impl<O: Opener> Server<O> {
             Ok(Message::Response(_)) => {}
             _ if id.is_some() && !is_call => {}
             _ => {
-                let expected = "expected an object with `method`, `params`, and of a request an `id`, a text or an \
+                let expected = "expected an object with `method`, `params`, and, in a request, an `id`: a string or an \
                                 integer of 32 bits";
                 refuse(ErrorCode::InvalidRequest, expected.to_owned());
             }
@@ -245,7 +245,7 @@ impl<O: Opener> Server<O> {
                 let mut open = self.shared.open();
                 if open.len() >= MAX_OPEN {
                     drop(open);
-                    let problem = format!("{MAX_OPEN} requests wait for their answers; ask again later");
+                    let problem = format!("{MAX_OPEN} requests are waiting for answers; try again later");
                     refuse(request.id, ErrorCode::RequestFailed, &problem);
                 } else if open.insert(id.clone()) {
                     drop(open);

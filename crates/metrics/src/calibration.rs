@@ -47,15 +47,15 @@ pub enum Binning {
 /// A bin of a reliability diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Bin {
-    /// Lower end, which belongs to the bin before, or to this one if it is the first.
+    /// Lower end, exclusive except in the first bin.
     pub from: f64,
-    /// Upper end, which belongs to it.
+    /// Upper end, inclusive.
     pub to: f64,
     /// Number of forecasts, 1 or more.
     pub count: usize,
     /// Their mean probability.
     pub mean_probability: f64,
-    /// Share of them that held.
+    /// Share of them that came true.
     pub share_held: f64,
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn tied_groups(hits: &[Hit]) -> impl Iterator<Item = &[Hit]> {
     hits.chunk_by(|a, b| a.rank == b.rank)
 }
 
-/// In which order documents of equal score stand.
+/// Order of documents with equal scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "kebab-case")]

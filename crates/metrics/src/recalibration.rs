@@ -12,9 +12,9 @@ const MARGIN: f64 = 1e-3;
 /// Machines*, 1999), with his targets, and logits instead of margins.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Recalibration {
-    /// 1 where confidences are right, less where they are too far from one half.
+    /// 1 if confidences are right, less if they are too far from one half.
     pub slope: f64,
-    /// 0 if confidences are right, less where they are too high.
+    /// 0 if confidences are right, less if they are too high.
     pub intercept: f64,
 }
 

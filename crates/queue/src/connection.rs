@@ -26,8 +26,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The user is notified after failures for this long.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// How often a stream that cannot be made is looked for again: the server refuses one that another process makes at the
-/// same moment as if it belonged to somebody else.
+/// How often a stream that cannot be created is looked up again: if another process creates it at the same moment, the
+/// server refuses it as if it belonged to somebody else.
 const RACES: usize = 5;
 
 /// Interval at which waits check whether the user stopped.
@@ -114,7 +114,7 @@ impl Connection {
                                  the user",
                             ),
                             ConnectErrorKind::Tls => {
-                                refused("no secure connection comes about; check the server's certificate")
+                                refused("no secure connection could be made; check the server's certificate")
                             }
                             _ => ActionError::Transient(error.to_string()),
                         }
@@ -307,7 +307,7 @@ impl Retry<'_> {
                         ActionError::Final(self.server(match error.error_code() {
                             ErrorCode::JETSTREAM_NOT_ENABLED
                             | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => without.to_owned(),
-                            _ => format!("the stream {} cannot be made: {error}", config.name),
+                            _ => format!("the stream {} cannot be created: {error}", config.name),
                         }))
                     }
                     _ => ActionError::Transient(error.to_string()),

@@ -30,7 +30,7 @@ const UNCLAIMED_NOTICE: Duration = Duration::from_secs(30);
 /// How long removal of finished tasks is retried after the user stopped.
 const REMOVAL_GRACE: Duration = Duration::from_secs(5);
 
-/// How many times workers may give back a task before it counts as lost.
+/// How many times workers may return a task before it counts as lost.
 const MAX_RETURNS: u32 = 10;
 
 /// A task for a worker.
@@ -206,10 +206,10 @@ impl Dispatcher {
                         Some(kind::FAILED) => return Ok(Reply::Failed(reply.payload.to_vec())),
                         Some(kind::GIVEN_BACK) => {
                             returns += 1;
-                            self.connection.warn_once(&format!("{} was given back: {}", task.about, text()));
+                            self.connection.warn_once(&format!("{} was returned: {}", task.about, text()));
                             if returns >= MAX_RETURNS {
                                 return Ok(Reply::Lost(format!(
-                                    "{returns} workers gave it back, the last: {}",
+                                    "{returns} workers returned it, the last with: {}",
                                     text()
                                 )));
                             }
@@ -252,7 +252,7 @@ impl Dispatcher {
         }
         if !waiter.begun.load(Ordering::SeqCst) && lock(&self.waiting).is_unclaimed(&task.kind) {
             self.connection.warn_once(&format!(
-                "no worker has begun {} for {} s; all workers that can do it are busy, or there is none",
+                "no worker has started {} for {} s; all workers that can do it are busy, or there is none",
                 task.about,
                 UNCLAIMED_NOTICE.as_secs()
             ));
@@ -289,7 +289,7 @@ impl Dispatcher {
                     }
                     Err(Refused::NoStream) => {
                         self.connection.restore().await.map_err(ActionError::Final)?;
-                        Err(ActionError::Transient("its streams are not there".to_owned()))
+                        Err(ActionError::Transient("its streams are missing".to_owned()))
                     }
                     Err(Refused::Other(problem)) => Err(ActionError::Transient(problem)),
                 }

@@ -28,8 +28,8 @@ pub enum QueueError {
     },
     /// A task exceeds the server's maximum message size.
     #[error(
-        "{about} has {bytes} bytes, and {address} takes {limit} in a message; raise `max_payload` in the server's \
-         configuration"
+        "{about} has {bytes} bytes, but {address} accepts at most {limit} in a message; raise `max_payload` in the \
+         server's configuration"
     )]
     TooLarge {
         /// Description of the task.

@@ -278,7 +278,7 @@ impl Worker<'_> {
             self.signal(task, signal::REPLIED).await;
             return Ok(());
         }
-        self.reply(task, kind::LOST, "a worker was lost, or fell silent, while it did this".into()).await
+        self.reply(task, kind::LOST, "a worker was lost or stopped responding while doing this".into()).await
     }
 
     /// Reports that the task was started. The dispatcher may answer that it is no longer needed, or is in progress
@@ -332,15 +332,15 @@ impl Worker<'_> {
                     Ok(()) | Err(Refused::AlreadyThere) => Ok(()),
                     Err(Refused::TooLarge { limit, bytes }) => {
                         let problem = format!(
-                            "the reply has {bytes} bytes, and the NATS server takes {limit} in a message; raise its \
-                             `max_payload`"
+                            "the reply has {bytes} bytes, but the NATS server accepts at most {limit} in a message; \
+                             raise its `max_payload`"
                         );
                         (kind, payload) = (kind::LOST, problem.into());
                         Err(ActionError::Transient("too large".to_owned()))
                     }
                     Err(Refused::NoStream) => {
                         self.connection.restore().await.map_err(ActionError::Final)?;
-                        Err(ActionError::Transient("its streams are not there".to_owned()))
+                        Err(ActionError::Transient("its streams are missing".to_owned()))
                     }
                     Err(Refused::Other(problem)) => Err(ActionError::Transient(problem)),
                 }

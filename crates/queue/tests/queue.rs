@@ -417,7 +417,7 @@ fn a_stream_of_another_program_with_the_same_subjects_is_named() {
     bare.wait_for("MSG made");
     let stop = Arc::new(AtomicBool::new(false));
     let error = Connection::open(&nats.url(), stop, silent()).unwrap_err().to_string();
-    assert!(error.contains("cannot be made") && error.contains("overlap"), "{error}");
+    assert!(error.contains("cannot be created") && error.contains("overlap"), "{error}");
 }
 
 #[test]

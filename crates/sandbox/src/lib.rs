@@ -273,7 +273,7 @@ pub enum Error {
     #[error(
         "the sandbox cannot be set up: {detail}. bubblewrap 0.8 or newer and unprivileged user namespaces are \
          needed (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns); running without \
-         isolation has to be asked for explicitly"
+         isolation must be requested explicitly"
     )]
     Setup {
         /// Bubblewrap's message.
@@ -287,9 +287,8 @@ pub enum Error {
     Unsupported,
     /// The kernel does not count the processes of this user.
     #[error(
-        "the number of processes of a program cannot be bounded here: this is root of a namespace that has no other \
-         user, and the kernel does not count root's processes; run it as another user, or in a namespace that has user \
-         65534"
+        "the number of processes of a program cannot be limited here: this is root in a namespace without other users, \
+         and the kernel does not count root's processes; run as another user, or in a namespace with the user 65534"
     )]
     Uncounted,
     /// The description of the program is invalid.

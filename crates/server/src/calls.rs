@@ -123,7 +123,7 @@ fn doubt(index: &Index, is_certain: bool, definitions: &[usize]) -> String {
     match definitions {
         _ if is_certain => String::new(),
         [] => String::new(),
-        [_] => " (by its name alone)".to_owned(),
+        [_] => " (matched by name only)".to_owned(),
         several => format!(" (could be {})", candidates(index, several)),
     }
 }

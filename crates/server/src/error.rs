@@ -12,7 +12,7 @@ pub enum ToolError {
     #[error("bad arguments")]
     Arguments(#[source] serde_json::Error),
     /// The tool has no such argument.
-    #[error("there is no argument {name}{}", suggestion(nearest))]
+    #[error("unknown argument {name}{}", suggestion(nearest))]
     UnknownArgument {
         /// As given.
         name: String,
@@ -21,7 +21,7 @@ pub enum ToolError {
     },
     /// The arguments are longer than any question about code.
     #[error(
-        "{n_bytes} bytes of arguments, at most {max_bytes} are accepted; say in a few words what the code does"
+        "{n_bytes} bytes of arguments, at most {max_bytes} are accepted; describe the code in a few words"
     )]
     TooLong {
         /// Their length.
@@ -64,7 +64,7 @@ pub enum ToolError {
         root: PathBuf,
     },
     /// Nothing that is indexed has this path.
-    #[error("{path}: no such file or directory among those that are indexed{}", suggestion(nearest))]
+    #[error("{path}: no such file or directory is indexed{}", suggestion(nearest))]
     UnknownPath {
         /// As given.
         path: String,

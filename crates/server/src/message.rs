@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 /// What is said of a response without a request.
-pub(crate) const UNASKED: &str = "a response to nothing that was asked";
+pub(crate) const UNASKED: &str = "a response without a request";
 
 /// What a line holds.
 #[derive(Debug)]
@@ -136,11 +136,11 @@ fn problem_of_parameters(method: &str, parameters: Option<&Value>) -> Option<Str
 
 fn notification(method: &str, value: Value) -> Message {
     if !method.starts_with("notifications/") {
-        return Message::Ignored(format!("{method:?} without an `id` asks for no answer"));
+        return Message::Ignored(format!("{method:?} without an `id` is not a request"));
     }
     match serde_json::from_value::<ClientJsonRpcMessage>(value) {
         Ok(message @ JsonRpcMessage::Notification(_)) => Message::Good(Box::new(message)),
-        Ok(_) | Err(_) => Message::Ignored(format!("{method:?}: the parameters do not fit")),
+        Ok(_) | Err(_) => Message::Ignored(format!("{method:?}: invalid parameters")),
     }
 }
 

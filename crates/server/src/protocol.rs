@@ -138,7 +138,7 @@ impl ServerHandler for Server {
     ) -> Result<ListToolsResult, ErrorData> {
         if request.is_some_and(|request| request.cursor.is_some()) {
             return Err(ErrorData::invalid_params(
-                "no list of this server has a cursor: all is in one part",
+                "lists of this server have no cursors: each is sent whole",
                 None,
             ));
         }
@@ -162,7 +162,7 @@ impl ServerHandler for Server {
             None => {
                 let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
                 let name: String = request.name.chars().take(MAX_NAME_CHARS).collect();
-                let message = format!("no tool is called {name:?}; there are {}", names.join(", "));
+                let message = format!("unknown tool {name:?}; there are {}", names.join(", "));
                 return Err(ErrorData::invalid_params(message, None));
             }
         };

@@ -89,7 +89,7 @@ pub(crate) fn read_unit(
     if !others.is_empty() {
         let lines: Vec<String> =
             others.iter().take(N_SUGGESTIONS).map(|unit| unit.start_line.to_string()).collect();
-        ending.push_str(&format!("Others of that name are at lines {}.\n", lines.join(", ")));
+        ending.push_str(&format!("Other units of that name are at lines {}.\n", lines.join(", ")));
     }
     Ok((unit.start_line..=end_line, text.finish(&ending)))
 }

@@ -80,7 +80,7 @@ pub const TOOLS: [Tool; 8] = [
     Tool {
         name: "read_unit",
         title: "Read one function, type or section",
-        description: "Source of one function, type or section, by a line in it or its name.",
+        description: "Source of one function, type or section, by its name or a line in it.",
         schema: schema::<ReadUnit>,
     },
     Tool {

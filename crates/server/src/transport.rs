@@ -103,7 +103,8 @@ impl Lines {
             Line::Blank => {}
             Line::One(message) => self.waiting.push_back((message, None)),
             Line::Batch(_) if !self.takes_batches => {
-                let problem = "a batch, which this version of the protocol has not; send one message a line";
+                let problem =
+                    "a batch, which this version of the protocol does not support; send one message per line";
                 self.waiting.push_back((Message::Bad(Refusal::invalid(None, problem)), None));
             }
             Line::Batch(messages) => {

@@ -302,9 +302,9 @@ impl Workspace {
         let request = UnitsRequest { limit: similar.size.k, ..UnitsRequest::new(&self.ranking) };
         let found = quarry_answer::similar(&index, &given, &request)?;
         let heading = if found.hits.is_empty() {
-            format!("Nothing is like {}.\n", position(&given))
+            format!("Nothing is similar to {}.\n", position(&given))
         } else {
-            format!("Most like {}, best first:\n", position(&given))
+            format!("Most similar to {}, best first:\n", position(&given))
         };
         // Without a query the first lines say most.
         let results = results(&index, &found, Detail::Brief);

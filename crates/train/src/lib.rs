@@ -44,7 +44,7 @@ pub enum TrainError {
     Model(quarry_embed::EmbedError),
     /// No GPU can be used.
     #[error(
-        "no CUDA device can be used; see with `nvidia-smi` whether a driver and a GPU are there, or leave out --device cuda"
+        "no CUDA device can be used; check with `nvidia-smi` that there are a driver and a GPU, or omit --device cuda"
     )]
     Device(#[source] candle_core::Error),
     /// Arithmetic on matrices failed.

@@ -236,7 +236,7 @@ fn a_model_that_is_trained_further_learns_new_words_and_keeps_the_others() {
     assert_eq!(write_model(&again), write_model(&further));
     let wider = Settings { dimension: 64, ..settings };
     let error = train(&more, &wider, None, Some(&first), None, |_| {}).unwrap_err().to_string();
-    assert!(error.contains("dimension: expected 32, as the model to begin with has it, found 64"), "{error}");
+    assert!(error.contains("dimension: expected 32, as in the model to begin with, found 64"), "{error}");
 }
 
 #[test]

@@ -98,15 +98,15 @@ impl Trainable {
         };
         if options.data_flow.is_some() {
             return unsupported(
-                "is asked for data flow, with which no model is trained here; leave out the option `graphcodebert`, and \
-                 train on code alone, which is not what the paper of GraphCodeBERT trains on"
+                "cannot be trained with data flow; leave out the option `graphcodebert` to train on code alone, unlike \
+                 in GraphCodeBERT's paper"
                     .into(),
             );
         }
         if let Some(columns) = options.dimension {
             return unsupported(format!(
-                "is asked for {columns} columns, and trained with all of them; leave out the number, and set `matryoshka` \
-                 to train the first columns as well"
+                "is always trained with all columns, not {columns}; leave out the number, and set `matryoshka` to train \
+                 the first columns as well"
             ));
         }
         if directory.head.steps.iter().any(|step| matches!(step, Step::Dense(_)))

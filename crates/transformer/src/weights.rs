@@ -219,7 +219,7 @@ impl Weights {
         let found = self.shape(&of_scales);
         let &[n_rows, _] = shape else {
             let problem =
-                format!("contains {name} in 8 bits, which only matrices have; save it as 32-bit floats");
+                format!("contains {name} in 8 bits, which only matrices support; save it as 32-bit floats");
             return Err(EmbedError::model(&self.path, problem));
         };
         if found.as_deref() != Some(&[n_rows]) {
@@ -309,7 +309,7 @@ impl<'de> Visitor<'de> for Names {
         let mut names = HashSet::new();
         while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
             if let Some(name) = names.replace(name) {
-                return Err(A::Error::custom(format!("the tensor {name:?} is there twice")));
+                return Err(A::Error::custom(format!("the tensor {name:?} occurs twice")));
             }
         }
         Ok(())

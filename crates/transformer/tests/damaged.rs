@@ -53,7 +53,7 @@ fn a_tensor_that_is_there_twice_is_an_error() {
     let tensor = r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
     let twice = safetensors(&format!("{{{tensor},{tensor}}}"), 4);
     let copy = Copy::of("tiny-bert").write("model.safetensors", &twice);
-    check_error(&copy, "", &["MODEL/model.safetensors", "\"a\" is there twice"]);
+    check_error(&copy, "", &["MODEL/model.safetensors", "\"a\" occurs twice"]);
     assert!(rewrite(copy.root(), &out.path().join("out"), Precision::Same).is_err());
     fs::write(copy.path("vectors.safetensors"), &twice).unwrap();
     assert!(quarry_transformer::read_vectors(&copy.path("vectors.safetensors")).is_err());

@@ -42,8 +42,8 @@ struct Token {
 pub enum AccessError {
     /// Anybody could read the trees.
     #[error(
-        "{0} can be reached from other machines; give a token with --token-file FILE, or --behind-proxy if a proxy there \
-         asks who it is"
+        "{0} can be reached from other machines; give a token with --token-file FILE, or --behind-proxy if a proxy in \
+         front of it authenticates requests"
     )]
     Open(SocketAddr),
     /// The token can be guessed.
@@ -203,7 +203,8 @@ fn refusal(access: &Access, request: &Request) -> Option<Response> {
         let next = request.uri().path_and_query().map_or("/", |path| path.as_str());
         return Some(crate::pages::login(next, false).into_response());
     }
-    let detail = "this server wants a token; send it as `Authorization: Bearer TOKEN`, or log in at /login";
+    let detail =
+        "this server requires a token; send it as `Authorization: Bearer TOKEN`, or log in at /login";
     let mut response = Problem::new(StatusCode::UNAUTHORIZED, detail).into_response();
     response
         .headers_mut()

@@ -51,7 +51,7 @@ async fn answer(free: Arc<Semaphore>, request: Request, next: Next) -> Response 
         return (StatusCode::BAD_REQUEST, Json(refusal)).into_response();
     }
     let Ok(_permit) = free.try_acquire() else {
-        let detail = "too many agents ask at once; ask again after the time in Retry-After";
+        let detail = "too many agents at once; try again after the time in Retry-After";
         return Problem::busy(detail).into_response();
     };
     let response = next.run(Request::from_parts(head, Body::from(body))).await;

@@ -33,7 +33,7 @@ impl<S> Impatient<S> {
             self.deadline.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.deadline.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end does not read")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end stopped reading")))
     }
 }
 

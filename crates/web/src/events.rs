@@ -54,7 +54,7 @@ impl Streams {
         F: Future<Output = Result<(), Closed>> + Send + 'static,
     {
         let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() else {
-            let detail = "too many streams are open; ask again after the time in Retry-After";
+            let detail = "too many streams are open; try again after the time in Retry-After";
             return Err(Problem::busy(detail));
         };
         let (sender, events) = mpsc::channel(WAITING);

@@ -33,7 +33,7 @@ impl Gate {
         &self,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let busy = || Problem::busy("too many requests are waiting; ask again after the time in Retry-After");
+        let busy = || Problem::busy("too many requests are waiting; try again after the time in Retry-After");
         let Ok(admitted) = Arc::clone(&self.admitted).try_acquire_owned() else { return Err(busy()) };
         let running = Arc::clone(&self.running);
         let answered = async move {
@@ -50,7 +50,7 @@ impl Gate {
             Err(_) => Err(Problem::new(
                 StatusCode::GATEWAY_TIMEOUT,
                 format!(
-                    "this took longer than {} s; ask for less, or narrow it to a directory",
+                    "this took longer than {} s; request less, or narrow it to a directory",
                     PATIENCE.as_secs()
                 ),
             )),

@@ -46,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address cannot be used.
-    #[error("cannot listen on {address}; another program may do so: name another port with --listen")]
+    #[error("cannot listen on {address}; another program may be using it: choose another port with --listen")]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -57,7 +57,7 @@ pub enum ListenError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// There is no runtime.
-    #[error("cannot start threads that serve")]
+    #[error("cannot start the server's threads")]
     Runtime(#[source] io::Error),
 }
 

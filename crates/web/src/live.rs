@@ -78,7 +78,7 @@ impl Live {
                     });
                 }
                 // What was shown stays; reloading the page says what is wrong.
-                Err(problem) => tracing::debug!("what is shown cannot be made: {}", problem.detail),
+                Err(problem) => tracing::debug!("the page cannot be produced: {}", problem.detail),
             }
             tokio::time::sleep(PAUSE).await;
             if self.latest.receiver_count() == 0 {
@@ -107,7 +107,7 @@ async fn send_changes(mut latest: watch::Receiver<Option<Arc<str>>>, events: &Ev
 pub(crate) fn content(stream: &str, html: &str) -> Markup {
     html! {
         div data-live=(stream) { (PreEscaped(html)) }
-        noscript { p .quiet { "This page is loaded anew every " (RELOAD_SECONDS) " seconds." } }
+        noscript { p .quiet { "This page reloads every " (RELOAD_SECONDS) " seconds." } }
     }
 }
 

@@ -110,10 +110,10 @@ impl Metrics {
             let open = "Segments of indexes (postings or vectors of a part) that are open.";
             number("quarry_segments_open", "gauge", open, counts.open as u64);
             number("quarry_segments_open_bytes", "gauge", "Size of their files.", counts.bytes);
-            let most = "Size above which those that were not used for the longest time are closed.";
+            let most = "Size above which the least recently used are closed.";
             number("quarry_segments_open_bytes_limit", "gauge", most, counts.max_bytes);
             number("quarry_segments_opened_total", "counter", "Segments that were opened.", counts.opened);
-            let closed = "Segments that were closed in favor of others.";
+            let closed = "Segments that were closed to make room for others.";
             number("quarry_segments_closed_total", "counter", closed, counts.closed);
         }
         let current = trees.current();

@@ -47,7 +47,7 @@ pub fn description() -> Value {
             "tree",
             optional_text(),
             false,
-            "Name of the tree that it is in; all for a name, the first for a path.",
+            "Name of the tree that it is in; by default, all trees for a name, the first for a path.",
         ),
         (
             "k",
@@ -84,20 +84,20 @@ pub fn description() -> Value {
     let callers = schema(schemas.subschema_for::<Callers>());
     add(
         "/api/v1/callers",
-        "Says where something is called, as `quarry callers --json`.",
+        "Lists the callers of something, as `quarry callers --json`.",
         &[],
         &subject,
         callers,
     );
     let callees = schema(schemas.subschema_for::<Callees>());
-    add("/api/v1/callees", "Says what something calls, as `quarry callees --json`.", &[], &subject, callees);
+    add("/api/v1/callees", "Lists what something calls, as `quarry callees --json`.", &[], &subject, callees);
     let file = schema(schemas.subschema_for::<FileView>());
     add("/api/v1/units/{tree}/{path}", "Lists the units of a file.", &in_path, &of_line, file);
     let trees = schema(schemas.subschema_for::<TreesView>());
     add("/api/v1/trees", "Lists the trees that are served.", &[], &[], trees);
     let status = schema(schemas.subschema_for::<StatusView>());
-    add("/api/v1/status", "Says what is indexed, as `quarry status --json`.", &[], &[tree()], status);
-    let about = "Finds code as /api/v1/search, result by result; before the first index is ready, it tells its progress.";
+    add("/api/v1/status", "Shows what is indexed, as `quarry status --json`.", &[], &[tree()], status);
+    let about = "Finds code as /api/v1/search, result by result; until the first index is ready, reports its progress.";
     let stream = operation(about, &[], &asked, events(&mut schemas));
     paths.insert("/api/v1/search/stream".to_owned(), json!({ "get": stream }));
     let about = "Finds code as with GET, by a text of up to 64 KiB.";
@@ -252,11 +252,12 @@ fn units() -> Vec<Parameter> {
             "glob",
             texts(),
             false,
-            "Only files that match, in the syntax of .gitignore, or with ! all others; can be repeated.",
+            "Only files that match this glob, in the syntax of .gitignore; with a leading !, only the others; can be \
+             repeated.",
         ),
         ("dir", optional_text(), false, "Only files below this directory, relative to the tree."),
         ("tree", texts(), false, "Only this tree, by its name; can be repeated."),
-        ("no-generated", switch(), false, "No code that a program wrote."),
+        ("no-generated", switch(), false, "Leave out generated code."),
         ("no-vendored", switch(), false, "Leave out copies of third-party code."),
         (
             "k",
@@ -266,7 +267,7 @@ fn units() -> Vec<Parameter> {
         ),
         ("lines", json!({ "type": "integer", "minimum": 0 }), false, "Lines of each result; 0 for all."),
         ("context", json!({ "type": "integer", "minimum": 0 }), false, "Lines before and after those."),
-        ("explain", switch(), false, "Say what each score is made of."),
+        ("explain", switch(), false, "Show the parts of each score."),
         (
             "threshold",
             json!({ "type": "number", "minimum": 0, "maximum": 1 }),

@@ -66,7 +66,7 @@ impl Params {
         let max_bytes = |name: &str| if name == "q" { max_query_bytes } else { MAX_VALUE_BYTES };
         if let Some((name, value)) = pairs.iter().find(|(name, value)| value.len() > max_bytes(name)) {
             let (n, max) = (value.len(), max_bytes(name));
-            let advice = if name == "q" { "; say in fewer words what the code does" } else { "" };
+            let advice = if name == "q" { "; describe the code in fewer words" } else { "" };
             return Err(Problem::bad_request(format!(
                 "{}: {n} bytes, at most {max} are accepted{advice}",
                 short(name)
@@ -125,7 +125,7 @@ impl Params {
         };
         let name = short(name);
         let hint = did_you_mean_or_all(&name, known.iter().copied());
-        Err(Problem::bad_request(format!("there is no parameter {name:?}; {hint}")))
+        Err(Problem::bad_request(format!("unknown parameter {name:?}; {hint}")))
     }
 
     /// With one value of a parameter, in place of all others of that name.

@@ -60,7 +60,7 @@ impl Problem {
             source = cause.source();
         }
         tracing::warn!("{text}");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "this failed; the server's log says why")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "this failed; see the server's log")
     }
 
     pub(crate) fn title(&self) -> &'static str {
@@ -98,12 +98,12 @@ impl From<quarry_index::Error> for Problem {
             Error::Elsewhere(cause) => {
                 tracing::warn!("{cause}");
                 let detail =
-                    "the engine that keeps the trees does not answer as it should; the server's log says why";
+                    "the engine that stores the trees does not respond as expected; see the server's log";
                 Self { retry_after: Some(5), ..Self::busy(detail) }
             }
             Error::Replaced { .. } => {
                 tracing::info!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default());
-                let detail = "an index has just been replaced; ask again in a moment";
+                let detail = "an index has just been replaced; try again in a moment";
                 Self { is_replaced: true, ..Self::busy(detail) }
             }
             _ => Self::internal(&error),

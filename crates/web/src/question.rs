@@ -122,8 +122,8 @@ pub(crate) fn query(params: &Params) -> Result<&str, Problem> {
     let n = query.chars().count();
     if n > MAX_QUERY_CHARS {
         return Err(Problem::bad_request(format!(
-            "q: {n} characters, at most {MAX_QUERY_CHARS} are accepted; say in a few words what the code does, or send \
-             the text to /api/v1/search by POST"
+            "q: {n} characters, at most {MAX_QUERY_CHARS} are accepted; describe the code in a few words, or send the \
+             text to /api/v1/search by POST"
         )));
     }
     Ok(query)

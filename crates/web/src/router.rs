@@ -64,7 +64,7 @@ pub(crate) fn router(app: App) -> Router {
             }
         })
         .method_not_allowed_fallback(|headers: HeaderMap| async move {
-            let detail = "this takes another method; the header Allow names it";
+            let detail = "this method is not allowed here; see the header Allow";
             access::problem_for(&headers, Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
         })
         .layer(from_fn_with_state(Arc::clone(&app.trees), once_more))
@@ -85,7 +85,7 @@ pub(crate) fn guarded(routes: Router, access: Arc<Access>, metrics: Arc<Metrics>
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
             Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                "the server failed at this request; its log says more",
+                "the server failed to answer this request; see its log",
             )
             .into_response()
         }))

@@ -193,7 +193,7 @@ impl Trees {
                 let near = quarry_text::nearest(name, self.names.iter().map(String::as_str), MAX_NAMES);
                 format!("did you mean {}? /api/v1/trees lists all", near.join(", "))
             };
-            Problem::not_found(format!("no tree is called {name:?}; {hint}"))
+            Problem::not_found(format!("unknown tree {name:?}; {hint}"))
         })
     }
 

@@ -50,14 +50,15 @@ impl Unsent {
     pub(crate) fn room(&self, n_bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
         if n_bytes > MAX_ANSWER_BYTES {
             return Err(Problem::bad_request(format!(
-                "the answer has {n_bytes} bytes, at most {MAX_ANSWER_BYTES} are sent; ask for less, or narrow it to a directory"
+                "the answer has {n_bytes} bytes, at most {MAX_ANSWER_BYTES} are sent; request less, or narrow it to a \
+                 directory"
             )));
         }
         let room = if n_bytes <= SMALL_BYTES { &self.small } else { &self.large };
         let n_units = n_bytes.div_ceil(UNIT_BYTES) as u32;
         Arc::clone(room).try_acquire_many_owned(n_units).map_err(|_| {
             Problem::busy(
-                "too many answers wait for clients to read them; ask again after the time in Retry-After",
+                "too many answers are waiting for clients to read them; try again after the time in Retry-After",
             )
         })
     }
@@ -98,7 +99,7 @@ impl HttpBody for Held {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if Instant::now() > self.deadline {
-            return Poll::Ready(Some(Err(axum::Error::new("the client takes too long to read"))));
+            return Poll::Ready(Some(Err(axum::Error::new("the client is too slow to read"))));
         }
         while self.rest.is_empty() {
             match Pin::new(&mut self.body).poll_frame(cx) {

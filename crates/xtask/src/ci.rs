@@ -106,7 +106,7 @@ impl Steps {
         let steps: Self = toml::from_str(text)?;
         for (position, step) in steps.steps.iter().enumerate() {
             if steps.steps[..position].iter().any(|earlier| earlier.name == step.name) {
-                bail!("step `{}` is there twice", step.name);
+                bail!("step `{}` occurs twice", step.name);
             }
             if step.run.is_some() == step.check.is_some() {
                 bail!("step `{}`: expected either `run` or `check`", step.name);

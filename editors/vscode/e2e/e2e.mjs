@@ -201,7 +201,7 @@ async function checkSearch(page, view, scheme) {
   await text(view, "#title", "Similar to pause");
   await text(view, ".item .name", "rest");
   await picture(page, `similar-${scheme}`);
-  await view.getByRole("button", { name: "Back to the search" }).click();
+  await view.getByRole("button", { name: "Back to search" }).click();
   await pause.hover();
   await pause.getByRole("button", { name: "Callers" }).click();
   await text(view, "#title", "Callers of pause");

@@ -182,7 +182,7 @@ export function shownCallers(answer: Callers): Shown {
     startLine: site.line,
     endLine: site.line,
     title: site.caller === null || site.caller.name === "" ? `line ${site.line}` : printable(site.caller.name),
-    detail: site.certain ? "" : "by its name alone",
+    detail: site.certain ? "" : "matched by name only",
     lines: shownLines(site.text.trim(), site.line, name),
     isCallable: false,
   }));

@@ -188,7 +188,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 <label id="folders" hidden>Folder <select name="folder"><option value="">all</option></select></label>
 </div>
 </form>
-<div id="head" hidden><h2 id="title"></h2><button id="back" type="button">Back to the search</button></div>
+<div id="head" hidden><h2 id="title"></h2><button id="back" type="button">Back to search</button></div>
 <p id="summary" role="status"></p>
 <p id="notice" hidden></p>
 <button id="choose" type="button" hidden>Choose the program…</button>

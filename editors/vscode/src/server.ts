@@ -30,7 +30,7 @@ export class Server {
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue }),
         closed: () => {
-          onEnd("quarry lsp ended; its log says why");
+          onEnd("quarry lsp ended; see its log");
           return { action: CloseAction.DoNotRestart, handled: true };
         },
       },

@@ -77,7 +77,7 @@ test("callers are the places of the calls", () => {
   };
   const shown = shownCallers(callers);
   assert.equal(shown.title, "Callers of pay");
-  assert.deepEqual(shown.files[0]?.items.map(({ title, detail, startLine }) => [title, detail, startLine]), [["buy", "", 7], ["line 9", "by its name alone", 9]]);
+  assert.deepEqual(shown.files[0]?.items.map(({ title, detail, startLine }) => [title, detail, startLine]), [["buy", "", 7], ["line 9", "matched by name only", 9]]);
   assert.equal(shown.notice, "1 call not shown.");
   assert.equal(shownCallers({ ...callers, callers: [], total: 0 }).summary, "No calls found");
 });

@@ -17,7 +17,7 @@ pub(super) fn lines(own: &str, like: &str) -> String {
 pub(super) fn find(text: &str) -> Result<Option<Range<usize>>, Problem> {
     let Some(begin) = text.find(BEGIN) else { return Ok(None) };
     let Some(end) = text[begin..].find(END).map(|end| begin + end + END.len()) else {
-        let words = format!("Quarry's block begins here and does not end: expected the line {END}");
+        let words = format!("Quarry's block starts here but is not closed: expected the line {END}");
         return Err(Problem::at(text, begin, words));
     };
     let rest = &text[end..];

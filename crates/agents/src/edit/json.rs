@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{NAME, indentation, line_end};
 use crate::Problem;
 
-/// How far one level is indented where the text has no example.
+/// Indentation of one level if the text has no example.
 const INDENTATION: &str = "  ";
 
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Value, Problem> {
     Ok(value.unwrap_or_else(|| Value::Object(Map::new())))
 }
 
-/// What agents read: JSON, with comments and trailing commas, and nothing else.
+/// The syntax that agents read: JSON, with comments and trailing commas, and nothing else.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -47,7 +47,7 @@ fn with_root<T>(
     }
 }
 
-/// The value of a name, which must not stand there twice.
+/// The value of a name, which must not occur twice.
 fn property<'o, 't>(
     text: &str,
     object: &'o Object<'t>,
@@ -102,7 +102,7 @@ fn nested(at: &[String], value: &Value) -> Value {
         .fold(Value::Object(innermost), |inner, name| Value::Object(Map::from_iter([(name.clone(), inner)])))
 }
 
-/// What one level is indented by.
+/// The indentation of one level.
 fn unit<'t>(text: &'t str, root: Option<&Object<'_>>) -> &'t str {
     let first = root.and_then(|root| root.properties.first());
     let indented = first.map(|first| indentation(text, first.start())).filter(|white| !white.is_empty());
@@ -146,7 +146,7 @@ fn insert_property(text: &str, object: &Object<'_>, name: &str, value: &Value, u
     }
 }
 
-/// Behind a property: where its comma is, if it has one, and the end of what belongs to its line.
+/// After a property: the position of its comma, if it has one, and the end of what belongs to its line.
 fn tail(text: &str, from: usize, end: usize) -> (Option<usize>, usize) {
     let (mut at, mut comma, mut after) = (from, None, from);
     while at < end {
@@ -207,9 +207,9 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Pr
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
         for name in at {
-            inner = object(text, property(text, inner, name)?.ok_or("the entry is not there")?)?;
+            inner = object(text, property(text, inner, name)?.ok_or("the entry is missing")?)?;
         }
-        let own = property(text, inner, name)?.ok_or("the entry is not there")?;
+        let own = property(text, inner, name)?.ok_or("the entry is missing")?;
         let number =
             inner.properties.iter().position(|property| property.start() == own.start()).unwrap_or_default();
         let previous = number.checked_sub(1).map(|number| &inner.properties[number]);

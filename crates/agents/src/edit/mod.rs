@@ -1,4 +1,4 @@
-//! Putting something into a text of settings, and taking it out again, leaving everything else unchanged.
+//! Inserting something into a text of settings and removing it again, leaving everything else unchanged.
 
 mod block;
 mod json;
@@ -13,10 +13,10 @@ use crate::Problem;
 /// The name of an entry.
 pub(crate) const NAME: &str = "quarry";
 
-/// Why an edit is given up that would change what else a text means.
+/// Why an edit is refused: it would change the meaning of the rest of a text.
 const UNSAFE: &str = "it is written in a way that cannot be edited safely";
 
-/// What is put into a file.
+/// What is written into a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -24,7 +24,7 @@ pub enum Content {
     Entry {
         /// How the file is written.
         format: Format,
-        /// The names that lead to the table that it is in.
+        /// The names of the tables around it, outermost first.
         at: Vec<String>,
         /// The entry.
         value: Value,
@@ -52,7 +52,7 @@ pub enum Content {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// JSON, with comments and trailing commas where the agent allows them.
+    /// JSON, with comments and trailing commas if the agent allows them.
     Json,
     /// TOML.
     Toml,
@@ -60,7 +60,7 @@ pub enum Format {
     Yaml,
 }
 
-/// What a text has instead of a content.
+/// What a text contains instead of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// Nothing.
@@ -72,7 +72,7 @@ pub(crate) enum Presence {
 }
 
 impl Content {
-    /// What tells contents of one file from each other.
+    /// What distinguishes the contents of one file.
     pub(crate) fn slot(&self) -> String {
         match self {
             Self::Entry { at, .. } => format!("entry {}", at.join("\0")),
@@ -82,7 +82,7 @@ impl Content {
         }
     }
 
-    /// What a text has instead of this.
+    /// What a text contains instead of this.
     ///
     /// # Errors
     /// What is wrong with the text.
@@ -108,7 +108,7 @@ impl Content {
         })
     }
 
-    /// The text with this in it. It has nothing in its place before.
+    /// The text with this inserted. It contains nothing in its place before.
     ///
     /// # Errors
     /// What is in the way.
@@ -126,8 +126,7 @@ impl Content {
                     Format::Toml => toml::insert(text, at, value)?,
                     Format::Yaml => yaml::insert(text, at, value)?,
                 };
-                put(&mut expected, at, value.clone())
-                    .ok_or("a name on the way to the entry is not a table")?;
+                put(&mut expected, at, value.clone()).ok_or("a parent of the entry is not a table")?;
                 check(*format, &edited, &expected)?;
                 edited
             }
@@ -135,8 +134,8 @@ impl Content {
         Ok(format!("{mark}{edited}"))
     }
 
-    /// The text without this, which is in it; of the tables around an entry the last `n_made` go too where nothing else
-    /// is in them.
+    /// The text without this, which is in it; the last `n_made` tables around an entry are removed too if they contain
+    /// nothing else.
     ///
     /// # Errors
     /// What is in the way.
@@ -181,7 +180,7 @@ impl Content {
         Ok(format!("{mark}{edited}"))
     }
 
-    /// Whether two texts mean the same, except for empty tables on the way to an entry.
+    /// Whether two texts have the same meaning, except for empty tables around an entry.
     pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
         let Self::Entry { format, at, .. } = self else { return a.trim_end() == b.trim_end() };
         match (format.parse(a), format.parse(b)) {
@@ -190,7 +189,7 @@ impl Content {
         }
     }
 
-    /// How many of the tables around an entry a text has not.
+    /// How many of the tables around an entry are missing in a text.
     pub(crate) fn n_missing(&self, text: &str) -> usize {
         let Self::Entry { format, at, .. } = self else { return 0 };
         let Ok(whole) = format.parse(text) else { return 0 };
@@ -203,7 +202,7 @@ impl Content {
             .count()
     }
 
-    /// Whether a text that was written for this alone has nothing left in it.
+    /// Whether a text that was written only for this is now empty.
     pub(crate) fn is_nothing(&self, text: &str) -> bool {
         let text = split_mark(text).1;
         match self {
@@ -217,7 +216,7 @@ impl Content {
         }
     }
 
-    /// What somebody would add manually.
+    /// What a user would add manually.
     pub(crate) fn by_hand(&self) -> String {
         match self {
             Self::Entry { format: Format::Toml, at, value } => {
@@ -237,7 +236,7 @@ impl Content {
 }
 
 impl Format {
-    /// What a text means; an empty object if it is empty.
+    /// The meaning of a text; an empty object if it is empty.
     fn parse(self, text: &str) -> Result<Value, Problem> {
         let text = split_mark(text).1;
         match self {
@@ -256,7 +255,7 @@ fn check(format: Format, edited: &str, expected: &Value) -> Result<(), Problem> 
     }
 }
 
-/// Puts the entry where it belongs. `None` where a name on the way is something other than a table.
+/// Inserts the entry where it belongs. `None` if one of the names is something other than a table.
 fn put(whole: &mut Value, at: &[String], value: Value) -> Option<()> {
     let mut table = whole;
     for name in at {
@@ -281,7 +280,7 @@ fn take(whole: &mut Value, at: &[String]) {
     }
 }
 
-/// A value without the tables on a way that nothing is in.
+/// A value without empty tables along a path.
 fn without_empty(mut value: Value, at: &[String]) -> Value {
     for (n_outer, name) in at.iter().enumerate().rev() {
         let outer = at[..n_outer].iter().try_fold(&mut value, |table, name| table.get_mut(name));
@@ -303,12 +302,12 @@ fn split_mark(text: &str) -> (&str, &str) {
     }
 }
 
-/// How lines of a text end.
+/// The line end of a text.
 fn line_end(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// The white space that the line of a place begins with.
+/// The white space at the beginning of the line of a position.
 fn indentation(text: &str, at: usize) -> &str {
     let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let line = &text[line..at];

@@ -45,7 +45,7 @@ fn key(name: &str) -> String {
     }
 }
 
-/// A value on one line. (Texts of JSON are texts of TOML.)
+/// A value on one line. (JSON strings are TOML strings.)
 fn inline(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
@@ -63,7 +63,7 @@ pub(super) fn remove(text: &str, at: &[String]) -> Result<String, Problem> {
     let header = table(at, &Value::Object(Map::new()), "");
     let is_header = |line: &str| line.split_once('#').map_or(line, |(line, _)| line).trim() == header;
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let begin = lines.iter().position(|line| is_header(line)).ok_or("the table of the entry is not there")?;
+    let begin = lines.iter().position(|line| is_header(line)).ok_or("the entry's table is missing")?;
     let next = lines[begin + 1..].iter().position(|line| line.trim_start().starts_with('['));
     let end = next.map_or(lines.len(), |next| begin + 1 + next);
     // Comments before the next table are its own.

@@ -28,12 +28,12 @@ fn with_root<T>(
         [only] if matches!(only.data, YamlData::Mapping(_)) => edit(Some(only)),
         [_] => Err(Problem::on_line(1, "expected a mapping")),
         [_, second, ..] => {
-            Err(Problem::on_line(second.span.start.line(), "expected one document, and here is a second one"))
+            Err(Problem::on_line(second.span.start.line(), "expected one document, found a second one here"))
         }
     }
 }
 
-/// What a node means, for comparisons.
+/// The meaning of a node, for comparisons.
 fn value_of(node: &Node<'_>) -> Result<Value, Problem> {
     Ok(match &node.data {
         YamlData::Value(Scalar::Null) => Value::Null,
@@ -67,7 +67,7 @@ fn field<'n, 't>(mapping: &'n Node<'t>, name: &str) -> Option<(&'n Node<'t>, &'n
     mapping.iter().find(|(key, _)| matches!(&key.data, YamlData::Value(Scalar::String(text)) if text == name))
 }
 
-/// The bytes of a node. (Its own marks count characters.)
+/// The bytes of a node. (Its own positions count characters.)
 fn range(text: &str, node: &Node<'_>) -> Range<usize> {
     let byte = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(byte, _)| byte);
     byte(node.span.start.index())..byte(node.span.end.index())
@@ -77,13 +77,13 @@ fn line_begin(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
-/// Behind the end of the line of a place.
+/// The position after the line of a position.
 fn line_behind(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |end| at + end + 1)
 }
 
 pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String, Problem> {
-    let [name] = at else { return Err("it is deeper in the file than can be edited".into()) };
+    let [name] = at else { return Err("it is nested too deeply to be edited".into()) };
     let line_end = line_end(text);
     with_root(text, |root| {
         let Some((key, list)) = root.and_then(|root| field(root, name)) else {
@@ -121,7 +121,7 @@ fn append(text: &str, root: Option<&Node<'_>>, block: &str) -> Result<String, Pr
         }
     }
     if text.lines().any(|line| line.trim_end() == "...") {
-        return Err("its document ends before the file".into());
+        return Err("its document ends before the end of the file".into());
     }
     Ok(insert_lines(text, text.len(), block))
 }
@@ -153,7 +153,7 @@ fn lines(name: &str, value: &Value, indentation: &str, line_end: &str) -> String
     }
 }
 
-/// A text, in quotation marks where it would mean something else without.
+/// A string, quoted if it would mean something else without quotes.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./ -".contains(c);
     let is_same = || {
@@ -168,23 +168,23 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// Takes a field of a block mapping out, with its lines.
+/// Removes a field of a block mapping, with its lines.
 pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Problem> {
     with_root(text, |root| {
         let mut inner = root.ok_or("it is empty")?;
         for name in at {
-            inner = field(inner, name).ok_or("the entry is not there")?.1;
+            inner = field(inner, name).ok_or("the entry is missing")?.1;
         }
-        let (key, _) = field(inner, name).ok_or("the entry is not there")?;
+        let (key, _) = field(inner, name).ok_or("the entry is missing")?;
         remove_lines(text, range(text, key).start, key.span.start.col())
     })
 }
 
-/// The text without the line of a place and those below it that are indented more than `column`.
+/// The text without the line of a position and the lines below it that are indented more than `column`.
 fn remove_lines(text: &str, at: usize, column: usize) -> Result<String, Problem> {
     let begin = line_begin(text, at);
     if !text[begin..at].trim_matches([' ', '-']).is_empty() {
-        return Err("something else stands on the line of the entry".into());
+        return Err("the line of the entry also contains something else".into());
     }
     let mut end = line_behind(text, at);
     let mut next = end;
@@ -274,25 +274,25 @@ fn items_of(list: Option<&Value>) -> Vec<String> {
     }
 }
 
-/// Takes an item out of a list of lines, and the list where nothing else is in it.
+/// Removes an item from a list of lines, and the list if nothing else is in it.
 pub(super) fn remove_item(text: &str, at: &str, item: &str) -> Result<String, Problem> {
     with_root(text, |root| {
-        let (key, list) = root.and_then(|root| field(root, at)).ok_or("the list is not there")?;
+        let (key, list) = root.and_then(|root| field(root, at)).ok_or("the list is missing")?;
         let YamlData::Sequence(items) = &list.data else {
             return Err(Problem::on_line(
                 key.span.start.line(),
-                format!("`{at}` is not a list with a line for each item"),
+                format!("`{at}` is not a list with one item per line"),
             ));
         };
         if text[range(text, list).start..].starts_with('[') {
             return Err(Problem::on_line(
                 key.span.start.line(),
-                format!("`{at}` is not a list with a line for each item"),
+                format!("`{at}` is not a list with one item per line"),
             ));
         }
         let is_own =
             |node: &&Node<'_>| matches!(&node.data, YamlData::Value(Scalar::String(text)) if text == item);
-        let own = items.iter().find(is_own).ok_or("the item is not there")?;
+        let own = items.iter().find(is_own).ok_or("the item is missing")?;
         if items.len() == 1 {
             let without = remove_lines(
                 text,

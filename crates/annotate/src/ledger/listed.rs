@@ -30,10 +30,10 @@ fn conflict(transaction: &Transaction<'_>, pair: &Pair) -> rusqlite::Result<Opti
             Ok((row.get::<_, String>(0)?, row.get_ref(1)?.as_str()? == text, row.get::<_, String>(2)?))
         });
         let problem = match found.optional()? {
-            Some((known, false, _)) => format!("{what} stands for another text in pair {known}"),
+            Some((known, false, _)) => format!("{what} refers to a different text in pair {known}"),
             Some((known, true, other)) if other != language => {
                 format!(
-                    "{what} stands for the same code in another language in pair {known} ({other:?}, here {language:?})"
+                    "{what} refers to the same code in another language in pair {known} ({other:?}, here {language:?})"
                 )
             }
             _ => continue,
@@ -103,7 +103,7 @@ impl Writer {
                 let content = pair.content();
                 insert.execute(params![id, query_id, query, code_id, code, language, label, content, list])?;
                 if !find.query_row(params![id, content, query_id, code_id], |row| row.get::<_, bool>(0))? {
-                    clashes.push(format!("pair {id} exists already with another text, language or ids"));
+                    clashes.push(format!("pair {id} already exists with a different text, language or ids"));
                     continue;
                 }
                 let is_new = enlist.execute(params![id, content, query_id, code_id, list])? > 0;

@@ -112,7 +112,7 @@ impl Ledger {
     /// Like [`Ledger::open`].
     pub(crate) fn open_to_copy(path: &Path) -> Result<Self, AnnotateError> {
         if !path.exists() {
-            return Err(problem(path, "there is no ledger yet; `quarry judge run` makes it"));
+            return Err(problem(path, "there is no ledger yet; `quarry judge run` creates it"));
         }
         if path.is_dir() {
             return Err(problem(path, "this is a directory; expected a ledger, which is a file"));
@@ -143,10 +143,7 @@ impl Ledger {
         connection.busy_timeout(Duration::from_secs(20)).map_err(failed)?;
         let ledger = Self { path: path.to_owned(), connection: Mutex::new(connection) };
         if ledger.pragma("application_id")? != APPLICATION {
-            return Err(problem(
-                path,
-                "this is not a ledger of quarry; name another file, or remove this one",
-            ));
+            return Err(problem(path, "this is not a Quarry ledger; name another file, or remove this one"));
         }
         Ok(ledger)
     }
@@ -161,14 +158,14 @@ impl Ledger {
             VERSION => Ok(()),
             earlier if UPGRADES.iter().any(|(version, _)| *version == earlier) => Err(problem(
                 &self.path,
-                "an earlier version of quarry made this ledger: `quarry judge run --reread PLAN` brings it up to date, and \
-                 asks no model for that",
+                "an earlier version of quarry made this ledger: `quarry judge run --reread PLAN` brings it up to date \
+                 without asking a model",
             )),
             other => Err(problem(
                 &self.path,
                 &format!(
-                    "this ledger has version {other} and this program knows version {VERSION}: use the version of \
-                     quarry that made it, or name another file and judge anew (with a cache or a recording, answers \
+                    "this ledger has version {other}, but this program reads version {VERSION}: use the version of \
+                     quarry that made it, or name another file and judge again (with a cache or a recording, answers \
                      are not paid for again)"
                 ),
             )),
@@ -287,8 +284,8 @@ fn check_names(path: &Path) -> Result<(), AnnotateError> {
         Ok((_, names)) if names > 1 => Err(problem(
             path,
             &format!(
-                "this file has {names} names (hard links), and what is written under one name is missing under the others; copy \
-                 it (`cp`), move the copy to this name, and run this again"
+                "this file has {names} names (hard links), and writes under one name may be missing under the others; \
+                 copy it (`cp`), move the copy to this name, and try again"
             ),
         )),
         _ => Ok(()),
@@ -311,7 +308,7 @@ fn lock_for_writing(path: &Path) -> Result<(File, PathBuf), AnnotateError> {
     }
     Err(problem(
         path,
-        "another process judges with this ledger; wait for it or stop it, or name another ledger",
+        "another process is judging with this ledger; wait for it, stop it, or name another ledger",
     ))
 }
 
@@ -353,15 +350,15 @@ fn escaped(path: &Path) -> String {
 fn sqlite(path: &Path, error: rusqlite::Error) -> AnnotateError {
     let problem = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => {
-            "the disk is full: make room and run the plan again; what was answered before is kept"
+            "the disk is full: free some space and run the plan again; earlier answers are kept"
         }
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             "this is not a ledger, or it is damaged; name another file, or restore it from a copy"
         }
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => NOT_WRITABLE,
         Some(ErrorCode::SystemIoFailure) => {
-            "the disk does not take what is written (is it full, or a limit reached?); fix that and run the plan again; \
-             what was answered before is kept"
+            "writing to the disk failed (is it full, or is a quota reached?); fix that and run the plan again; earlier \
+             answers are kept"
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another program has the ledger locked; close it and run the plan again"

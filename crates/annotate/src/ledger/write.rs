@@ -157,8 +157,8 @@ impl Writer {
             Ok(()) => results.recv().map_err(|_| ended()),
             Err(WriteFailure::Gone) => Err(problem(
                 self.ledger.path(),
-                "the ledger was removed or replaced while it is written, and what it was given since is not kept; stop this, \
-                 put the ledger back with the files beside it, and start anew",
+                "the ledger was removed or replaced while it was in use, and what was written since is lost; stop this \
+                 process, restore the ledger with the files beside it, and start again",
             )),
             Err(WriteFailure::Sqlite(error)) => Err(match Arc::try_unwrap(error) {
                 Ok(error) => sqlite(self.ledger.path(), error),

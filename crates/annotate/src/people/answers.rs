@@ -97,8 +97,8 @@ pub fn answers(
             path,
             problem: format!(
                 "expected queries that every side answers, with different answers, found none ({same} with the same \
-                 answers); give runs the --benchmark that their ids are of, and check that the sides contain the same \
-                 queries"
+                 answers); name with --benchmark the data set that the ids of runs refer to, and check that the sides \
+                 contain the same queries"
             ),
         });
     }
@@ -233,7 +233,8 @@ fn read_system(
         Some(unknown) => Err(AnnotateError::Plan {
             path: path.to_owned(),
             problem: format!(
-                "expected the text of {unknown}, found none; name with --benchmark the BEIR directory that the ids are of"
+                "expected the text of {unknown}, found none; name with --benchmark the BEIR directory that the ids \
+                 refer to"
             ),
         }),
     }

@@ -90,7 +90,7 @@ pub fn export_pairs(
         return Err(wrong(
             out,
             format!(
-                "people are asked for test programs, and the pair {} is in {:?}, which cannot be run; expected one of \
+                "people are asked for test programs, but the pair {} is in {:?}, which cannot be run; expected one of \
                  {known}",
                 pair.id, pair.language
             ),
@@ -174,7 +174,7 @@ fn expect(guideline: &Guideline, expected: &[ItemKind], what: &str) -> Result<()
 /// ledger could not be imported.
 fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<ExportedForm, AnnotateError> {
     if form.items.is_empty() {
-        return Err(wrong(out, "nothing is left to be given to people by what was asked for".to_owned()));
+        return Err(wrong(out, "nothing to export: no item matches the options".to_owned()));
     }
     let ending = out.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let format = match ending.as_str() {

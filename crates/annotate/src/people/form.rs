@@ -288,7 +288,7 @@ impl Form {
                 return match other {
                     None => Ok(None),
                     Some(column) => Err(format!(
-                        "the column {column} is filled in and label is not; fill it in too, or empty both"
+                        "the column {column} is filled in but label is not; fill in both or neither"
                     )),
                 };
             }
@@ -305,14 +305,14 @@ impl Form {
         match (self.tests, program) {
             (true, None) => {
                 return Err(format!(
-                    "expected a test program, as this form is about labels with tests; add it, or write \
-                     {NO_PROGRAM:?} where there can be none"
+                    "expected a test program, since this form asks for tests; add one, or write {NO_PROGRAM:?} where \
+                     none is possible"
                 ));
             }
             (false, Some(_)) => {
                 return Err(
-                    "found a test program in a form about labels without tests; remove it, or export a form \
-                            with tests"
+                    "found a test program in a form that asks for labels without tests; remove it, or export a form \
+                     with tests"
                         .to_owned(),
                 );
             }
@@ -419,7 +419,7 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
         .enumerate()
         .find(|(position, name)| !name.is_empty() && columns[..*position].contains(name))
     {
-        return Err((1, format!("expected columns of different names, found {:?} twice", twice.1)));
+        return Err((1, format!("expected columns with different names, found {:?} twice", twice.1)));
     }
     let mut rows = Vec::new();
     // Lines are counted here, because the reader's line number is that of the end of the previous row.
@@ -436,7 +436,7 @@ fn csv_rows(text: &str) -> Result<Vec<Row>, (usize, String)> {
         if record.len() > columns.len() {
             return Err((
                 line,
-                format!("expected {} cells, one a column, found {}", columns.len(), record.len()),
+                format!("expected {} cells, one per column, found {}", columns.len(), record.len()),
             ));
         }
         let cells = columns.iter().cloned().zip(record.iter().map(str::to_owned)).collect();

@@ -259,7 +259,7 @@ impl Guideline {
         let changes: Vec<String> = changed.map(change).collect();
         (!changes.is_empty()).then(|| {
             format!(
-                "an earlier version of quarry wrote a form by the guideline {}, and gave some of its values another \
+                "an earlier version of quarry wrote a form by the guideline {}, in which some values had a different \
                  label: {}",
                 self.name,
                 changes.join("; ")
@@ -341,11 +341,11 @@ impl GuidelineFile {
         let mut words: Vec<String> =
             self.values.iter().flat_map(|value| &value.says).map(|word| word.to_lowercase()).collect();
         if self.values.len() < 2 || self.values.iter().any(|value| value.says.is_empty()) {
-            return Err("expected two `values` or more, each with a word that `says` it".to_owned());
+            return Err("expected at least two `values`, each with its word in `says`".to_owned());
         }
         words.sort();
         if let Some(twice) = words.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("{:?} is a word of two values; expected each word once", twice[0]));
+            return Err(format!("{:?} stands for two values; expected each word once", twice[0]));
         }
         if words.iter().any(|word| word.trim().is_empty() || word.trim() != word) {
             return Err("a word is blank, or has white space around it".to_owned());
@@ -359,8 +359,8 @@ impl GuidelineFile {
         let fits = |value: &Value| fits(value) && (self.asks == ItemKind::Pair || value.label.is_none());
         if let Some(value) = self.values.iter().find(|value| !fits(value)) {
             return Err(format!(
-                "the value {:?} does not fit the question; expected `label` or `scale` of a pair, `scale` of a list, \
-                 `prefers` of two sides, `review` of generated code",
+                "the value {:?} does not fit the question; expected `label` or `scale` for a pair, `scale` for a list, \
+                 `prefers` for two sides, `review` for generated code",
                 value.name()
             ));
         }
@@ -383,7 +383,7 @@ impl GuidelineFile {
             };
             if let Some(stated) = value.beside(self.criterion).filter(|stated| Some(*stated) != label.0) {
                 return Err(format!(
-                    "the value {:?} has another label than its `{criterion} = {stated}`, and labels are under \
+                    "the value {:?} has a label that differs from its `{criterion} = {stated}`, and labels are under \
                      `criterion = \"{criterion}\"`; change one of the three",
                     value.name()
                 ));

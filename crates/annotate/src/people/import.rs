@@ -82,7 +82,7 @@ pub fn import(
             .iter()
             .take(MAX_LISTED)
             .map(|(line, more, problem)| {
-                let more = if *more == 0 { String::new() } else { format!(" (and so in {more} more)") };
+                let more = if *more == 0 { String::new() } else { format!(" (and {more} more like it)") };
                 format!("{}:{line}: {problem}{more}", path.display())
             })
             .collect(),
@@ -122,8 +122,8 @@ pub fn import(
             Some(known) if !options.revise => problems.push((
                 line,
                 format!(
-                    "{} answered {:?} for this item before; now it is {:?}, or another column differs; pass --revise \
-                     to replace the earlier answer",
+                    "{} answered {:?} for this item before; now the answer is {:?}, or another column differs; pass \
+                     --revise to replace the earlier answer",
                     taken.person, known.label, taken.reply.label
                 ),
             )),
@@ -223,7 +223,7 @@ fn other_review(
     let other = before.filter(|before| before.0 != now.0 && (before.1, &before.2) != (now.1, &now.2));
     let told = other.map(|(person, status, _)| {
         format!(
-            "{person} left this code {}, and {} differs; let them agree, and give --revise if this is to replace it",
+            "{person} left this code {}, but {} disagrees; settle it, and pass --revise to replace the earlier answer",
             status.name(),
             now.0
         )
@@ -290,7 +290,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
                 None => {
                     wrong(format!(
                         "expected in the column form the name of a form that was exported with {}, found {name:?}; \
-                         name the plan or --ledger that it is of, and restore the column",
+                         name the plan or --ledger that it belongs to, and restore the column",
                         ledger.path().display()
                     ));
                     continue;
@@ -330,8 +330,8 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
             || person.contains(char::is_control)
         {
             wrong(format!(
-                "expected the name of whoever filled it in, of 1 to {MAX_NAME_CHARACTERS} characters, found {person:?}; \
-                 give --by NAME"
+                "expected the name of the person who filled it in, with 1 to {MAX_NAME_CHARACTERS} characters, found \
+                 {person:?}; give --by NAME"
             ));
             continue;
         }
@@ -342,7 +342,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
         }
         if let Some(before) = lines.insert((form, item, person.clone()), row.line) {
             wrong(format!(
-                "{person} has labeled item {} in line {before} already; remove one",
+                "{person} already labeled item {} in line {before}; remove one of the two",
                 items[item].number
             ));
             continue;

@@ -410,7 +410,9 @@ impl Session {
                 let result = run.result(language);
                 TestState::Ran(Box::new(run), result)
             }
-            (Ok(_), None) => TestState::Refused(format!("test programs cannot be in {:?}", pair.language)),
+            (Ok(_), None) => {
+                TestState::Refused(format!("test programs cannot be written in {:?}", pair.language))
+            }
             (Err(error), _) => TestState::Refused(error.to_string()),
         };
         self.state().tests.insert(person.to_owned(), (position, TestDraft { state, ..draft }));

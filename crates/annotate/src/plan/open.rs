@@ -63,9 +63,9 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
         return Err(format!("`temperature` is {temperature}; expected 0 to 2"));
     }
     match (file.model.is_some(), file.models.is_empty()) {
-        (true, false) => return Err("there are `model` and `models`; expected one of them".to_owned()),
+        (true, false) => return Err("both `model` and `models` are set; expected one of them".to_owned()),
         (false, true) => {
-            return Err("there is no `[model]`; expected one, or several `[models.NAME]`".to_owned());
+            return Err("`[model]` is missing; add it, or several `[models.NAME]`".to_owned());
         }
         _ => {}
     }
@@ -199,7 +199,7 @@ impl<'f> Resolved<'f> {
     pub(super) fn first_member(&self) -> Result<Member, AnnotateError> {
         match self.models().first() {
             Some((_, settings)) => self.member(None, settings, 0),
-            None => Err(self.wrong("there is no `[model]`; expected one".to_owned())),
+            None => Err(self.wrong("`[model]` is missing; add it".to_owned())),
         }
     }
 

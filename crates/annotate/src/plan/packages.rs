@@ -66,7 +66,7 @@ impl PackagesPlan {
         let cache = match self.cache {
             Some(cache) => directory.join(cache),
             None => packages::default_cache().ok_or(
-                "there is no directory for packages, since this user has no home; set `packages.cache`, or \
+                "there is no directory for packages, since this user has no home directory; set `packages.cache`, or \
                  `packages.install = false`",
             )?,
         };

@@ -232,7 +232,7 @@ impl Rounds<'_> {
                         id
                     }
                     FindOutcome::NotFound if now() > open.sent + self.batches.seconds_until_settled() => {
-                        self.refuse(open.batch, "the provider does not have its batch")?;
+                        self.refuse(open.batch, "the provider has no such batch")?;
                         return Ok(true);
                     }
                     FindOutcome::NotFound | FindOutcome::Pending => return Ok(false),
@@ -242,7 +242,7 @@ impl Rounds<'_> {
         match self.batches.state(&id)? {
             BatchState::InProgress => Ok(false),
             BatchState::Refused(reason) => {
-                self.refuse(open.batch, &format!("the provider did not take its batch: {reason}"))?;
+                self.refuse(open.batch, &format!("the provider rejected its batch: {reason}"))?;
                 Ok(true)
             }
             BatchState::Ended => {
@@ -323,7 +323,7 @@ impl Rounds<'_> {
             return Err(error);
         }
         let missing = match given? {
-            None => "its batch has ended and does not name it".to_owned(),
+            None => "its batch has ended without mentioning it".to_owned(),
             Some((count, first)) => {
                 format!("its batch ended without an answer to it; unreadable answers: {count}; {first}")
             }
@@ -359,7 +359,7 @@ impl Rounds<'_> {
         let waiting = writer.ledger().pair(*judge, call.pair)?;
         let question = match plan.judge.next(&waiting.pair, &waiting.events) {
             Ok(Next::Ask(question)) if client.chat_name(&question.request) == name => question,
-            _ => return fail(booked, "the pair asks for something else by now"),
+            _ => return fail(booked, "the pair now needs a different question"),
         };
         client.keep(&question.request, &body);
         let answered = AnsweredQuestion {

@@ -25,13 +25,13 @@ use crate::prompt::Prompt;
 pub struct GenerationSummary {
     /// Queries without a correct candidate.
     pub queries: u64,
-    /// Queries that are skipped, because some candidates are undecided.
+    /// Queries that are skipped because some candidates are undecided.
     pub open: u64,
     /// Queries with code that is correct according to the judge or a person, by the round in which it was written.
     pub answered: BTreeMap<u32, u64>,
     /// Queries whose code was judged wrong in the last round, or rejected by a person.
     pub unanswered: u64,
-    /// Queries that failed, with the error. They are tried again next time.
+    /// Queries that failed, with the error. They are retried next time.
     pub failed: Vec<(String, String)>,
 }
 

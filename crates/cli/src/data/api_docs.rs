@@ -22,18 +22,20 @@ const NAMES_AT_ONCE: usize = 20;
 /// What documentation is written, where that is asked for.
 #[derive(Debug, Args)]
 pub struct ApiDocsArgs {
-    /// Write the documentation of the functions of other packages that the build calls instead, as installed packages have
-    /// it: a file for each function in this directory, whose files stay. Name it as `documentation` in `[annotation]` of the plan
+    /// Only write the documentation of called functions of other packages, as found in installed packages, to this
+    /// directory: one file per function; existing files are kept. Name it as `documentation` in `[annotation]` of the
+    /// plan
     #[arg(long = "api-docs", value_name = "DIR", conflicts_with_all = ["dry_run", "status"])]
     pub directory: Option<PathBuf>,
-    /// Only functions that are called less often in all sources, as `unpopular_below` in the plan
+    /// Only functions that are called fewer than N times in all sources, as `unpopular_below` in the plan
     #[arg(long, value_name = "N", default_value_t = 10, requires = "directory")]
     below: u64,
-    /// Directory of packages, such as the site-packages of an environment, beside those of this machine's python3
+    /// Directory of packages, such as the site-packages of an environment, in addition to those of this machine's
+    /// python3
     #[arg(long, value_name = "DIR", requires = "directory")]
     packages: Option<PathBuf>,
-    /// Command that prints the documentation of a function, whose name replaces {}, in place of docstrings; it is run in the
-    /// sandbox, too
+    /// Command that prints the documentation of a function, whose name replaces {}, to use instead of docstrings; it
+    /// runs in the sandbox
     #[arg(long, value_name = "COMMAND", requires = "directory", conflicts_with = "packages")]
     command: Option<String>,
 }
@@ -53,7 +55,7 @@ impl ApiDocsArgs {
             .filter(|name| !path_of(name).exists())
             .collect();
         std::fs::create_dir_all(directory)
-            .with_context(|| format!("{}: cannot be made", directory.display()))?;
+            .with_context(|| format!("{}: cannot be created", directory.display()))?;
         let sandbox = quarry_sandbox::open(isolation)?;
         let mut n_found = 0;
         let chunk = if self.command.is_some() { 1 } else { NAMES_AT_ONCE };

@@ -35,8 +35,7 @@ pub struct BuildArgs {
     /// Plan of the data set
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Directory for steps, exports and card; steps that it holds already are reused [default: PLAN.build beside the
-    /// plan]
+    /// Directory for steps, exports and card; existing steps are reused [default: PLAN.build beside the plan]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Validate the plan and estimate the work, without doing it
@@ -242,7 +241,7 @@ impl BuildArgs {
 
 /// A step with what it came to, on one line.
 fn described(step: &Step, known: bool) -> String {
-    let known = if known { " (done before)" } else { "" };
+    let known = if known { " (already done)" } else { "" };
     format!("{}{known}: {}", step.name, counts(step))
 }
 
@@ -270,8 +269,8 @@ fn writing(estimate: &WrittenEstimate) -> String {
         String::new()
     };
     format!(
-        "writing {} and {}{known}: {}, about {tokens} tokens{dollars} and {seconds:.0} s at 2 s an answer; answers that are \
-         kept already cost nothing\n",
+        "writing {} and {}{known}: {}, about {tokens} tokens{dollars} and {seconds:.0} s at 2 s per answer; stored \
+         answers cost nothing\n",
         counted(queries, "query"),
         counted(functions, "summary"),
         counted(questions, "question")
@@ -296,7 +295,7 @@ fn foreseen(Forecast { rows, without }: &Forecast) -> String {
         table.push([what.clone(), value, at_most]);
     }
     let mut text = format!(
-        "\nby a sample of the sources; answers of models take 2 s each:\n{}",
+        "\nestimated from a sample of the sources, at 2 s per model answer:\n{}",
         table.render(Layout::Text)
     );
     if !without.is_empty() {
@@ -312,7 +311,7 @@ fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
         step.and_then(|(step, _)| step.counts.get(counted)).copied()
     };
     let Some(queries) = count("merge", "queries") else {
-        return "the number of candidates follows from that of the queries, which are to be made first\n"
+        return "the number of candidates depends on the number of queries, which must be made first\n"
             .to_owned();
     };
     let candidates = queries * plan.candidates_per_query() as u64;
@@ -320,8 +319,8 @@ fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
     if count("labels", "pairs").is_none() && plan.has_judge() {
         let pairs = count("candidates", "candidates").unwrap_or(candidates);
         text += &format!(
-            "judging: at most {}; `quarry judge run --dry-run` with pairs of your own estimates tokens and \
-             money for each\n",
+            "judging: at most {}; `quarry judge run --dry-run` with your own pairs estimates tokens and money for \
+             each\n",
             counted(pairs, "pair")
         );
     }

@@ -17,8 +17,8 @@ use crate::output;
 pub struct CheckArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Maximum number of problems to list for each file [default: 20], or with --leaks of matches of each two data sets [default:
-    /// 3]
+    /// Maximum number of problems to list for each file [default: 20], or with --leaks of matches between two data sets
+    /// [default: 3]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     #[command(flatten)]

@@ -34,7 +34,7 @@ fn text(comparison: &Comparison) -> String {
         let place = match is_in {
             [true, false] => "only in the first".to_owned(),
             [false, true] => "only in the second".to_owned(),
-            _ if counts.is_empty() => "other input or parameters, the same counts".to_owned(),
+            _ if counts.is_empty() => "different input or parameters, same counts".to_owned(),
             _ => counts.join(", "),
         };
         text += &format!("{name}: {place}\n");
@@ -48,6 +48,6 @@ fn text(comparison: &Comparison) -> String {
         text += &format!("files that differ: {}\n", files_changed.join(", "));
     }
     text + &format!(
-        "labeled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} with another label\n"
+        "labeled pairs: {pairs_removed} removed, {pairs_added} added, {pairs_relabelled} with a different label\n"
     )
 }

@@ -17,8 +17,8 @@ use crate::output;
 pub struct ConvertArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Format to write: beir, coir, mteb or another that `quarry data formats` lists as written [default: beir; to the
-    /// name of a file, such as pairs.parquet, the format that is read]
+    /// Format to write: beir, coir, mteb or another that `quarry data formats` lists as written [default: beir, or for
+    /// a file name such as pairs.parquet, the format of the input]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
     /// Another file to read: the queries
@@ -42,8 +42,8 @@ pub struct ConvertArgs {
     /// Renumber queries and documents from 0, merging equal texts of pairs
     #[arg(long)]
     renumber: bool,
-    /// Hide the names of functions and variables in codes (func, arg_0, arg_1, ...), as in AdvTest; LANGUAGE, after an
-    /// equals sign, is that of codes whose records do not name one
+    /// Hide the names of functions and variables in code (func, arg_0, arg_1, ...), as in AdvTest; LANGUAGE, after an
+    /// equals sign, is that of code whose record does not name one
     #[arg(long, value_name = "LANGUAGE", num_args = 0..=1, require_equals = true)]
     hide_names: Option<Option<String>>,
     /// Number of results of each query in a run that become pairs [default: all]
@@ -105,7 +105,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     files.iter().for_each(|file| output::note(&file.to_string()));
     if negatives > 0 {
         output::note(&format!(
-            "left out {} with label 0: {} holds matches only",
+            "left out {} with label 0: {} holds only matches",
             counted(negatives, "pair"),
             target.name()
         ));

@@ -19,7 +19,7 @@ pub struct DedupeArgs {
     /// When two texts count as equal
     #[arg(long, value_name = "RULE", default_value = "normalized")]
     same: SameArg,
-    /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
+    /// Minimum similarity of near-duplicates: Jaccard index of their sets of three consecutive identifiers
     #[arg(long, value_name = "S", default_value_t = 0.8)]
     threshold: f64,
     /// Texts to compare

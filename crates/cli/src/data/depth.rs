@@ -37,8 +37,7 @@ struct MethodDepth {
     method: String,
     /// Queries with a labeled candidate.
     queries: usize,
-    /// Number of candidates after which further ones bring next to nothing; null if there are not enough candidates to
-    /// tell.
+    /// Number of candidates after which more add almost nothing; null if there are too few candidates to decide.
     enough: Option<usize>,
     /// What labels say, by rank.
     ranks: Vec<RankDepth>,
@@ -79,7 +78,7 @@ impl MethodDepth {
 
 fn section(sections: Sections, depth: &Depth) -> Sections {
     let mut table =
-        Table::new(["rank", "labeled", "hit %", "queries with an answer %", "answers of a query"]);
+        Table::new(["rank", "labeled", "hit %", "% of queries with an answer", "answers of a query"]);
     for DepthRow { rank, labelled, hit, answered, answers } in &depth.rows {
         table.push([
             rank.to_string(),
@@ -92,11 +91,11 @@ fn section(sections: Sections, depth: &Depth) -> Sections {
     let flat = FLAT * 100.0;
     let enough = match depth.enough() {
         Some(enough) => format!(
-            "{enough} candidates are enough: {AHEAD} more bring an answer to fewer than {flat} % of the queries\n"
+            "{enough} candidates are enough: {AHEAD} more add an answer for fewer than {flat} % of the queries\n"
         ),
         None => format!(
-            "More candidates may be worth labeling: at every rank, {AHEAD} more bring an answer to {flat} % of the \
-             queries or more\n"
+            "More candidates may be worth labeling: at every rank, {AHEAD} more add an answer for at least {flat} % of \
+             the queries\n"
         ),
     };
     sections.titled(format!("{}, {}", depth.method, counted(depth.queries, "query")), table).after(enough)

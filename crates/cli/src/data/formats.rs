@@ -15,7 +15,7 @@ use crate::eval::arguments::LayoutArgs;
 /// Arguments of `quarry data formats`.
 #[derive(Debug, Args)]
 pub struct FormatsArgs {
-    /// Format whose fields are listed
+    /// Format to describe, with its fields
     #[arg(value_name = "FORMAT")]
     named: Option<String>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct FormatList {
 struct ListedFormat {
     /// Name.
     name: &'static str,
-    /// `read`, `read, write`, or `directory` for what several files of other formats make up.
+    /// `read`, `read, write`, or `directory` for several files of other formats.
     access: &'static str,
     /// Description.
     about: &'static str,

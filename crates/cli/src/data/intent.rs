@@ -16,7 +16,7 @@ use crate::eval::arguments::LayoutArgs;
 /// Arguments of `quarry data intent`.
 #[derive(Debug, Args)]
 pub struct IntentArgs {
-    /// Files of queries: a query a line (.txt), or any format that holds queries or pairs
+    /// Files of queries: one query per line (.txt), or any format that holds queries or pairs
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print each query that does not look for code, with its category and the keyword that decided
@@ -35,7 +35,7 @@ pub struct IntentArgs {
     /// Write a classifier that is trained on all labels
     #[arg(long, value_name = "FILE", requires = "labels")]
     save: Option<PathBuf>,
-    /// Seed for drawing queries, and for dealing them out for cross-validation
+    /// Seed for drawing queries and for the folds of cross-validation
     #[arg(long, value_name = "SEED", default_value_t = 42)]
     seed: u64,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
         })?;
         anyhow::ensure!(
             n_queries > n_before,
-            "{}: expected queries, found none; name a file with a query a line, or with a data set",
+            "{}: expected queries, found none; name a file with one query per line, or a data set",
             file.display()
         );
     }

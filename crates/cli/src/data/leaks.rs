@@ -17,11 +17,11 @@ use crate::eval::arguments::LayoutArgs;
 /// What of data sets is compared.
 #[derive(Debug, Args)]
 pub struct LeaksArgs {
-    /// Report what every two data sets share instead, such as the parts of a build and a public test set; each PATH is one,
-    /// and a build stands for each of its parts. The exit code is 1 if they share anything
+    /// Instead report what any two data sets share, such as the parts of a build and a public test set; each PATH is
+    /// one data set, or for a build its parts. The exit code is 1 if they share anything
     #[arg(long)]
     pub leaks: bool,
-    /// Minimum similarity of near-duplicates: Jaccard, of the sets of runs of three identifiers
+    /// Minimum similarity of near-duplicates: Jaccard index of their sets of three consecutive identifiers
     #[arg(long, value_name = "S", default_value_t = 0.8, requires = "leaks")]
     threshold: f64,
     #[command(flatten)]
@@ -32,31 +32,31 @@ pub struct LeaksArgs {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Leaks"))]
 pub struct LeakList {
-    /// Every two data sets, in both directions, by what is compared.
+    /// Each pair of data sets, in both directions, by what is compared.
     leaks: Vec<Leak>,
 }
 
-/// What of one data set another has.
+/// The texts of one data set that another contains.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Leak {
     /// The data set whose texts are looked for.
     of: String,
-    /// The data set that they are looked for in.
+    /// The data set that is searched for them.
     within: String,
     /// Which texts.
     on: &'static str,
     /// Distinct texts of the first.
     texts: usize,
-    /// Those that the other has, whatever their white space and comments.
+    /// Those that the other contains, ignoring white space and comments.
     same: usize,
-    /// Those that it has, or has something like.
+    /// Those that it contains exactly or nearly.
     near: usize,
     /// The first of these.
     examples: Vec<Example>,
 }
 
-/// A text, and one of the other data set, both as `file:line`.
+/// A text and its match in the other data set, both as `file:line`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Example {
@@ -128,7 +128,7 @@ pub fn run(args: &LeaksArgs, inputs: &Inputs, paths: &[PathBuf], limit: usize) -
                 format!("{:.1}", 100.0 * leak.near as f64 / leak.texts.max(1) as f64),
             ]);
             for Example { row, same_as } in &leak.examples {
-                examples.push_str(&format!("{} {row} is that of {same_as}\n", leak.on));
+                examples.push_str(&format!("{} {row} is the same as {same_as}\n", leak.on));
             }
         }
         Sections::new().text(examples).table(table)

@@ -21,21 +21,21 @@ use crate::{model, new_file, output};
 pub struct NegativesArgs {
     /// File of pairs, as `quarry data pairs` or `quarry data build` writes it
     pairs: PathBuf,
-    /// File to write, which must not exist: the same pairs, with the codes in `negatives` that were found for each
+    /// File to write, which must not exist: the same pairs, with the functions that were found for each in `negatives`
     out: PathBuf,
-    /// Method that ranks the codes for each query, as for `quarry eval`
+    /// Method that ranks the functions for each query, as for `quarry eval`
     #[arg(long, default_value = "hybrid")]
     method: Method,
     /// Maximum number of negatives for each query
     #[arg(long, value_name = "N", default_value_t = 4)]
     count: usize,
-    /// Number of top-ranked codes to consider
+    /// Number of top-ranked functions to consider
     #[arg(long, value_name = "N", default_value_t = 50)]
     depth: usize,
     /// Choose candidates from all repositories, not just the query's own
     #[arg(long)]
     all: bool,
-    /// Model used to discard codes that may answer the query as well: a directory, or `builtin`
+    /// Model used to discard functions that may answer the query as well: a directory, or `builtin`
     #[arg(long, value_name = "DIR", default_value = model::BUILTIN)]
     judge: PathBuf,
     /// Maximum similarity of a negative to the query, as a fraction of the positive's similarity
@@ -175,7 +175,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
         }
     }
     if rows.is_empty() {
-        bail!("{}: contains no pair; make some with `quarry data pairs`", path.display());
+        bail!("{}: contains no pairs; make some with `quarry data pairs`", path.display());
     }
     Ok(rows)
 }

@@ -132,7 +132,7 @@ fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<Pulle
     let got = got?;
     let verified = match got.is_verified {
         true => format!("verified: sha256 {}", got.sha256),
-        false => format!("not verified: the table holds no checksum; sha256 {}", got.sha256),
+        false => format!("not verified: no checksum is known; sha256 {}", got.sha256),
     };
     let kept = match got.kept {
         0 => String::new(),
@@ -142,8 +142,9 @@ fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<Pulle
     output::note(&format!("{}: {}{kept}; {verified}", target.display(), counted(got.size, "byte")));
     if is_archive(&target) {
         output::note(&format!(
-            "{}: archives are not unpacked, because they can hold any amount of data and paths that lead anywhere; a source of `kind = \
-             \"archive\"` in a build plan reads it directly, within limits; for other commands, unpack it with `unzip` or `tar`",
+            "{}: archives are not unpacked, because they can contain any amount of data, and paths that point anywhere; \
+             a source of `kind = \"archive\"` in a build plan reads it directly, within limits; for other commands, \
+             unpack it with `unzip` or `tar`",
             target.display()
         ));
     }

@@ -12,23 +12,23 @@ use crate::{new_file, output};
 /// Arguments of `quarry data report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Directory of a build, whose call graph and written queries are reported on; or a run, with LABELS
+    /// Directory of a build, to report on its call graph and written queries; or a run, with LABELS
     #[arg(value_name = "BUILD")]
     pub build: PathBuf,
-    /// Labels of the results of a run, whose depth is reported on: judgments of the same ids, or a benchmark with them
+    /// Labels of the results of the run, to report on its depth: judgments of the same ids, or a benchmark with them
     #[arg(value_name = "LABELS")]
     pub labels: Option<PathBuf>,
     /// Estimate how many candidates of a query are worth labeling: how often they answer, by rank
     #[arg(long)]
     depth: bool,
-    /// Show what differs from another build
+    /// Show differences from another build
     #[arg(long, value_name = "BUILD", conflicts_with_all = ["labels", "depth", "plot"])]
     against: Option<PathBuf>,
     /// Judgments to read in a directory: qrels/SPLIT.tsv
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
-    /// Write a picture, an SVG file: the curves of --depth, or else how well the model knows functions of other
-    /// packages, by their popularity, which the plan has to ask for: `unpopular_below = "calibrated"`
+    /// Write an SVG file: the curves of --depth, or how well the model knows functions of other packages by their
+    /// popularity (if the plan has `unpopular_below = "calibrated"`)
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     #[command(flatten)]

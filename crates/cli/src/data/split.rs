@@ -64,7 +64,7 @@ pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
     for part in split(&args.inputs.sources(inputs)?, &parts, args.seed, out)? {
         let left_out = match part.left_out {
             0 => String::new(),
-            count => format!(", {} left out that do not match", counted(count, "row")),
+            count => format!(", {} that do not match left out", counted(count, "row")),
         };
         output::note(&format!(
             "{}: {}, {}{left_out}",

@@ -21,7 +21,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     args.write_plot(|| match &report.understanding {
         Some(understanding) => Ok(picture(understanding)),
         None => bail!(
-            "{}: expected a build that asked what the model knows of functions of other packages, found none; set \
+            "{}: expected a build that measured what the model knows about functions of other packages, found none; set \
              `unpopular_below = \"calibrated\"` in [annotation] of its plan, and build",
             args.build.display()
         ),

@@ -23,7 +23,7 @@ pub struct AgreementArgs {
     /// Level of measurement: nominal (names), ordinal (ranks), interval, ratio (amounts)
     #[arg(long, value_name = "LEVEL", default_value = "nominal", value_parser = by_name::<Level>)]
     level: Level,
-    /// Column that names the rated units and holds no ratings
+    /// Column that names the rated units and contains no ratings
     #[arg(long, value_name = "NAME")]
     unit_column: Option<String>,
     /// Also average Krippendorff's alpha over blocks of N rows, as CoSQA+ does with 100
@@ -42,7 +42,7 @@ pub struct AgreementReport<'a> {
     level: Level,
     /// Names of the raters.
     raters: &'a [String],
-    /// Labels by the numbers that stand for them; empty where ratings are numbers.
+    /// Labels in the order of their numbers; empty if ratings are numbers.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     labels: &'a [String],
     #[serde(flatten)]

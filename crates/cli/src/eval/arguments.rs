@@ -61,7 +61,7 @@ pub struct SplitArgs {
 #[derive(Debug, Args)]
 pub struct ReposArgs {
     /// Directory with a directory REPO for each repository, `git archive REVISION -- ROOT | tar -x -C DIR/REPO`; may be
-    /// repeated: the first that has a repository counts
+    /// repeated: the first that contains a repository is used
     #[arg(id = "repos", long = "repos", value_name = "DIR")]
     pub directories: Vec<PathBuf>,
 }

@@ -101,8 +101,10 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
         let rows = found.measures.iter().map(|(measure, found)| (measure.to_string(), found));
         sections = sections.text(heading).table(table(rows)).text("\n");
     }
-    sections =
-        sections.text("p-values are two-sided; in brackets corrected (Holm) over all rows, test by test");
+    sections = sections.text(
+        "p-values are two-sided; those in brackets are corrected (Holm) over all rows, separately for \
+                       each test",
+    );
     if let [of_baseline, others_runs @ ..] = &runs[..] {
         let texts = args.benchmark.as_deref().map(Texts::read).transpose()?.unwrap_or_default();
         for ((path, other), run) in args.runs.iter().zip(&others).zip(others_runs) {

@@ -26,12 +26,12 @@ use crate::{new_file, output, progress};
 /// Arguments of `quarry eval localize`.
 #[derive(Debug, Args)]
 pub struct LocalizeArgs {
-    /// Issues, one JSON object a line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method), files,
-    /// source
+    /// Issues, one JSON object per line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method),
+    /// files, source
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated:
-    /// the first that has a repository counts
+    /// the first that contains a repository is used
     #[arg(long = "repos", value_name = "MIRRORS", required = true)]
     mirrors: Vec<PathBuf>,
     /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, balanced, best, the path of a
@@ -51,7 +51,7 @@ pub struct LocalizeArgs {
     /// Use at most N issues, drawn evenly from sources and repositories
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Also write an HTML page that shows for each issue what came first
+    /// Also write an HTML page that shows the first results for each issue
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// Also write the candidates of the first method with their features, one JSON object for each issue, from which
@@ -174,11 +174,11 @@ fn note_left_out(report: &LocalizeReport) {
     }
     if report.absent_gold > 0 {
         let functions = counted(report.absent_gold, "gold function");
-        output::note(&format!("{functions} of other issues not asked for: not in the tree before the fix"));
+        output::note(&format!("left out {functions} of the other issues: not in the tree before the fix"));
     }
     if report.unread_files > 0 {
         let files = counted(report.unread_files, "file");
-        output::note(&format!("{files} of all commits not read: too large, or missing in the clone"));
+        output::note(&format!("skipped {files} over all commits: too large, or missing in the clone"));
     }
 }
 

@@ -33,7 +33,7 @@ const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 /// How models are reached, and where their answers are kept.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of kept vectors; may be repeated, later ones win
+    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of cached vectors; may be repeated, later ones win
     ///
     /// SETTING is KEY=VALUE, a TOML file, or the NAME of a table `[llm.NAME]` in your settings. Keys are those of
     /// `[model]` in a judging plan (provider, base_url, key_variable, input_price, …), `budget` in dollars,

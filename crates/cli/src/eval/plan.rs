@@ -18,13 +18,13 @@ use crate::output;
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Benchmark plan; or its results, a directory or results.json, whose page is then rewritten
+    /// Benchmark plan; or its results (a directory or results.json), to rewrite their page
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
     /// Directory that paths of data in the plan are relative to
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
-    /// Measure nothing: list the models that the plan trains, with the time that each takes, from one measured step
+    /// Only list the models that the plan trains, with the time for each as estimated from one step
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub struct DryRun {
     training: Vec<PlannedRun>,
     /// Of all runs that are not trained yet.
     seconds: f64,
-    /// Numbers of methods by data set, of which those that are known are not measured again.
+    /// Number of methods by data set, and how many of them are already measured.
     methods: Vec<(String, usize)>,
 }
 
@@ -86,7 +86,7 @@ fn dry_run(args: &RunArgs, plan: &Plan, locations: &Locations, store: &Store) ->
     let methods = plan.datasets.iter().map(|dataset| (dataset.name.clone(), dataset.methods.len())).collect();
     let report = DryRun { training, seconds, methods };
     args.layout.print(&report, || {
-        let header = ["trained model", "settings", "examples", "steps", "seconds a step", "time"];
+        let header = ["trained model", "settings", "examples", "steps", "seconds per step", "time"];
         let mut table = Table::new(header).align_left([1]);
         for PlannedRun { name, settings, trained, estimate } in &report.training {
             let [examples, steps, step, time] = match estimate {
@@ -143,7 +143,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let trained = match plan.training.is_empty() {
         true => TrainedModels::default(),
         false => plan.train(&locations, &store, trainer()?, |event, name, settings| {
-            let known = if event == Event::Known { " (trained before)" } else { "" };
+            let known = if event == Event::Known { " (already trained)" } else { "" };
             output::note(&format!(
                 "training of {}{known}",
                 [&[name.to_owned()], settings].concat().join(" ")
@@ -157,7 +157,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         chat: &|chat| models.chat_identity(chat),
     };
     let results = plan.run(&locations, &store, &program, &trained, |event, dataset, method| {
-        let known = if event == Event::Known { " (measured before)" } else { "" };
+        let known = if event == Event::Known { " (already measured)" } else { "" };
         output::note(&format!("{}: {method}{known}", dataset.name));
     })?;
     let environment = Environment {

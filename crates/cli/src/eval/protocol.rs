@@ -30,14 +30,14 @@ use crate::progress;
 /// Arguments of `quarry eval protocol`.
 #[derive(Debug, Args)]
 pub struct ProtocolArgs {
-    /// The protocol; --list lists them
+    /// Name of the protocol; --list lists them
     #[arg(required_unless_present_any = ["list", "reliability"], value_parser = measured)]
     protocol: Option<MeasuredProtocol>,
     /// List the protocols, or show the inputs and options of PROTOCOL and where its paper and code differ
     #[arg(long)]
     list: bool,
-    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from what cosqa-plus-v1
-    /// or cosqa-plus-v2 printed with --json, a file for each of two methods or more (can be repeated)
+    /// Compute the reliability of CoSQA+'s measures over queries with few and many positives, from the --json output of
+    /// cosqa-plus-v1 or cosqa-plus-v2, one file for each of two or more methods (can be repeated)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["protocol", "list"])]
     reliability: Vec<PathBuf>,
     #[command(flatten)]
@@ -149,7 +149,7 @@ struct OptionArgs {
     /// Do not draw documents with the same text as an answer
     #[arg(long)]
     without_twins: bool,
-    /// Only tell matching pairs from others, without ranking: one question for each pair and for each negative
+    /// Only distinguish matching pairs from others, without ranking: one question for each pair and each negative
     #[arg(long)]
     matching_only: bool,
     /// Length of the scored lists
@@ -185,7 +185,7 @@ impl OptionArgs {
 }
 
 /// The heading of the inputs in help.
-pub const INPUTS: &str = "Inputs, of which each protocol takes some";
+pub const INPUTS: &str = "Inputs (each protocol uses some of these)";
 
 /// A method whose progress is shown.
 struct ShownMethod<'a> {
@@ -234,7 +234,7 @@ pub struct ProtocolReport<'a> {
     /// Numbers that are derived over parts.
     #[cfg_attr(test, schemars(with = "BTreeMap<String, Option<f64>>"))]
     figures: &'a BTreeMap<String, f64>,
-    /// Differences between papers and code that concern it.
+    /// Differences between papers and code that affect it.
     discrepancies: Vec<DiscrepancyReport>,
     /// Options of the protocol, by name.
     options: &'a ProtocolOptions,
@@ -265,7 +265,7 @@ struct PartReport {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Discrepancy"))]
 struct DiscrepancyReport {
-    /// Number by which the documentation refers to it.
+    /// Number that the documentation uses for it.
     number: &'static str,
     /// Description.
     about: &'static str,
@@ -491,13 +491,13 @@ pub struct ProtocolDescription {
     source: &'static str,
     /// Description.
     about: &'static str,
-    /// Files that it takes.
+    /// Its input files.
     inputs: Vec<InputDescription>,
     /// Metrics.
     measures: Vec<String>,
-    /// As the command line spells them.
+    /// As spelled on the command line.
     options: Vec<String>,
-    /// Differences between papers and code that concern it.
+    /// Differences between papers and code that affect it.
     discrepancies: Vec<DiscrepancyReport>,
 }
 

@@ -129,7 +129,7 @@ fn call(workspace: &Workspace, policy: &str, tool: &str, arguments: Value) -> Re
     let call = match Call::new(tool, arguments) {
         Some(Ok(call)) => call,
         Some(Err(error)) => return Ok(error.report()),
-        None => return Err(failed(format!("no tool is called {tool}").into())),
+        None => return Err(failed(format!("unknown tool {tool}").into())),
     };
     match workspace.answer(&call, &|_| {}) {
         Ok(answer) => Ok(answer.text),

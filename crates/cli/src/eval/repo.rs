@@ -63,10 +63,11 @@ pub struct RepoArgs {
     /// Hide the names of functions when their documentation is the query
     #[arg(long)]
     hide_names: bool,
-    /// Write the queries as BEIR directories (DIR/docstring and so on) instead of asking them
+    /// Write the queries as BEIR directories (DIR/docstring and so on) instead of searching for them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["agreement", "format", "json"])]
     write: Option<PathBuf>,
-    /// Measure whether the queries rank methods as labels do; takes a table as for `quarry eval repo-search`
+    /// Measure whether these queries rank methods in the same order as labels; takes a table like that of `quarry eval
+    /// repo-search`
     #[arg(long, value_name = "TSV", requires = "repos", conflicts_with = "path")]
     agreement: Option<PathBuf>,
     #[command(flatten)]
@@ -88,7 +89,7 @@ fn generated_source(name: &str) -> Result<QuerySource, String> {
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number from 1".to_owned())
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number of 1 or more".to_owned())
 }
 
 #[derive(Serialize)]
@@ -368,7 +369,7 @@ fn agreement_sections(
         "by labels",
         "default",
         "best",
-        "own picks no worse",
+        "picks no worse than default",
     ];
     let mut correlations = Table::new(header).align_left([6]);
     for of in agreement {

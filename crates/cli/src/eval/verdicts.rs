@@ -250,9 +250,9 @@ fn classification_sections(report: &Classification<'_>) -> Sections {
     let McNemar { only_a, only_b, p, chi_squared, p_chi_squared } = mcnemar;
     let mut comparison = Table::new(["statistic", "value"]);
     for (name, value) in [
-        ("accuracy there", format!("{accuracy:.4}")),
-        ("only right here", only_a.to_string()),
-        ("only right there", only_b.to_string()),
+        ("accuracy of the other", format!("{accuracy:.4}")),
+        ("right only here", only_a.to_string()),
+        ("right only in the other", only_b.to_string()),
         ("McNemar p", format!("{p:.4}")),
         ("McNemar chi-squared", format!("{chi_squared:.4}")),
         ("McNemar chi-squared p", format!("{p_chi_squared:.4}")),

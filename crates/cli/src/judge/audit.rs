@@ -47,7 +47,7 @@ pub fn run(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 
 fn text(found: &AuditReport) -> String {
     let mut text = format!(
-        "{} run again, {} of them written by people; {} came to something else, {} could not be run\n",
+        "{} run again, {} of them written by people; {} gave a different result, {} could not be run\n",
         counted(found.runs, "test program"),
         found.of_people,
         found.changed.len(),

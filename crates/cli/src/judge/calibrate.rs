@@ -14,7 +14,8 @@ use crate::output;
 /// How a judge's confidence is measured.
 #[derive(Debug, Args)]
 pub struct CalibrationArgs {
-    /// Measure the calibration of a judge's confidence against the labels of its pairs' file instead, by one plan
+    /// Instead measure how well the confidence of one plan's judge is calibrated, by the labels in the file of its
+    /// pairs
     #[arg(long, conflicts_with_all = ["truth", "min_labels", "min_alpha", "block", "resamples", "seed"])]
     pub calibration: bool,
     /// Number of folds of queries: each is calibrated on the others
@@ -34,8 +35,8 @@ pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyh
     let found = Calibration::of(&ledger, judge, args.folds.into(), args.bins.into())?;
     let Some(found) = found else {
         bail!(
-            "{}: there is no verdict with a confidence on a pair with a label in its file; set `confidence = true` in \
-             `[tests]` of the plan, or judge by a majority, on labeled pairs",
+            "{}: no pair with a label in its file has a verdict with a confidence; set `confidence = true` in `[tests]` \
+             of the plan, or judge by a majority, on labeled pairs",
             plan.path.display()
         );
     };

@@ -27,7 +27,7 @@ pub struct ExportArgs {
     /// Name of the split
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     split: String,
-    /// Write grades rather than labels, where the guideline of the judge has grades
+    /// Write grades instead of labels, if the guideline of the judge has grades
     #[arg(long)]
     graded: bool,
     /// Renumber queries and codes
@@ -73,17 +73,11 @@ fn lines(exported: &ExportSummary, target: Target) -> Vec<String> {
         }
     };
     let name = target.name();
-    add(
-        *unlabeled,
-        "pairs without a label are left out; `quarry judge status` says why they have none".to_owned(),
-    );
-    add(*negatives as u64, format!("pairs with label 0 are left out: {name} holds matches only"));
-    add(
-        *rejected as u64,
-        "generated codes are left out, which neither the judge nor people accept".to_owned(),
-    );
+    add(*unlabeled, "pairs without a label are left out; `quarry judge status` shows why".to_owned());
+    add(*negatives as u64, format!("pairs with label 0 are left out: {name} holds only matches"));
+    add(*rejected as u64, "generated codes that neither the judge nor people accept are left out".to_owned());
     let language = target.language().unwrap_or_default();
-    add(*foreign as u64, format!("pairs are not in {language}, which readers of {name} take all code for"));
+    add(*foreign as u64, format!("pairs are not in {language}, which readers of {name} assume of all code"));
     add(*ungraded, "labels have no grade and are written as 0 and 1".to_owned());
     lines
 }

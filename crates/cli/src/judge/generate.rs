@@ -21,8 +21,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
     let (queries, open, worst) = judging.estimate_generation()?;
     output::note(&format!(
-        "{} that no candidate answers, and {open} with candidates that are not decided yet; writing \
-         code once for each costs at most {worst}, and judging it what judging costs",
+        "{} that no candidate answers, and {open} with undecided candidates; writing code once for each costs at most \
+         {worst}, plus the cost of judging it",
         counted(queries, "query")
     ));
     if args.dry_run {
@@ -64,7 +64,7 @@ fn sections(generation: &GenerationSummary) -> Sections {
     }
     line("not answered", generation.unanswered);
     line("failed", generation.failed.len() as u64);
-    line("skipped, as candidates are not decided", generation.open);
+    line("skipped: undecided candidates", generation.open);
     let sections = Sections::new().table(table);
     if generation.failed.is_empty() {
         return sections;

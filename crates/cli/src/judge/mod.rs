@@ -40,7 +40,7 @@ pub struct JudgeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Judge the pairs of a plan, or continue an earlier run; also writes code for queries that none answers
+    /// Judge the pairs of a plan, or continue an earlier run; can also write code for queries that no candidate answers
     Run(RunArgs),
     /// Show progress, cost and verdicts of a plan
     Status(status::StatusArgs),
@@ -50,12 +50,12 @@ enum Command {
     Export(export::ExportArgs),
     /// Export forms for people, and import their labels
     People(people::PeopleArgs),
-    /// Have people fill in a form in their browsers, one item on a screen, or show the progress of judging
+    /// Let people fill in a form in their browsers, one item at a time, or show the progress of judging
     #[cfg(feature = "serve")]
     Serve(serve::ServeArgs),
     /// Compute the agreement between people, judges and the labels of files, or the calibration of a judge's confidence
     Study(study::StudyArgs),
-    /// Run the tests of finished labels again, and list those with another result
+    /// Rerun the tests of finished labels, and list those with a different result
     Audit(audit::AuditArgs),
 }
 
@@ -92,15 +92,15 @@ impl PlanArgs {
         let Some(judge) = ledger.judge(&plan.version)? else {
             if has_earlier_labels(&ledger, &plan)? {
                 bail!(
-                    "{}: its labels of this plan are by the rules of an earlier version of quarry; `quarry judge run --reread {}` \
-                     reads them again, and asks no model for that",
+                    "{}: its labels of this plan are from an earlier version of quarry; `quarry judge run --reread {}` \
+                     reinterprets them without asking a model",
                     plan.ledger.display(),
                     plan.path.display()
                 );
             }
             bail!(
-                "{}: the judge, the model or the prompts of this plan have judged nothing with this ledger yet; \
-                 `quarry judge run` begins, or restore what the plan said before",
+                "{}: nothing has been judged in this ledger with this plan's judge, model and prompts; start with \
+                 `quarry judge run`, or restore the earlier plan",
                 plan.ledger.display()
             );
         };
@@ -114,8 +114,8 @@ pub struct IsolationArgs {
     /// How to isolate test programs
     #[arg(long, value_enum, default_value_t = Engine::Bubblewrap)]
     isolation: Engine,
-    /// Image that programs run in, instead of this machine's /usr; it needs sh, env, tar, prlimit
-    /// and the interpreters (only with Podman)
+    /// Image to run programs in, instead of this machine's /usr; it needs sh, env, tar, prlimit and the interpreters
+    /// (only with Podman)
     #[arg(long, value_name = "NAME")]
     image: Option<String>,
     /// Run test programs without isolation: they can do whatever you can
@@ -210,7 +210,7 @@ pub struct RunArgs {
 pub struct WorkplaceArgs {
     #[command(flatten)]
     pub isolation: IsolationArgs,
-    /// Have the work done by `quarry worker`s that are connected to this NATS server, as `nats` in the plan
+    /// Give the work to the `quarry worker`s connected to this NATS server, as `nats` in the plan
     #[cfg(feature = "workers")]
     #[arg(long, value_name = "URL")]
     pub nats: Option<String>,
@@ -226,7 +226,7 @@ impl WorkplaceArgs {
         if plan.nats.is_some() {
             let _ = rehearsal;
             bail!(
-                "{}: this build has no workers: remove `nats`, or install with `--features workers`",
+                "{}: this build does not support workers: remove `nats`, or install with `--features workers`",
                 plan.path.display()
             );
         }

@@ -44,13 +44,13 @@ struct ExportArgs {
     /// generated code]
     #[arg(long, value_name = "NAME")]
     guideline: Option<String>,
-    /// People write a test program for each pair
+    /// Ask people to write a test program for each pair
     #[arg(long, conflicts_with = "side")]
     tests: bool,
     /// Only pairs that the judge has no label for
     #[arg(long, conflicts_with = "side")]
     unresolved: bool,
-    /// Only pairs of which two labels differ: of the file, of judges, of people
+    /// Only pairs with differing labels from the file, judges or people
     #[arg(long, conflicts_with = "side")]
     disputed: bool,
     /// Only pairs that the judge ran a test program for
@@ -101,13 +101,13 @@ struct ImportArgs {
     /// Filled-in forms
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Person who filled them in; a column `annotator` in a form names the person of each row
+    /// Person who filled them in; a column `annotator` in a form takes precedence
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
-    /// Date, YYYY-MM-DD; a column `date` in a form gives that of each row
+    /// Date, YYYY-MM-DD; a column `date` in a form takes precedence
     #[arg(long, value_name = "DATE")]
     date: Option<String>,
-    /// Replace earlier answers of the same people to the same rows
+    /// Replace earlier answers by the same people to the same rows
     #[arg(long)]
     revise: bool,
     #[command(flatten)]
@@ -119,7 +119,7 @@ struct GuidelinesArgs {
     /// Guideline to print, as people see it
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Include what is said about test programs
+    /// Include the instructions for test programs
     #[arg(long, requires = "name")]
     tests: bool,
 }
@@ -181,11 +181,11 @@ fn export(args: &ExportArgs) -> anyhow::Result<()> {
         instructions.display()
     ));
     if same > 0 {
-        output::note(&format!("left out {}: both sides have the same answer only", counted(same, "query")));
+        output::note(&format!("left out {}: both sides have only the same answer", counted(same, "query")));
     }
     if let Some(first) = too_long.first() {
         output::note(&format!(
-            "texts that many spreadsheets cut off are in {}, first in row {first}; write .jsonl for these",
+            "texts are too long for many spreadsheets in {}, first in row {first}; write a .jsonl file instead",
             counted(too_long.len(), "row")
         ));
     }
@@ -208,7 +208,7 @@ fn import_forms(args: &ImportArgs) -> anyhow::Result<()> {
             found.blank,
             found.new
         );
-        for (count, what) in [(found.revised, "of them replacing others"), (found.unchanged, "known already")]
+        for (count, what) in [(found.revised, "of them replace earlier ones"), (found.unchanged, "unchanged")]
         {
             if count > 0 {
                 text.push_str(&format!(", {count} {what}"));

@@ -27,11 +27,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn text(found: &RereadSummary, plan: &str) -> String {
     let RereadSummary { read, same, changed } = found;
     if *read == 0 && *same == 0 && changed.is_empty() {
-        return "this plan has no labels by earlier rules; there is nothing to read again\n".to_owned();
+        return "this plan has no labels from an earlier version; nothing to reinterpret\n".to_owned();
     }
     let waiting = changed.iter().filter(|label| label.now.is_none()).count();
     let mut text = format!(
-        "evidence of {} read again; labels: {same} unchanged, {} changed, {waiting} waiting\n",
+        "reinterpreted the evidence of {}; labels: {same} unchanged, {} changed, {waiting} waiting\n",
         counted(*read, "pair"),
         changed.len() - waiting
     );
@@ -46,7 +46,7 @@ fn text(found: &RereadSummary, plan: &str) -> String {
         );
     }
     if waiting > 0 {
-        let _ = writeln!(text, "`quarry judge run {plan}` goes on with those that wait");
+        let _ = writeln!(text, "`quarry judge run {plan}` continues with those that are waiting");
     }
     text
 }

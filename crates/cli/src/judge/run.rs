@@ -38,8 +38,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     result?;
     if let Some((id, reason)) = judging.unjudged()? {
         bail!(
-            "some pairs have no verdict, such as {id}: {reason}; `quarry judge run` tries them again, and \
-             `quarry judge status` counts the reasons"
+            "some pairs have no verdict, such as {id}: {reason}; `quarry judge run` retries them, and `quarry judge \
+             status` counts the reasons"
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -49,11 +49,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JudgeEstimate {
-    /// Pairs, or verdicts of members, to come.
+    /// Pairs, or verdicts of members, still to be judged.
     pairs: u64,
     /// First calls of models.
     calls: usize,
-    /// Answers that are stored already.
+    /// Answers that are already stored.
     stored_answers: usize,
     /// Programs to run.
     programs: u64,
@@ -94,14 +94,14 @@ fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
     let Estimate { pairs, first, programs, typical } = estimate;
     let plan = judging.plan();
     if *pairs == 0 {
-        return "every pair has its verdict; nothing is asked".to_owned();
+        return "every pair has a verdict; nothing to ask".to_owned();
     }
     let mut text = match plan.members.len() {
         0 => format!("{} to judge", counted(*pairs as usize, "pair")),
-        members => format!("{} of {members} members to come", counted(*pairs as usize, "verdict")),
+        members => format!("{} of {members} members to go", counted(*pairs as usize, "verdict")),
     };
     if plan.is_replay() {
-        return text + ", by a recording: nothing is paid";
+        return text + ", from a recording, at no cost";
     }
     let mut next = vec![counted(first.calls, "call")];
     if first.calls > 0 {
@@ -123,7 +123,7 @@ fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
     let is_short =
         tokens.is_some_and(|left| left < typical.tokens) || money.is_some_and(|left| left < typical.money);
     let budget = match left.is_empty() {
-        true => "no `[budget]` limits what is spent".to_owned(),
+        true => "no `[budget]` limits the cost".to_owned(),
         false => format!("leaves {}{}", left.join(", "), if is_short { ", which is less" } else { "" }),
     };
     let asks = plan.asked().join(", ");

@@ -28,11 +28,11 @@ const KEY_BYTES: usize = 32;
 pub struct ServeArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Form to fill in, of those that `quarry judge people export` wrote [default: the newest]
+    /// Form to fill in, as written by `quarry judge people export` [default: the newest]
     #[arg(long, value_name = "NAME", requires = "annotators")]
     form: Option<String>,
-    /// Who fills it in; each gets a link that works once (can be repeated). Without any, the progress of the judging is
-    /// shown, on this machine only
+    /// Name of a person who fills it in, who gets a link that works once (can be repeated). Without one, the progress
+    /// of the judging is shown, on this machine only
     #[arg(long = "annotator", value_name = "NAME")]
     annotators: Vec<String>,
     /// Number of annotators for each item [default: all]
@@ -70,7 +70,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let overlap = args.overlap.map_or(people.len(), |overlap| overlap as usize);
     if overlap > people.len() {
         bail!(
-            "--overlap {overlap}: there are {}; name more, or fewer for each item",
+            "--overlap {overlap}: there are only {}; name more, or lower the overlap",
             counted(people.len(), "annotator")
         );
     }

@@ -45,8 +45,8 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let Some(history) = history else {
         let plan = args.plan.plan.display();
         bail!(
-            "{}: there is no pair {id:?}, nor a single one whose id begins with it; `quarry judge show {plan}` lists those of the \
-             plan",
+            "{}: expected the id of a pair, or the beginning of exactly one, found {id:?}; `quarry judge show {plan}` \
+             lists the pairs of the plan",
             ledger.path().display()
         );
     };
@@ -178,7 +178,7 @@ fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run, is_shown: bool) {
     }
     match &run.provided {
         Err(reason) => {
-            part("it did not run: its packages cannot be had", reason);
+            part("it did not run: its packages are not available", reason);
             return;
         }
         Ok(provided) if !provided.is_empty() => part("its packages", &provided.join("\n")),

@@ -25,7 +25,7 @@ const MAX_LISTED: usize = 20;
 pub struct StatusArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// List every pair without a label, rather than the first twenty
+    /// List all pairs without a label, not just the first twenty
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -49,13 +49,14 @@ pub struct Status<'a> {
     executable_rule: &'static str,
     /// Of the file's labels with the judge's.
     krippendorff_alpha: Option<f64>,
-    /// Who judged, where the label is a majority.
+    /// The members, if the label is a majority.
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<MemberAgreement>,
     /// What options cost and changed, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<OptionCosts>,
-    /// Queries with generated code that answers them, and with such that does not; none if nothing was generated.
+    /// Numbers of queries with generated code that answers them, and with generated code that does not; null if nothing
+    /// was generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.
@@ -170,8 +171,8 @@ fn sections(status: &Status<'_>) -> Sections {
     }
     if report.unconfirmed.tokens > 0 {
         sections = sections.text(
-            "\nThe worst case is booked for attempts that failed, were interrupted or are in progress, because nothing \
-             states their cost.\n",
+            "\nThe worst case is booked for attempts that failed, were interrupted or are in progress, because their \
+             cost is unknown.\n",
         );
     }
     if let Some(members) = &status.members {
@@ -202,7 +203,7 @@ fn overview(status: &Status<'_>) -> Table {
             let (missing, repaired) = (report.missing_packages, report.repaired);
             line(
                 "programs that lacked a package",
-                format!("{missing}, of which {repaired} could be executed with it"),
+                format!("{missing}, of which {repaired} could be executed once it was installed"),
             );
         }
         line("executable rate", percent(report.executable_rate));
@@ -278,7 +279,8 @@ fn add_options(sections: Sections, options: &OptionCosts) -> Sections {
     let sections = sections.titled("Cost of the options of `[tests]`", costs);
     let Some(beside) = &options.beside_plain else {
         return sections.text(
-            "\nWhat the options changed is known once the plan without `[tests]` has judged too, with this ledger.\n",
+            "\nThe effect of the options is shown once the plan without `[tests]` has also been judged with this \
+             ledger.\n",
         );
     };
     let mut differences = Table::new(["difference to the judge without options", "value"]);

@@ -24,15 +24,15 @@ const BATCH: usize = 64;
 /// Arguments of `quarry model convert`.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Directory of a transformer, with model.safetensors or pytorch_model.bin, a pickle of which no code is run; of a
-    /// model that model2vec wrote; or of a static model with its vocabulary.txt
+    /// Directory of a transformer, with model.safetensors or pytorch_model.bin (no code in it is run), of a model
+    /// written by model2vec, or of a static model with its vocabulary.txt
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// New directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bits of a transformer's weights, also in computation: 8, with a factor for each row of a matrix, or 4, with one
-    /// for each 32 weights [default: as they are]
+    /// Bits to quantize a transformer's weights to, also in computation: 8, with a factor for each row of a matrix, or
+    /// 4, with one for each 32 weights [default: no quantization]
     #[arg(long, value_name = "N", value_enum, requires = "texts")]
     bits: Option<Bits>,
     /// Texts for measuring the loss of --bits, one per line
@@ -97,7 +97,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
     staged.publish()?;
     output::note(&format!(
         "{}: a static model of {} of {} tokens, those that are words or parts of words; texts are split into words by \
-         other rules, and vectors are rounded to 8 bits: measure it before you use it",
+         other rules, and vectors are quantized to 8 bits: measure it before you use it",
         target.display(),
         words.len(),
         loaded.n_tokens()
@@ -109,7 +109,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
 fn staged(target: &Path) -> anyhow::Result<Staged> {
     let staged = Staged::new(target)?;
     std::fs::create_dir(staged.path())
-        .with_context(|| format!("{}: cannot be made", staged.path().display()))?;
+        .with_context(|| format!("{}: cannot be created", staged.path().display()))?;
     Ok(staged)
 }
 
@@ -153,7 +153,7 @@ pub struct Loss {
     measured: Measured,
 }
 
-/// What is compared before and after.
+/// What the conversion changed.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
@@ -219,7 +219,7 @@ fn quantize(args: &ConvertArgs, bits: Bits, file: &Path) -> anyhow::Result<()> {
 fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<(Staged, Rewritten)> {
     if model::is_static(Some(source)) || TokenVectors::is_at(source) {
         bail!(
-            "{}: is a static model, which has no matrices to round; expected the directory of a transformer",
+            "{}: is a static model, which has no matrices to quantize; expected the directory of a transformer",
             source.display()
         );
     }

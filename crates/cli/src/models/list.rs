@@ -35,7 +35,7 @@ pub struct ListArgs {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ModelList {
-    /// The models that are here.
+    /// The models on this machine.
     models: Vec<ModelView>,
 }
 

@@ -52,7 +52,7 @@ pub struct PickArgs {
     /// Print +LINE PATH, for vi, emacs and nano, instead of PATH:LINE
     #[arg(long)]
     vi: bool,
-    /// Search the index as it is, without looking for changed files
+    /// Search the existing index, without checking for changed files
     #[arg(long)]
     no_index_update: bool,
 }
@@ -63,7 +63,7 @@ pub struct PickArgs {
 /// When there is no terminal, or the tree cannot be indexed.
 pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
-        bail!("`quarry pick` needs a terminal, and stderr is not one; use `quarry search` in scripts");
+        bail!("`quarry pick` needs a terminal, but stderr is not one; use `quarry search` in scripts");
     }
     args.source.rerank(args.rerank);
     let paths = args.source.paths();

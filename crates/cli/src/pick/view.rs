@@ -22,7 +22,7 @@ pub const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 pub const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 const KEYS: &str =
-    "type what the code does; ↑ ↓ select, Shift-↑ ↓ scroll, Enter prints the position, Esc leaves";
+    "type what the code does; ↑ ↓ select, Shift-↑ ↓ scroll, Enter prints the position, Esc quits";
 
 /// Columns from which on the preview stands beside the list, else below it.
 const WIDE: u16 = 100;

@@ -58,10 +58,10 @@ pub struct EncoderArgs {
     /// File of pairs: as `quarry data pairs` or `quarry data build` writes it, or of another format with pairs
     #[arg(long, value_name = "FILE", required = true)]
     pub pairs: Vec<PathBuf>,
-    /// File of pairs to choose the best epoch by, in place of a part of the others that is held out
+    /// File of pairs to choose the best epoch by, instead of holding out some of --pairs
     #[arg(long, value_name = "FILE")]
     pub dev: Vec<PathBuf>,
-    /// File of codes that are ranked for the queries of these pairs, besides the pairs' own: a code base, or pairs
+    /// File of more functions to rank for the queries of those pairs: a code base, or pairs
     #[arg(long, value_name = "FILE")]
     pub corpus: Vec<PathBuf>,
     /// Directory of a model to learn from, or `builtin`, for the objectives distill-scores and distill-vectors, and for
@@ -74,14 +74,15 @@ pub struct EncoderArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Where to train; the same seed gives the same model within rounding, and each device resumes a run of the other
+    /// Where to train; the same seed gives the same model within rounding, and either device can resume a run of the
+    /// other
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceChoice,
-    /// Files of evaluation data, of any text or data set: pairs with a query or code in one of them are refused, as
-    /// with those of public sets beside the pairs or in the working directory
+    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
+    /// as are those in public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     pub exclude: Vec<PathBuf>,
-    /// Train on evaluation data all the same; the model's card will say so
+    /// Train even on evaluation data; the model's card notes it
     #[arg(long)]
     pub allow_evaluation_data: bool,
     /// Tab-separated list of the pairs' repositories with their licenses, for the model's card
@@ -223,7 +224,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     let LoadedRun { settings, provenance, .. } = &loaded;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
-        .with_context(|| format!("{}: cannot be made", args.out.display()))?;
+        .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let page = args.out.join(PAGE);
     let mut mean_loss = None;
     let run = loaded.as_run(&args.out);
@@ -380,7 +381,7 @@ fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<
         }
     }
     if rows.is_empty() {
-        bail!("{}: contains no pair; make some with `quarry data pairs`", path.display());
+        bail!("{}: contains no pairs; make some with `quarry data pairs`", path.display());
     }
     Ok((rows, named))
 }
@@ -497,7 +498,9 @@ fn checked(args: &EncoderArgs, guard: &EvaluationGuard, leakage: &Leakage) -> an
     }
     let summary = leakage::summary(&leakage.found);
     if !args.allow_evaluation_data {
-        bail!("{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so");
+        bail!(
+            "{summary}; remove them, or pass --allow-evaluation-data for an experiment; the model's card notes this"
+        );
     }
     Ok(format!("**{summary}**, which was allowed{shared}"))
 }

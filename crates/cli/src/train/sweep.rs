@@ -25,11 +25,11 @@ const RESULT: &str = "result.json";
 pub struct SweepArgs {
     #[command(flatten)]
     encoder: EncoderArgs,
-    /// A setting and its values, such as rate=1e-5,2e-5 (can be repeated): every combination is trained, each in its
-    /// own directory below --out, and report.html shows which is best on held-out pairs
+    /// A setting and its values, such as rate=1e-5,2e-5 (can be repeated): every combination is trained in its own
+    /// directory below --out, and report.html shows which is best on held-out pairs
     #[arg(long, value_name = "KEY=VALUES")]
     grid: Vec<String>,
-    /// Number of seeds to train each combination with: the recipe's, and the ones after it
+    /// Number of seeds to train each combination with: the recipe's and the ones after it
     #[arg(long, value_name = "N", default_value_t = 1, requires = "grid", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
     #[command(flatten)]
@@ -100,7 +100,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         runs.push(of_seeds.collect::<anyhow::Result<_>>()?);
     }
     let _directories = NewDirectories::create(&args.encoder.out)
-        .with_context(|| format!("{}: cannot be made", args.encoder.out.display()))?;
+        .with_context(|| format!("{}: cannot be created", args.encoder.out.display()))?;
     let n_runs = combinations.len() * args.seeds as usize;
     let mut results: Vec<Vec<RunResult>> = Vec::new();
     for (combination, runs) in combinations.iter().zip(&runs) {

@@ -32,7 +32,7 @@ struct Means {
     mrr: f64,
 }
 
-/// How a source of questions, or all of them, are answered before and after.
+/// How well a source of questions, or all of them, is answered before and after tuning.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TunedSource"))]
 struct Row {

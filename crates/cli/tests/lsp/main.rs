@@ -60,7 +60,7 @@ fn a_search_is_answered_as_on_the_command_line() {
         (json!([{"query": "x", "quality": "bset"}]), "did you mean `best`"),
         (json!([{"query": "x", "kind": "functon"}]), "did you mean `function`"),
         (json!([{"query": "x", "language": "rusty"}]), "rust"),
-        (json!([{"query": "x", "folder": "file:///elsewhere"}]), "none of the folders"),
+        (json!([{"query": "x", "folder": "file:///elsewhere"}]), "not one of the open folders"),
         (json!([{"query": "x".repeat(70_000)}]), "64 KiB"),
     ] {
         client.check_refused("quarry.search", arguments, -32602, words);
@@ -116,14 +116,14 @@ fn calls_are_found_from_positions_and_names() {
         "quarry.similar",
         json!([{"uri": secret, "line": 0}]),
         -32803,
-        "none of the folders",
+        "not in any open folder",
     );
     let hidden = client.uri("tree/../secret.py");
     client.check_refused(
         "quarry.similar",
         json!([{"uri": hidden, "line": 0}]),
         -32803,
-        "none of the folders",
+        "not in any open folder",
     );
     client.check_refused("quarry.callees", json!([{"uri": "no uri", "line": 0}]), -32602, "not the URI");
 

@@ -79,7 +79,7 @@ impl Known {
                     let error = row.line.error(
                         format!("each `{field}` once"),
                         format!("{value:?} again, first in {}", row.line.named(first)),
-                        "remove one, or give it an id of its own",
+                        "remove one, or give it a different id",
                     );
                     checked.add(Problem { is_warning: false, error }, max_listed);
                 }

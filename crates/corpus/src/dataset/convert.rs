@@ -171,10 +171,11 @@ fn write(
                 expected: format!("something to write as {}", format.name),
                 found: match negatives {
                     0 => "no record that it can hold".into(),
-                    _ => format!("label 0 in each of {negatives} pairs, and it holds matches only"),
+                    _ => format!("label 0 in each of {negatives} pairs, but the format holds only matches"),
                 },
                 remedy: match negatives {
-                    0 => "name the files that have it too; for pairs without a label, --unlabeled 1 counts them as relevant".into(),
+                    0 => "also name the files that contain it; for pairs without a label, --unlabeled 1 counts them as \
+                          relevant".into(),
                     _ => "choose a format that holds both, with --to".into(),
                 },
             });
@@ -369,10 +370,9 @@ impl<'o> Normalizer<'o> {
     ) -> Result<(), FormatError> {
         let clash = |what: &str, id: &str| FormatError::File {
             path: source.path.clone(),
-            expected: format!("each id of a {what} for one text only"),
-            found: format!("{} again with another text", excerpt(id)),
-            remedy: "check that the files belong together; --renumber gives each text a number of its own"
-                .into(),
+            expected: format!("one text for each id of a {what}"),
+            found: format!("{} again, with a different text", excerpt(id)),
+            remedy: "check that the files belong together; --renumber gives each text its own number".into(),
         };
         match record {
             Record::Pair(mut pair) if self.is_kept(pair.language.as_deref()) => {
@@ -391,7 +391,7 @@ impl<'o> Normalizer<'o> {
                         path: source.path.clone(),
                         expected: format!("the text of the code {}", excerpt(&code_id)),
                         found: "none".into(),
-                        remedy: "name the file of the code base too".into(),
+                        remedy: "also name the file of the code base".into(),
                     });
                 }
                 if self.has_corpus {
@@ -578,9 +578,9 @@ impl<'o> Normalizer<'o> {
         if !self.labels.is_empty() {
             return Err(FormatError::File {
                 path: path(),
-                expected: "labels of pairs that are there".into(),
+                expected: "labels of known pairs".into(),
                 found: format!("{} of other pairs", self.labels.len()),
-                remedy: "name the file with the pairs too".into(),
+                remedy: "also name the file with the pairs".into(),
             });
         }
         let mut grades: BTreeMap<(String, String), Vec<i32>> = BTreeMap::new();

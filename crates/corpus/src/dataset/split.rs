@@ -125,8 +125,7 @@ pub fn split(
             path: first.path.clone(),
             expected: format!("enough queries for the part {}", empty.name),
             found: format!("{n_queries} in all, of which {n_answered} with a positive"),
-            remedy: "give the part a greater weight, make fewer parts, or do not ask it for positives only"
-                .into(),
+            remedy: "increase the size of the part, make fewer parts, or do not limit it to positives".into(),
         });
     }
     staged.publish()?;

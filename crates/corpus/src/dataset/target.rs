@@ -124,7 +124,7 @@ impl Target {
                 path: out.to_owned(),
                 expected: format!("the name of a directory: {} is {}", layout.name, layout.about),
                 found: "the name of a file".into(),
-                remedy: "leave its ending out, or name the format of a file with --to; `quarry data formats` lists them"
+                remedy: "omit the extension, or name the format of a file with --to; `quarry data formats` lists them"
                     .into(),
             }),
             _ => Ok(()),

@@ -48,7 +48,7 @@ pub static QUERIES: Format = Format {
     about: "BEIR queries (CoIR's and MTEB's too)",
     holds: RecordKind::Queries,
     container: Encoding::JsonLines,
-    fields: &[Field::unique("_id", Kind::Id, "id of the query"), Field::filled("text", "what is asked")],
+    fields: &[Field::unique("_id", Kind::Id, "id of the query"), Field::filled("text", "the query")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("_id"), text: row.text("text") })),
     write: Some(|record, _| {
@@ -147,7 +147,7 @@ fn read_all(path: &Path, format: &'static Format) -> Result<Vec<Record>, FormatE
                 return Err(row.line.error(
                     format!("each `{field}` once"),
                     format!("{} again", excerpt(&id)),
-                    "remove one, or give it an id of its own",
+                    "remove one, or give it a different id",
                 ));
             }
             ids.insert(id);

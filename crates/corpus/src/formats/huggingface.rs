@@ -37,7 +37,7 @@ pub static QUERIES: Format = Format {
     about: "MTEB: queries",
     holds: RecordKind::Queries,
     container: Encoding::JsonLines,
-    fields: &[Field::unique("id", Kind::Id, "id of the query"), Field::filled("text", "what is asked")],
+    fields: &[Field::unique("id", Kind::Id, "id of the query"), Field::filled("text", "the query")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("id"), text: row.text("text") })),
     write: None,

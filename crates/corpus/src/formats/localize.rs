@@ -64,7 +64,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Issue>, FormatErro
             return Err(line.error(
                 "a repository as OWNER/NAME",
                 format!("{:?}", issue.repository),
-                "name it as its address does",
+                "write it as in its URL",
             ));
         }
         let has_parts = |function: &&String| {

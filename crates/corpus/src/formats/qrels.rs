@@ -181,7 +181,7 @@ fn judgment<'a>(line: &Line<'a>, beir: bool) -> Result<Judgment<'a>, FormatError
             (Some(query), Some(document), Some(grade), None) => (query, document, grade.trim()),
             _ => {
                 return Err(line.error(
-                    "3 fields with tabs between: query-id, corpus-id, score",
+                    "3 fields separated by tabs: query-id, corpus-id, score",
                     excerpt(line.text),
                     "fix the line, or remove it",
                 ));

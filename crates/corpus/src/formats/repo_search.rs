@@ -25,7 +25,7 @@ pub static TABLE: Format = Format {
         Field::required("revision", Kind::Text, "commit that the judgments are made for"),
         Field::optional("root", Kind::Text, "directory that is indexed, relative to the repository"),
         Field::required("category", Kind::Text, "kind of question"),
-        Field::required("query", Kind::Text, "what is asked"),
+        Field::required("query", Kind::Text, "the query"),
         Field::optional("relevant", Kind::Text, "path or path:start-end, commas between"),
         Field::optional("secondary", Kind::Text, "others that answer it as well"),
     ],
@@ -49,7 +49,7 @@ pub static TABLE: Format = Format {
         let cells: Vec<&str> = line.text.split('\t').collect();
         if !(COLUMNS.len() - 1..=COLUMNS.len()).contains(&cells.len()) {
             return Err(line.error(
-                format!("{} fields with tabs between", COLUMNS.len()),
+                format!("{} fields separated by tabs", COLUMNS.len()),
                 format!("{} in {}", cells.len(), excerpt(line.text)),
                 "fix the line, or remove it",
             ));
@@ -146,7 +146,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
                 return Err(line.error(
                     format!("revision {} and root {:?} for {name}", repository.revision, repository.root),
                     format!("{revision} and {root:?}"),
-                    "give the other revision or root a repository name of its own",
+                    "use a different repository name for the other revision or root",
                 ));
             }
         }
@@ -282,7 +282,7 @@ impl Columns {
         Err(line.error(
             format!("a header with the columns {}", COLUMNS.join(", ")),
             format!("none named {}", missing.join(", ")),
-            "add the columns, tabs between them",
+            "add the columns, separated by tabs",
         ))
     }
 
@@ -292,7 +292,7 @@ impl Columns {
             return Ok(self.positions.map(|position| position.map_or("", |position| fields[position])));
         }
         Err(line.error(
-            format!("{} fields with tabs between", self.count),
+            format!("{} fields separated by tabs", self.count),
             format!("{} in {}", fields.len(), excerpt(line.text)),
             "fix the line, or remove it",
         ))

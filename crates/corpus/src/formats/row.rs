@@ -179,9 +179,9 @@ impl<'a> Row<'a> {
                 Value::Absent => {}
                 Value::Text(text) if field.filled && text.trim().is_empty() => {
                     return Err(line.error(
-                        format!("`{}` ({}) with something in it", field.name, field.about),
-                        "nothing but white space",
-                        "write what is asked, or remove the record and what refers to it",
+                        format!("`{}` ({}) that is not blank", field.name, field.about),
+                        "only white space",
+                        "write the query, or remove the record and everything that refers to it",
                     ));
                 }
                 value if field.kind.admits(value) => {}
@@ -402,7 +402,11 @@ impl<'de> Visitor<'de> for AnyValue {
                 _ => other = true,
             }
         }
-        Ok(if other { Value::Other("a list of other things than texts") } else { Value::List(texts) })
+        Ok(if other {
+            Value::Other("a list that holds something other than texts")
+        } else {
+            Value::List(texts)
+        })
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}

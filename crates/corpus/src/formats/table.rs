@@ -71,7 +71,7 @@ impl Table {
         let unique: BTreeSet<&String> = table.columns.iter().collect();
         if unique.len() < table.columns.len() {
             let found = excerpt(&table.columns.join(","));
-            return Err(table.refuse("columns of different names", found, "rename one in the first line"));
+            return Err(table.refuse("columns with different names", found, "rename one in the first line"));
         }
         if table.rows.is_empty() {
             return Err(table.refuse(
@@ -196,7 +196,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, start) in [
             ("a,b\n1,2\n1\n", "t:3: expected 2 fields, found 1 beginning with \"1\";"),
-            ("a,a\n1,2\n", "t: expected columns of different names"),
+            ("a,a\n1,2\n", "t: expected columns with different names"),
             ("a,b\n", "t: expected a header and at least one row"),
             ("", "t: expected a header and at least one row"),
         ] {

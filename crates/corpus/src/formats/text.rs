@@ -239,11 +239,7 @@ pub(crate) fn for_each_item(
             let line = Line { text, ..items.at(start) };
             match end {
                 Some(_) if text.is_empty() => {
-                    return Err(line.error(
-                        "an item between two commas",
-                        "none",
-                        "remove the comma too many",
-                    ));
+                    return Err(line.error("an item between two commas", "none", "remove the extra comma"));
                 }
                 Some(b',') => each(&line)?,
                 Some(end) if end == closing => {
@@ -262,7 +258,7 @@ pub(crate) fn for_each_item(
                     return Err(line.error(
                         format!("{what} to its closing `{}`", char::from(closing)),
                         format!("the end of the file within {}", excerpt(text)),
-                        "the file was cut off: get it again",
+                        "the file was cut off: download it again",
                     ));
                 }
             }
@@ -273,7 +269,7 @@ pub(crate) fn for_each_item(
         Some(_) => Err(items.at(items.line).error(
             format!("nothing after {what}"),
             "more",
-            "write one array, or one object a line",
+            "write one array, or one object per line",
         )),
     }
 }
@@ -377,7 +373,7 @@ pub(super) fn too_long(path: &Path, number: usize) -> FormatError {
     Line { path, number, counts_records: false, text: "" }.error(
         format!("a record of at most {} MiB", MAX_RECORD_BYTES >> 20),
         "a longer one",
-        "check that this is the right file and that its lines have ends",
+        "check that this is the right file and that it has line ends",
     )
 }
 
@@ -388,7 +384,7 @@ pub(crate) fn read_error(error: io::Error, path: &Path, number: usize) -> Format
             Line { path, number, counts_records: false, text: "" }.error(
                 "packed data to its end",
                 error.to_string(),
-                "the file was cut off or damaged: get it again",
+                "the file was cut off or damaged: download it again",
             )
         }
         _ => FormatError::Read { path: path.to_owned(), source: error },

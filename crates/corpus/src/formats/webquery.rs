@@ -68,7 +68,7 @@ fn split<'a>(line: &Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError> {
     let fields: Vec<&str> = line.text.split('\t').collect();
     let [idx, label] = fields[..] else {
         return Err(line.error(
-            "2 fields with a tab between: idx, 0 or 1",
+            "2 fields separated by a tab: idx, 0 or 1",
             excerpt(line.text),
             "fix the line, or remove it",
         ));

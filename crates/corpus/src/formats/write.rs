@@ -29,8 +29,8 @@ impl Staged {
         if target.symlink_metadata().is_ok() && !empty {
             return Err(FormatError::File {
                 path: target.to_owned(),
-                expected: "a name that is free, or an empty directory".into(),
-                found: "one that exists already".into(),
+                expected: "a path that does not exist, or an empty directory".into(),
+                found: "one that exists".into(),
                 remedy: "name another, or remove this one".into(),
             });
         }

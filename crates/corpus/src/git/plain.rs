@@ -115,7 +115,7 @@ fn check_configuration(path: &Path, depth: usize) -> Result<(), IrregularEntry> 
     let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(|error| irregular(path, error.to_string()))?;
     for included in included_by(&text).map_err(|problem| irregular(path, problem))? {
         if depth == MAX_DEPTH {
-            return Err(irregular(path, "includes files that include others, too often"));
+            return Err(irregular(path, "includes files nested too deeply"));
         }
         match included.strip_prefix("~/") {
             // The user's own file.

@@ -89,7 +89,7 @@ fn what_is_no_such_table_is_refused() {
         fs::write(&path, &whole[..end]).unwrap();
         let error = records(&path, "beir-corpus").unwrap_err().to_string();
         assert!(error.contains("record 1: expected a Parquet file that is whole"), "{error}");
-        assert!(error.contains("get the file again"), "{error}");
+        assert!(error.contains("download the file again"), "{error}");
     }
 }
 

@@ -1,9 +1,9 @@
-//! Filters as Milvus reads them.
+//! Filters in Milvus's syntax.
 
 use crate::Narrowing;
 
 impl Narrowing {
-    /// Conditions that all hold for units that pass.
+    /// Conditions that all units must meet.
     pub(super) fn filter(&self) -> Vec<String> {
         let mut conditions = Vec::new();
         if !self.trees.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn is_in(column: &str, values: &[String]) -> String {
     format!("{column} in [{}]", values.join(", "))
 }
 
-/// A text in a filter.
+/// A string in a filter.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! The messages of Milvus's gRPC that are needed, with their fields that are.
+//! The messages of Milvus's gRPC API that are needed, with the needed fields.
 
 /// A name with a value.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -40,7 +40,7 @@ pub(super) struct FieldSchema {
     pub type_params: Vec<Pair>,
 }
 
-/// Types of fields, and of what is searched for.
+/// Types of fields and of placeholders.
 pub(super) const VARCHAR: i32 = 21;
 pub(super) const FLOAT_VECTOR: i32 = 101;
 pub(super) const SPARSE_FLOAT_VECTOR: i32 = 104;
@@ -61,7 +61,7 @@ pub(super) struct CreateCollection {
     pub consistency_level: i32,
 }
 
-/// Asks for, or about, a collection.
+/// A request about a collection.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct OfCollection {
     #[prost(string, tag = "2")]

@@ -163,9 +163,9 @@ impl LeftOut {
 pub struct Outcome {
     /// In the order of the issues.
     pub asked: Vec<Asked>,
-    /// Number of issues that were not asked, by reason.
+    /// Number of issues that were left out, by reason.
     pub left_out: BTreeMap<LeftOut, usize>,
-    /// Number of gold functions of asked issues that are not in the tree, and not asked for.
+    /// Number of gold functions of these issues that are not in the tree, and are left out.
     pub absent_gold: usize,
     /// Number of files of all commits that were not read, because they are too large or missing in the clone.
     pub unread_files: usize,

@@ -13,16 +13,16 @@ use super::{Answer, Asked, Localizer, Outcome, measures};
 use crate::EvalError;
 use crate::evaluation::{Comparison, Evaluation, Summary, compare};
 
-/// How well each method found what fixes changed.
+/// How well each method found the code that fixes changed.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LocalizeReport {
-    /// Number of issues that were asked.
+    /// Number of issues that were searched for.
     pub issues: usize,
-    /// Number of issues that were not asked, by reason.
+    /// Number of issues that were left out, by reason.
     pub left_out: BTreeMap<super::LeftOut, usize>,
-    /// Number of gold functions of asked issues that are not in the tree, and not asked for.
+    /// Number of gold functions of these issues that are not in the tree, and are left out.
     pub absent_gold: usize,
-    /// Number of asked issues with more than one gold function.
+    /// Number of these issues with more than one gold function.
     pub several: usize,
     /// Number of files that could not be read.
     pub unread_files: usize,
@@ -32,7 +32,7 @@ pub struct LocalizeReport {
     pub comparisons: Vec<MethodComparison>,
 }
 
-/// How well a method did.
+/// Quality of a method.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "LocalizeMethod")]
 pub struct MethodReport {

@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
                         Some("query") => api.query_prefix = parser.text()?,
                         Some("document") => api.document_prefix = parser.text()?,
                         Some("dimensions") => {
-                            api.dimensions = Some(parser.number("a number from 1 on", |n| *n > 0)?)
+                            api.dimensions = Some(parser.number("a number of 1 or more", |n| *n > 0)?)
                         }
                         _ => return Err(parser.error("query = …, document = … or dimensions = …")),
                     }
@@ -224,7 +224,9 @@ impl<'a> Parser<'a> {
                 self.arguments(|parser, option| {
                     match option {
                         None if methods.len() < 2 => methods.push(Box::new(parser.method()?)),
-                        Some("depth") => depth = parser.number("a number from 1 on", |depth| *depth > 0)?,
+                        Some("depth") => {
+                            depth = parser.number("a number of 1 or more", |depth| *depth > 0)?
+                        }
                         _ => return Err(parser.error("two methods and depth = …")),
                     }
                     Ok(())
@@ -261,7 +263,7 @@ impl<'a> Parser<'a> {
             match (option, &mut fusion) {
                 (None, _) => parts.push((parser.weight()?, parser.method()?)),
                 (Some("k"), Fusion::ReciprocalRank { k }) => {
-                    *k = parser.number("a number from 0 on", |k: &f64| k.is_finite() && *k >= 0.0)?;
+                    *k = parser.number("a number of 0 or more", |k: &f64| k.is_finite() && *k >= 0.0)?;
                 }
                 (Some(_), Fusion::ReciprocalRank { .. }) => return Err(parser.error("k = … or a method")),
                 (Some(option), _) => {

@@ -83,8 +83,9 @@ impl Scorer for Precomputed {
 fn read_side(directory: &Path, side: &str) -> Result<(PathBuf, HashMap<String, usize>, Vectors), EvalError> {
     let path = directory.join(format!("{side}.txt"));
     let refuse = |problem: String| EvalError::Precomputed { path: path.clone(), problem };
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| refuse(format!("expected ids, one a line, for the rows of {side}.npy: {error}")))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        refuse(format!("expected ids, one per line, for the rows of {side}.npy: {error}"))
+    })?;
     let names = [".npy", ".safetensors"].map(|ending| directory.join(format!("{side}{ending}")));
     let file = names.iter().find(|path| path.is_file()).unwrap_or(&names[0]);
     let vectors = read_vectors(file)?;

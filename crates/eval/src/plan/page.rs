@@ -11,7 +11,7 @@ impl Results {
         let mut page = format!("# {}\n", self.title);
         paragraph(&mut page, &self.introduction);
         if let Some(training) = self.training_table() {
-            under(&mut page, "Models that were trained:", &training);
+            under(&mut page, "Trained models:", &training);
         }
         for dataset in &self.datasets {
             let _ = write!(page, "\n## {}\n", dataset.name);

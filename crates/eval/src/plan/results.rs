@@ -37,11 +37,11 @@ pub struct Results {
 pub struct TrainingResults {
     /// Name.
     pub name: String,
-    /// The model that it began with, as in the plan.
+    /// The initial model, as in the plan.
     pub model: String,
     /// The recipe, as in the plan; empty without one.
     pub recipe: String,
-    /// Number of examples that were learned from.
+    /// Number of training examples.
     pub examples: usize,
     /// The measure on held-out pairs.
     pub measure: String,
@@ -134,7 +134,7 @@ pub struct MethodResults {
     pub over_baseline: BTreeMap<String, PairedDifference>,
     /// The first measure of each query, in the order of their ids; the mean over seeds.
     pub values: Vec<f64>,
-    /// Calibration of scores that are probabilities; otherwise empty.
+    /// Calibration, if scores are probabilities; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reliability: Vec<Bin>,
 }

@@ -137,7 +137,7 @@ impl Locations {
         if self.repositories.is_empty() {
             return Err(EvalError::Plan {
                 path: self.files(dataset).into_values().flatten().next().unwrap_or_default(),
-                problem: "is searched in checkouts; name the directory that holds them with --repos".into(),
+                problem: "needs checkouts; name the directory that contains them with --repos".into(),
             });
         }
         Ok(&self.repositories)

@@ -92,7 +92,7 @@ pub struct TrainedRun {
     pub value: Option<f64>,
     /// The epoch of these weights.
     pub epoch: Option<usize>,
-    /// Number of examples that were learned from.
+    /// Number of training examples.
     pub examples: usize,
 }
 

@@ -305,7 +305,7 @@ pub(super) static CSN99_PYTHON: Protocol = Protocol {
     name: "csn99-python",
     source: "CoSQA+ version 1, CSN Python test set",
     about: "Ranks the annotated Python functions for the queries of the challenge, positive where any annotator gave 3: \
-            among the positive ones, and among all that were annotated, as the paper does not say which",
+            among the positive ones, and among all that were annotated, since the paper does not state which",
     roles: &[
         ANNOTATIONS,
         Role::optional(

@@ -23,18 +23,18 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "C9",
-        about: "Most codes of WebQueryTest, white space normalized, also occur in the code base of CoSQA, so that \
-                training on the one has seen codes of the other.",
+        about: "Most codes of WebQueryTest, ignoring white space, also occur in the code base of CoSQA, so training on \
+                CoSQA has seen them.",
     },
     Discrepancy {
         number: "C10",
-        about: "The labels of WebQueryTest are not public, so that accuracy needs its keepers: predictions are written \
-                for them.",
+        about: "The labels of WebQueryTest are not public: predictions are written to a file for its maintainers, who \
+                measure accuracy.",
     },
     Discrepancy {
         number: "C11",
         about: "Only a query's own code counts as its answer, although codes repeat and each was annotated for one \
-                query: correct answers that nobody judged count as errors.",
+                query: correct answers that were not judged count as errors.",
     },
     Discrepancy {
         number: "G1",
@@ -48,8 +48,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "G3",
-        about: "Released negatives of the CodeSearchNet sets join the characters of the code with spaces, positives \
-                its tokens, which can be told apart without reading the code.",
+        about: "Released negatives of the CodeSearchNet sets join the characters of the code with spaces, positives its \
+                tokens, so they can be distinguished without reading the code.",
     },
     Discrepancy {
         number: "G4",
@@ -58,8 +58,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "G5",
-        about: "The distractors of text-embedding-ada-002 are uniform and those of CodeT5+ are not, so that their \
-                published numbers do not compare.",
+        about: "The distractors of text-embedding-ada-002 are uniform and those of CodeT5+ are not, so their published \
+                numbers are not comparable.",
     },
     Discrepancy {
         number: "G6",
@@ -92,24 +92,24 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "Q12",
-        about: "In the released code every call whose last part is the name of a function of the project is one of it, \
-                also of the function itself; `calls = \"paper\"` in a build plan tells these apart.",
+        about: "In the released code every call whose last part is the name of a function of the project counts as a \
+                call of it, even of the function itself; `calls = \"paper\"` in a build plan distinguishes these.",
     },
     Discrepancy {
         number: "G14",
-        about: "StatCodeSearch's notebook drops all of a script before its first `library(`, not these lines alone; \
-                comments keep both here unless a build plan says `as_released = true` or `library_lines = false`.",
+        about: "StatCodeSearch's notebook drops everything in a script before its first `library(`, not just these \
+                lines; here both are kept unless a build plan says `as_released = true` or `library_lines = false`.",
     },
     Discrepancy {
         number: "W1",
-        about: "All questions to chat models are in Quarry's own wording, at temperature 0 unless a plan or a method says \
-                otherwise; those of the papers are not copied. To ask the published ones, write each into a file of its \
-                prompt's name and name the directory: `chat(MODEL, prompts = DIR)`, or `prompts` in a plan.",
+        about: "All questions to chat models are in Quarry's own wording, at temperature 0 unless a plan or method sets \
+                another. To use published prompts, write each into a file with its prompt's name, and name the \
+                directory: `chat(MODEL, prompts = DIR)`, or `prompts` in a plan.",
     },
     Discrepancy {
         number: "W2",
         about: "CoSQA+ cuts queries after 128 tokens, codes after 512 (the second paper 256), and collapses white space \
-                before; here each model reads as much as it can, and white space as it stands.",
+                before; here each model reads as much as it can, with unchanged white space.",
     },
     Discrepancy {
         number: "W3",
@@ -131,13 +131,13 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "W7",
-        about: "Where a recipe reads tokens and a file has none, those of Quarry's grammars stand for the published ones: \
-                a token of several lines is on one.",
+        about: "Where a recipe reads tokens and a file has none, tokens from Quarry's grammars replace the published \
+                ones: a token of several lines is put on one.",
     },
     Discrepancy {
         number: "W8",
-        about: "CoSQA+ filtered snippets by Guesslang: here grammars, first and last lines, brackets and signs of gaps \
-                decide.",
+        about: "CoSQA+ filtered snippets with Guesslang; here grammars, first and last lines, brackets and signs of \
+                gaps decide.",
     },
     Discrepancy {
         number: "P5",
@@ -151,7 +151,7 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     Discrepancy {
         number: "P10",
         about: "The encoders that chose the candidates are ranked on them, and codes that nobody judged count as wrong: \
-                judged@k, condensed lists and pools without one encoder stand beside the plain score.",
+                judged@k, condensed lists and pools without one encoder are reported beside the plain score.",
     },
     Discrepancy {
         number: "V3",
@@ -160,16 +160,16 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "V4",
-        about: "CoSQA+'s second paper has MRR below NDCG@10 by a nearly constant ratio, as scoring of a single relevant \
-                code gives it; both metrics are the standard ones here.",
+        about: "CoSQA+'s second paper has MRR below NDCG@10 by a nearly constant ratio, as if a single relevant code \
+                were scored; both metrics are the standard ones here.",
     },
     Discrepancy {
         number: "V5",
-        about: "Two columns of MRR in CoSQA+'s second fine-tuning table are those of the first paper unchanged.",
+        about: "Two columns of MRR in CoSQA+'s second fine-tuning table are unchanged from the first paper.",
     },
     Discrepancy {
         number: "V7",
-        about: "CoSQA+'s second paper does not say which queries count: those with a positive do here.",
+        about: "CoSQA+'s second paper does not state which queries count; here, those with a positive do.",
     },
 ];
 

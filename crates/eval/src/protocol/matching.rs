@@ -20,8 +20,8 @@ const DEV: Role = Role::optional(
 pub(super) static PAIR_MATCHING: Protocol = Protocol {
     name: "pair-matching",
     source: "CoSQA, GenCodeSearchNet section 5",
-    about: "Decides for each pair whether the code answers the query, with the threshold of the method's scores \
-            (0.5, for log-odds 0) and with the one that is best on other pairs",
+    about: "Decides for each pair whether the code answers the query, with the threshold of the method's scores (0.5, \
+            or 0 for log-odds) and with the best one on other pairs",
     roles: &[Role::required("pairs", &[], "labeled pairs"), DEV],
     measures: &[],
     options: &[],
@@ -89,7 +89,7 @@ fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
             path: request.files[role][0].clone(),
             expected: "a label of 0 or 1 for each pair".into(),
             found: format!("none for {}", pair.id.as_deref().unwrap_or("a pair without id")),
-            remedy: "name labeled pairs; WebQueryTest has a protocol of its own".into(),
+            remedy: "name labeled pairs; WebQueryTest has its own protocol".into(),
         })),
         None => Ok(()),
     };

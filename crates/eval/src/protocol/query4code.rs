@@ -96,7 +96,7 @@ fn read(request: &Request<'_>) -> Result<Benchmark, EvalError> {
                     path: source.path.clone(),
                     expected: "ids of codes of the corpus".into(),
                     found: format!("{document:?}"),
-                    remedy: "name the file that holds the code with --corpus, or remove the query".into(),
+                    remedy: "name the file that contains the code with --corpus, or remove the query".into(),
                 });
             }
             qrels.entry(query).or_default().insert(document, 1);

@@ -121,7 +121,7 @@ pub struct ProtocolOptions {
     /// Whether to exclude documents with the same text as an answer from distractors.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_twins: bool,
-    /// Whether to only classify pairs as matching or not, and rank nothing.
+    /// Whether to only classify pairs as matching or not, without ranking.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub matching_only: bool,
     /// Length of the lists that are evaluated.

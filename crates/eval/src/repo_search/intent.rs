@@ -278,8 +278,8 @@ pub struct Fitted {
     /// Area under the ROC curve of the gate between questions about files and about behavior, on held-out
     /// repositories.
     pub gate_roc_auc: f64,
-    /// The same with the tables of the repositories held out, too: whether the gate recognizes kinds of questions
-    /// rather than their authors.
+    /// The same with the tables of the repositories held out too: whether the gate recognizes kinds of questions rather
+    /// than authors.
     pub gate_roc_auc_without_table: f64,
     /// The model fitted on all questions.
     pub model: Model,

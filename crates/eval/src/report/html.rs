@@ -36,7 +36,7 @@ fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
     };
     let main = html! {
         @if let Some(training) = results.training_table() {
-            section { h2 { "Models that were trained" } (table(&training)) }
+            section { h2 { "Trained models" } (table(&training)) }
         }
         @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index, comparison)) }
     };
@@ -152,7 +152,7 @@ fn charts(dataset: &DatasetResults, part: &PartResults) -> Markup {
             }
             @if !reliabilities.is_empty() {
                 figure {
-                    (chart::reliability("How often a match said with a probability is one", &reliabilities))
+                    (chart::reliability("How often a predicted match is correct, by probability", &reliabilities))
                     figcaption { "Reliability of the scores as probabilities" }
                 }
             }

@@ -85,11 +85,11 @@ impl<'a> CommitQuestions<'a> {
                 .map(|numbers| self.functions.spans(numbers.iter().copied()))
                 .collect();
             if answers.is_empty() {
-                self.questions.leave_out("commits whose functions are no longer there");
+                self.questions.leave_out("commits whose functions no longer exist");
             } else if self.asked.insert(fingerprint(&text)) {
                 self.questions.queries.push(LabeledQuery { text, answers });
             } else {
-                self.questions.leave_out("commits that say what a newer one says");
+                self.questions.leave_out("commits with the same message as a newer one");
             }
         }
     }

@@ -27,7 +27,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
             continue;
         };
         if repeats_name(&text, function.own_name()) {
-            questions.leave_out("documentation that says no more than the name");
+            questions.leave_out("documentation that adds nothing to the name");
             continue;
         }
         asked.entry(fingerprint(&text)).or_insert_with(|| (number, text, Vec::new())).2.push(number);

@@ -222,7 +222,7 @@ pub fn questions_about(
                 questions.left_out.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let reasons =
                 if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-            benchmark.notes.push(format!("{source}: nothing to ask{reasons}"));
+            benchmark.notes.push(format!("{source}: no queries{reasons}"));
         } else {
             benchmark.sets.push(QuerySet { source, view, questions });
         }
@@ -256,11 +256,12 @@ fn from_history(
     questions.add(&batch);
     match reach {
         Ok(reach) if reach.is_shallow && questions.len() < options.queries => notes.push(format!(
-            "commit: the clone is shallow and has only {}; `git fetch --unshallow` brings the others",
+            "commit: the clone is shallow and has only {}; `git fetch --unshallow` fetches the others",
             counted(reach.commits, "commit")
         )),
         Ok(reach) if reach.unreadable > 0 => notes.push(format!(
-            "commit: {} of {} commits cannot be read; `git fsck` says why, `git fetch --refetch` brings what is missing",
+            "commit: {} of {} commits cannot be read; `git fsck` shows why, and `git fetch --refetch` fetches what is \
+             missing",
             reach.unreadable, reach.commits
         )),
         Ok(_) => {}

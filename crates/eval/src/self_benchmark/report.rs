@@ -21,7 +21,7 @@ const SIGNIFICANCE: f64 = 0.05;
 /// The comparison of all variants, by source of queries.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SelfBenchmarkReport {
-    /// Name of the variant that the others are compared with: the default ranking of `quarry search`.
+    /// Name of the variant to which the others are compared: the default ranking of `quarry search`.
     pub default: String,
     /// One entry per source.
     #[serde(rename = "proxies")]
@@ -121,7 +121,7 @@ pub enum Advice {
         /// Sources by which it is better.
         #[serde(rename = "proxies")]
         sources: Vec<QuerySource>,
-        /// How to search like this variant, if a setting does it.
+        /// How to search like this variant, if there is a setting for it.
         setting: Option<String>,
     },
     /// A variant is significantly better by one source and significantly worse by another.
@@ -336,8 +336,8 @@ impl Advice {
             Advice::Change { variant, sources, setting } => {
                 let sources = listed(sources);
                 let setting = setting.as_ref().map_or_else(
-                    || "quarry search has no setting for it".to_owned(),
-                    |setting| format!("to search so: {setting}"),
+                    || "`quarry search` has no setting for it".to_owned(),
+                    |setting| format!("to search this way: {setting}"),
                 );
                 format!(
                     "{variant:?} is significantly better here by {sources}, and significantly worse by no source; \

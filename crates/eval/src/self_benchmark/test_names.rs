@@ -49,7 +49,7 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
     let mut asked = BTreeSet::new();
     for test in files.iter().flat_map(tests) {
         if query_terms(&test.words).len() < MIN_TERMS {
-            questions.leave_out("tests whose name says too little");
+            questions.leave_out("tests with uninformative names");
             continue;
         }
         let names: BTreeSet<&str> = test.calls.iter().map(|call| call.callee.as_str()).collect();
@@ -57,7 +57,7 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
         let candidates: Vec<usize> =
             called.filter(|numbers| numbers.len() <= MAX_SAME_NAME).flatten().copied().collect();
         if candidates.is_empty() {
-            questions.leave_out("tests that call no function that could be asked for");
+            questions.leave_out("tests that call no eligible function");
             continue;
         }
         let Some(number) = most_similar(&test, &candidates, functions) else {
@@ -65,13 +65,13 @@ pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
             continue;
         };
         if repeats_name(&test.words, functions.all[number].own_name()) {
-            questions.leave_out("tests whose name says no more than the function's");
+            questions.leave_out("tests whose name adds nothing to the function's");
         } else if asked.insert(test.words.to_lowercase()) {
             questions
                 .queries
                 .push(LabeledQuery { text: test.words, answers: vec![functions.spans([number])] });
         } else {
-            questions.leave_out("tests of a name that others have");
+            questions.leave_out("tests that share their name");
         }
     }
     questions

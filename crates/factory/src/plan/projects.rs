@@ -31,7 +31,7 @@ fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
         };
         let (project, license) = (project.trim(), license.trim());
         if !license.is_empty() && licenses.insert(project.to_owned(), license.to_owned()).is_some() {
-            return Err(format!("{number}: {project:?} is there twice; expected a line for each project"));
+            return Err(format!("{number}: {project:?} occurs twice; expected one line per project"));
         }
     }
     Ok(licenses)
@@ -48,6 +48,6 @@ mod tests {
             licenses.iter().map(|(project, license)| (project.as_str(), license.as_str())).collect();
         assert_eq!(licenses, [("ab12c", "MIT"), ("gh56i", "CC0-1.0")]);
         assert!(parse("ab12c MIT\n").unwrap_err().starts_with("1: expected a project, a tab"));
-        assert!(parse("a\tMIT\nb\tMIT\na\tMIT\n").unwrap_err().starts_with("3: \"a\" is there twice"));
+        assert!(parse("a\tMIT\nb\tMIT\na\tMIT\n").unwrap_err().starts_with("3: \"a\" occurs twice"));
     }
 }

@@ -120,8 +120,7 @@ impl PlanFile {
             return Err(invalid([At::Key("categories")], problem));
         }
         if review.is_some() && *examples > 0 {
-            let problem =
-                "`examples` are shown to a model, and with `review` none is asked; remove one of them";
+            let problem = "`examples` are shown to a model, but `review` uses none; remove one of them";
             return Err(invalid(at("examples"), problem));
         }
         if *examples > category::max_examples() {
@@ -136,8 +135,8 @@ impl PlanFile {
         let AnnotationPlan { unpopular_below, calibration, documentation, .. } = &self.annotation;
         let at = |key| [At::Key("annotation"), At::Key(key)];
         if matches!(unpopular_below, UnpopularBelow::Named(_)) && documentation.is_none() {
-            let problem = "`calibrated` compares what the model knows with `documentation`, the directory with that of \
-                           functions of other packages; add it, or give a number";
+            let problem = "`calibrated` compares what the model knows with `documentation`, the directory that \
+                           documents functions of other packages; add it, or give a number";
             return Err(invalid(at("unpopular_below"), problem));
         }
         if *calibration == 0 {
@@ -163,9 +162,10 @@ impl PlanFile {
                     });
                 }
                 (QueryKind::Docstrings | QueryKind::Written | QueryKind::Commits, Some(_)) => {
-                    let problem = "`path` is for the kinds `file` and `issues`; other queries are made of the sources: \
-                                   remove it"
-                        .into();
+                    let problem =
+                        "`path` is for the kinds `file` and `issues`; other queries are made from the \
+                                   sources: remove it"
+                            .into();
                     return Err(InvalidEntry { at: at("path"), problem });
                 }
                 _ => {}
@@ -236,7 +236,7 @@ impl PlanFile {
             if query.sources[..item].contains(name) {
                 return Err(InvalidEntry {
                     at,
-                    problem: format!("{name:?} is there already; name each source once"),
+                    problem: format!("{name:?} occurs twice; name each source once"),
                 });
             }
             let has_history = |source: &SourcePlan| {
@@ -305,7 +305,7 @@ impl PlanFile {
                 let mut earlier =
                     encoders.iter().chain(union).take(number + usize::from(key == "union") * encoders.len());
                 if earlier.any(|other| other == name) {
-                    return Err(invalid(format!("{name:?} is there already; name each method once")));
+                    return Err(invalid(format!("{name:?} occurs twice; name each method once")));
                 }
                 let embeds = matches!(method, Method::Static | Method::Model(_) | Method::Api(_));
                 if key == "encoders" && !embeds {
@@ -334,8 +334,9 @@ impl PlanFile {
         if self.labels.iter().all(|label| label.kind == LabelKind::Pairing)
             && !self.queries.iter().any(QueryPlan::is_made_of_code)
         {
-            let problem = "`pairing` labels queries that were made of code, and all [[queries]] are of `kind = \"file\"`, or \
-                           issues without `sources`: no pair would have a label; add labels of another kind";
+            let problem = "`pairing` labels queries that were made from code, and all [[queries]] are of `kind = \
+                           \"file\"`, or issues without `sources`: no pair would have a label; add labels of another \
+                           kind";
             return Err(invalid([At::Key("labels"), At::Item(0), At::Key("kind")], problem));
         }
         for (number, label) in self.labels.iter().enumerate() {

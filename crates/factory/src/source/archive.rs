@@ -431,7 +431,7 @@ fn checked_path(path: String) -> Result<String, Refused> {
     if is_outside {
         let path: String = path.chars().take(100).collect();
         return Err(Refused::Odd(format!(
-            "the archive has the path {path:?}, which leads out of it and may be malicious; use another archive"
+            "the archive has the path {path:?}, which points outside it and may be malicious; use another archive"
         )));
     }
     // One spelling for each file.

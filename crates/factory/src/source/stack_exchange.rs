@@ -165,7 +165,8 @@ impl Content for Posts<'_> {
                 break;
             }
             if n_read as u64 > MAX_ROW_BYTES {
-                let problem = format!("expected a row of {MAX_ROW_BYTES} bytes at most; is it a Posts.xml?");
+                let problem =
+                    format!("expected a row of at most {MAX_ROW_BYTES} bytes; is this a Posts.xml file?");
                 return Err(self.line_error(line, problem));
             }
             let text = std::str::from_utf8(&bytes)

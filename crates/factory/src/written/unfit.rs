@@ -26,12 +26,12 @@ pub(super) fn unfit(query: &str, name: &str) -> Option<Excluded> {
     let WrittenLimits { most_words, most_characters } = *LIMITS;
     let (n_words, n_characters) = (query.split_whitespace().count(), query.chars().count());
     let (filter, rule) = if n_words == 0 {
-        ("empty queries", "holds no word".to_owned())
+        ("empty queries", "contains no word".to_owned())
     } else if n_words > most_words || n_characters > most_characters {
         let found = format!("{n_words} words, {n_characters} characters");
         ("length", format!("{found}; expected at most {most_words} and {most_characters}"))
     } else if let Some(odd) = query.chars().find(|c| needs_escape(*c) && !c.is_whitespace()) {
-        ("control characters", format!("holds U+{:04X}", u32::from(odd)))
+        ("control characters", format!("contains U+{:04X}", u32::from(odd)))
     } else if names(query, name) {
         ("names of functions", format!("names {name}"))
     } else {

@@ -122,7 +122,7 @@ kind = "docstrings"
     for (categories, author, problem) in [
         ("", "", "needs [author]"),
         ("examples = 4", &*author, "expected 0 to 3 as `examples`"),
-        ("review = \"review.csv\"\nexamples = 1", "", "with `review` none is asked"),
+        ("review = \"review.csv\"\nexamples = 1", "", "`review` uses none"),
     ] {
         let error = plan(categories, author).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");

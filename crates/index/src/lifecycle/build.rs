@@ -307,6 +307,6 @@ pub(crate) fn nothing_to_index(
         0 => {}
         n => reasons.push(format!("{n} hidden or ignored (--hidden and --no-ignore include them)")),
     }
-    let reason = if reasons.is_empty() { "it holds no files".to_owned() } else { reasons.join(", ") };
+    let reason = if reasons.is_empty() { "it contains no files".to_owned() } else { reasons.join(", ") };
     error(reason)
 }

@@ -1,10 +1,10 @@
 //! Starts a first index with that of another checkout of the same repository.
 //!
-//! A second working tree, or a second clone, has nearly the same files. The parts of its index are copied, and then
+//! A second working tree, or a second clone, has nearly identical files. The parts of its index are copied, and then
 //! refreshed as after any change: files are compared by content, and unchanged ones are neither split into units nor
-//! embedded again. Which trees are checkouts of one repository is read from git's small files, which are untrusted.
-//! So only indexes that this machine made are used, as everywhere, and copies are written only to directories that
-//! are private to the user, never into a tree.
+//! embedded again. Which trees are checkouts of one repository is read from git's small files, which are untrusted. So
+//! only indexes that this machine made are used, as everywhere, and copies are written only to directories that are
+//! private to the user, never into a tree.
 
 use std::collections::BTreeMap;
 

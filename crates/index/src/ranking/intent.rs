@@ -203,7 +203,7 @@ impl UnitMatches {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntentWeights"))]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Factor for the odds of a file, above 1 because missing a file costs more: such questions have several correct
+    /// Factor for the odds of a file; above 1, since missing a file costs more: such questions have several correct
     /// answers.
     pub file_odds: f32,
     /// Factor of the scores of the rules, relative to the best one, in the softmax.

@@ -319,7 +319,7 @@ impl IndexDirectory {
                 }
             }
         }
-        Err(removed.unwrap_or_else(|| failed(io::Error::other("it is removed whenever it is taken"))))
+        Err(removed.unwrap_or_else(|| failed(io::Error::other("it keeps being removed while it is locked"))))
     }
 
     /// Takes the writer's lock if it is free.

@@ -344,7 +344,7 @@ fn parsed(body: &str) -> Result<Value, Failure> {
 
 /// The member `name` of an object, which must be a string.
 fn text<'a>(object: &'a Value, name: &str) -> Result<&'a str, Failure> {
-    object[name].as_str().ok_or_else(|| Failure::Answer { problem: format!("expected `{name}`, a text") })
+    object[name].as_str().ok_or_else(|| Failure::Answer { problem: format!("expected a string as `{name}`") })
 }
 
 /// The id of a batch or a file, which becomes part of paths.

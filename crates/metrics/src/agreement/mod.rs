@@ -20,12 +20,12 @@ pub use reliability::{Variance, average_variance, cronbach_alpha};
 use crate::significance::{Bootstrap, Interval};
 use serde::Serialize;
 
-/// Every statistic that a table of ratings has.
+/// All statistics of a table of ratings.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Agreement {
     /// Number of rows.
     pub units: usize,
-    /// Number of ratings that are there.
+    /// Number of ratings, without missing ones.
     pub ratings: usize,
     /// Share of pairs of ratings that agree.
     pub percent_agreement: Option<f64>,

@@ -140,9 +140,9 @@ pub fn randomization(differences: &[f64], bootstrap: &Bootstrap) -> Test {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "Mcnemar")]
 pub struct McNemar {
-    /// Number of cases that only the first method has right.
+    /// Number of cases that only the first method gets right.
     pub only_a: usize,
-    /// Number of cases that only the second method has right.
+    /// Number of cases that only the second method gets right.
     pub only_b: usize,
     /// p-value of the exact test: binomial with probability 1/2.
     pub p: f64,

@@ -64,7 +64,7 @@ impl Packages {
     pub fn open(settings: Settings) -> Result<Self, Error> {
         if let Some(Index::Directory(directory)) = &settings.npm.index {
             return Err(Error::Program(format!(
-                "npm takes packages from the address of a registry only, not from {}",
+                "npm installs packages only from the address of a registry, not from {}",
                 directory.display()
             )));
         }
@@ -72,8 +72,8 @@ impl Packages {
             && let Err(error) = fs::read_dir(directory)
         {
             return Err(Error::Program(format!(
-                "{}: cannot read the directory of wheels, `index` in `[packages.pip]`: {error}; name one that is there, or \
-                 the address of an index",
+                "{}: cannot read the directory of wheels, `index` in `[packages.pip]`: {error}; name an existing one, \
+                 or the address of an index",
                 directory.display()
             )));
         }

@@ -79,8 +79,8 @@ pub enum PackageError {
     },
     /// They could not be fetched this time.
     #[error(
-        "packages cannot be fetched now: {detail}; the index must be reachable, and the disk have room: without \
-         a network, {WITHOUT}"
+        "packages cannot be fetched now: {detail}; the index must be reachable, and the disk must have free space; \
+         without a network, {WITHOUT}"
     )]
     Failed {
         /// The package manager's message.

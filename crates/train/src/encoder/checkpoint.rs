@@ -228,7 +228,7 @@ impl RunLock {
         match file.try_lock() {
             Err(fs::TryLockError::WouldBlock) => Err(TrainError::file(
                 directory,
-                "is where another run is at work; wait for it, or name another directory",
+                "is in use by another run; wait for it, or name another directory",
             )),
             // A file system without locks cannot tell.
             _ => Ok(RunLock { path, _file: file }),

@@ -337,8 +337,8 @@ impl Prepared {
         if settings.objective.kind() == Kind::Classifier && examples.list.iter().all(|example| example.label)
         {
             return Err(TrainError::Settings(
-                "all pairs are labeled 1, from which nothing can be learned; give some with label 0 or with negatives (`quarry \
-             data negatives`), or set random_negatives"
+                "all pairs are labeled 1, so nothing can be learned; give some with label 0 or with negatives (`quarry \
+                 data negatives`), or set random_negatives"
                     .into(),
             ));
         }

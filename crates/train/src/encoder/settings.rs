@@ -340,17 +340,19 @@ impl Settings {
             return bad("select: accuracy needs an objective with labels; expected mrr or last".to_owned());
         }
         if !self.matryoshka.is_empty() && self.objective.kind() != Kind::Encoder {
-            return bad("matryoshka: only objectives that train vectors have it".to_owned());
+            return bad("matryoshka: only objectives that train vectors support it".to_owned());
         }
         if self.rewrite != Rewrite::None && self.objective.kind() != Kind::Matcher {
-            return bad("rewrite: only siamese, coclr, coclr-online and coclr-paper have it".to_owned());
+            return bad("rewrite: only siamese, coclr, coclr-online and coclr-paper support it".to_owned());
         }
         if self.code_vectors == CodeVectors::Teacher && self.objective != Objective::InfoNce {
-            return bad("code_vectors: only info-nce can leave codes the vectors of a teacher".to_owned());
+            return bad("code_vectors: only info-nce can keep a teacher's vectors for codes".to_owned());
         }
         if self.random_negatives > 0 && !self.objective.uses_labels() {
             return bad(
-                "random_negatives: only objectives with labels have it; a batch has negatives".to_owned()
+                "random_negatives: only objectives with labels support it; for others, a batch provides \
+                 negatives"
+                    .to_owned(),
             );
         }
         Ok(())

@@ -338,7 +338,7 @@ fn fits(begin: &StaticWeights, settings: &Settings) -> Result<(), TrainError> {
     ] {
         if of_settings != of_model {
             return Err(TrainError::Settings(format!(
-                "{name}: expected {of_model}, as the model to begin with has it, found {of_settings}"
+                "{name}: expected {of_model}, as in the model to begin with, found {of_settings}"
             )));
         }
     }

@@ -84,7 +84,7 @@ fn two_runs_do_not_share_a_directory() {
     })
     .unwrap();
     let error = second.unwrap().to_string();
-    assert!(error.contains("another run is at work"), "{error}");
+    assert!(error.contains("in use by another run"), "{error}");
     assert!(!out.join("checkpoint.lock").exists());
 }
 

@@ -133,7 +133,7 @@ impl Labels {
         match self.visitor(headers)? {
             Visitor::Organizer => Ok(()),
             Visitor::Annotator(_) => {
-                Err(Problem::new(StatusCode::FORBIDDEN, "only the organizer sees what others say"))
+                Err(Problem::new(StatusCode::FORBIDDEN, "only the organizer can see what others answered"))
             }
         }
     }
@@ -142,7 +142,7 @@ impl Labels {
         match self.visitor(headers)? {
             Visitor::Annotator(person) => Ok(person),
             Visitor::Organizer => {
-                Err(Problem::new(StatusCode::FORBIDDEN, "the organizer does not answer; see /progress"))
+                Err(Problem::new(StatusCode::FORBIDDEN, "the organizer does not label; see /progress"))
             }
         }
     }
@@ -200,7 +200,7 @@ pub(crate) fn router(labels: Arc<Labels>, access: Arc<Access>, streams: Streams)
         .method_not_allowed_fallback(|| async {
             ProblemPage::from(Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "this page takes no such request; / goes on",
+                "this page does not accept such a request; / continues",
             ))
         })
         .with_state(app)
@@ -213,10 +213,7 @@ async fn invitation(State(app): State<LabelsApp>, Path(secret): Path<String>) ->
 }
 
 fn used() -> Problem {
-    Problem::new(
-        StatusCode::GONE,
-        "this link was used before, or is not one of this server; ask for a new one",
-    )
+    Problem::new(StatusCode::GONE, "this link was used before, or is not from this server; ask for a new one")
 }
 
 async fn join(
@@ -327,7 +324,7 @@ async fn apart<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(move || work(&labels)).await;
     done.map_err(|error| Problem::internal(&error))?.map_err(|error| {
         let mut problem = Problem::internal(&error);
-        problem.detail.push_str("; nothing of it was kept, please tell the organizer");
+        problem.detail.push_str("; nothing was saved, please tell the organizer");
         problem
     })
 }
@@ -356,20 +353,20 @@ async fn answer(
         Submission::New | Submission::Known => Ok(see("/")),
         Submission::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
         Submission::NoReason => Err(Problem::bad_request(
-            "write a test program, or say in the comment why there can be none; go back to do so",
+            "go back and write a test program, or explain in the comment why there cannot be one",
         )
         .into()),
         Submission::Other(said) => Err(Problem::new(
             StatusCode::CONFLICT,
             format!(
-                "you said {:?} of this before, perhaps in another tab; that is kept. / goes on, /last changes it",
+                "you already answered {:?}, perhaps in another tab; that answer is kept. / continues, /last changes it",
                 said.label
             ),
         )
         .into()),
         Submission::OutOfTurn => Err(Problem::new(
             StatusCode::CONFLICT,
-            "the answer before testing comes first, and is not taken after a test; / goes on",
+            "the answer before testing comes first, and is not accepted after a test; / continues",
         )
         .into()),
         Submission::Unknown => {
@@ -393,8 +390,8 @@ fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Result<Respons
     if !labels.session.begin_test(person, sent.item, &sent.program, &sent.comment) {
         return Err(Problem::new(
             StatusCode::CONFLICT,
-            "nothing was run: a program of yours is still running, which ends by itself, or the answer before testing is \
-             missing, or there is nothing but the given code; go back, and add assertions",
+            "nothing was run: a program of yours is still running (it will end by itself), the answer before testing is \
+             missing, or there is nothing but the given code; go back and add assertions",
         ));
     }
     let (labels, person) = (Arc::clone(labels), person.to_owned());

@@ -30,7 +30,7 @@ pub(super) fn invitation(person: Option<&str>) -> Markup {
                         Some(person) => { "You are " b { (person) } "." },
                         None => "You are the organizer.",
                     }
-                    " This link works once: go on in the browser that you will use."
+                    " This link works once: continue in the browser that you will use."
                 }
                 form method="post" { button type="submit" autofocus { "Begin" } }
             }
@@ -44,8 +44,8 @@ pub(super) fn done(can_change: bool) -> Markup {
         "Labeling",
         html! {
             main #main .login {
-                h1 { "Nothing is left for you" }
-                p { "Thank you. Everything that you said is kept." }
+                h1 { "Nothing left to do" }
+                p { "Thank you. All your answers are saved." }
                 @if can_change { p { a href="/last" data-key="u" { kbd { "u" } " change the last answer" } } }
             }
         },
@@ -108,14 +108,15 @@ impl Shown<'_> {
                 @if let Some(before) = &self.before {
                     input type="hidden" name="change" value="true";
                     p role="status" {
-                        "You said " b { (before.label) } ". Choose again to change it, or " a href="/" { "go on" } "."
+                        "You answered " b { (before.label) } ". Choose again to change it, or \
+                         " a href="/" { "continue" } "."
                     }
                 }
                 @if self.asks_for_program() { (self.program(draft.as_ref())) }
                 @if self.is_running() {
                     p role="status" { "The program is running …" }
                 } @else {
-                    label for="comment" { "Comment, if there is something to remember" }
+                    label for="comment" { "Comment (optional)" }
                     input #comment name="comment" maxlength=(MAX_COMMENT_CHARS) autocomplete="off" value=[comment];
                     @if self.labels.session.form().tests { (self.question()) }
                     (self.buttons())
@@ -128,7 +129,7 @@ impl Shown<'_> {
         html! {
             h2 {
                 @match self.stage {
-                    Stage::Untested => "First by reading alone:",
+                    Stage::Untested => "First, from reading alone:",
                     Stage::Final => "After testing:",
                 }
             }
@@ -142,7 +143,7 @@ impl Shown<'_> {
             @if self.before.is_none() {
                 div .buttons {
                     button type="submit" name="skip" value="true" data-key="s" {
-                        kbd { "s" } " skip " span .quiet { "see it again at the end; nothing is kept" }
+                        kbd { "s" } " skip " span .quiet { "see it again at the end; nothing is saved" }
                     }
                     @if can_change {
                         a .button href="/last" data-key="u" { kbd { "u" } " undo " span .quiet { "change the last answer" } }
@@ -160,8 +161,9 @@ impl Shown<'_> {
             .unwrap_or(&pair.code);
         let first = self.labels.session.answer_of(self.person, self.item.number, Stage::Untested);
         html! {
-            @if let Some(first) = first { p { "Before testing you said " b { (first.label) } "." } }
-            label for="program" { "Test program: the function as it is given, and assertions about what the query asks for" }
+            @if let Some(first) = first { p { "Before testing you answered " b { (first.label) } "." } }
+            label for="program" { "Test program: the given function, followed by assertions about what the query asks \
+                       for" }
             textarea #program .code name="program" rows=(PROGRAM_ROWS) spellcheck="false" autocapitalize="off"
                 readonly[self.is_running()] { "\n" (source) }
             @if !self.is_running() {
@@ -172,7 +174,7 @@ impl Shown<'_> {
                 }
             }
             @match draft.map(|draft| &draft.state) {
-                Some(TestState::Ran(run, result)) => section .run aria-label="What the program did" {
+                Some(TestState::Ran(run, result)) => section .run aria-label="Result of the program" {
                     p role="status" {
                         b { (outcome(*result)) }
                         @if let Some(found) = run.assertions.filter(|found| found.is_cut) {
@@ -192,7 +194,7 @@ impl Shown<'_> {
                 },
                 Some(TestState::Refused(problem)) => p role="alert" { (problem) },
                 Some(TestState::Running) => {},
-                None => p .quiet { "Where there can be none, leave it as it is and say why in the comment." },
+                None => p .quiet { "If there cannot be one, leave this unchanged and explain why in the comment." },
             }
         }
     }
@@ -205,7 +207,7 @@ fn outcome(result: RunResult) -> &'static str {
         RunResult::Swallowed => "An assertion did not hold, and the program went on",
         RunResult::NoAssertions => "No assertion was evaluated",
         RunResult::MissingPackage => "A package is missing",
-        RunResult::PackagesUnavailable => "Packages that it asks for cannot be had",
+        RunResult::PackagesUnavailable => "Packages that it needs are not available",
         RunResult::Error => "It ended with an error",
         RunResult::TimedOut => "It ran for too long",
         RunResult::OutOfMemory => "It needed too much memory",
@@ -312,7 +314,7 @@ pub(super) fn overview(overview: &FormOverview) -> Markup {
         progress max=(overview.items) value=(overview.finished) aria-label="Finished items" {}
         p {
             @match overview.disputed {
-                0 => "Nobody disagrees on anything that is not adjudicated.",
+                0 => "Nothing to adjudicate.",
                 n => { a href="/disagreements" { (counted(n, "item")) } " to adjudicate: people disagree." },
             }
         }
@@ -374,7 +376,7 @@ pub(super) fn disagreements(labeling: &Labels, disputes: &[Dispute<'_>]) -> Mark
                         None => h1 { "Nobody disagrees" },
                         Some(Dispute { item, replies, adjudicated }) => {
                             (subject(&item.subject))
-                            h2 { "What was said" }
+                            h2 { "Answers" }
                             ul .sites {
                                 @for reply in replies {
                                     li {

@@ -119,7 +119,7 @@ pub(crate) async fn raw(
 fn read(file: &IndexedFile) -> Result<SourceText, Problem> {
     file.text().map_err(|_| {
         Problem::not_found(format!(
-            "{:?}: this file cannot be read any longer; it may have been removed",
+            "{:?}: this file can no longer be read; it may have been removed",
             file.path()
         ))
     })

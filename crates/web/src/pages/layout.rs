@@ -81,7 +81,7 @@ impl Site {
                 ("s", "skip: see the item again at the end"),
                 ("u", "change the last answer"),
                 ("r", "run the test program (Ctrl+Enter while writing it)"),
-                ("Escape", "leave a field, so that keys are keys again"),
+                ("Escape", "leave a field, so that these keys work again"),
                 ("?", "show these keys"),
             ],
         }

@@ -37,7 +37,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormOf<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemPage> {
         let Form(form) = Form::from_request(request, state).await.map_err(|rejection| {
-            Problem::new(rejection.status(), "this is not what the form of this page sends; reload the page")
+            Problem::new(
+                rejection.status(),
+                "this request does not match the form of this page; reload the page",
+            )
         })?;
         Ok(Self(form))
     }

@@ -27,8 +27,8 @@ impl IntoResponse for ProblemPage {
                 main #main .narrow tabindex="-1" {
                     h1 { (problem.title()) }
                     p { (problem.detail) }
-                    @if problem.retry_after.is_some() { p { "This page asks again by itself." } }
-                    p { a href="/" { "To the start" } }
+                    @if problem.retry_after.is_some() { p { "This page retries automatically." } }
+                    p { a href="/" { "Home" } }
                 }
             },
         );
@@ -58,7 +58,7 @@ pub(crate) fn login(next: &str, is_wrong: bool) -> Response {
                 main #main .login {
                     h1 { "Quarry" }
                     form method="post" action="/login" {
-                        @if is_wrong { p role="alert" { "This is not the token of this server." } }
+                        @if is_wrong { p role="alert" { "Wrong token." } }
                         label for="token" { "Token" }
                         input #token type="password" name="token" required autofocus autocomplete="current-password";
                         input type="hidden" name="next" value=(next);

@@ -143,7 +143,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
             div .columns {
                 main #main tabindex="-1" {
                     h1 .summary { "Code like " (page.unit_link(&given)) }
-                    @if answer.results.is_empty() { p role="status" { "Nothing is like it." } }
+                    @if answer.results.is_empty() { p role="status" { "Nothing similar found." } }
                     (page.results(&answer.results, &hits, without_lines))
                 }
             }
@@ -267,7 +267,7 @@ fn start(trees: &Trees, params: &Params, current: &Current) -> Markup {
             }
             @if tree.is_elsewhere() {
                 p .quiet {
-                    "Kept in another engine, as they were when they were uploaded. Who calls what is not there."
+                    "Served from another engine, as of the last upload. Callers are not available."
                 }
             }
         }
@@ -340,7 +340,7 @@ impl ResultsShown<'_> {
                 @if let Some(caller) = site.caller.as_ref().filter(|hit| !hit.name.is_empty()) {
                     " in " code { (caller.name) }
                 }
-                @if !site.is_certain { " " span .quiet title="Only the name says so" { "(by its name alone)" } }
+                @if !site.is_certain { " " span .quiet title="Matched by name only" { "(matched by name only)" } }
                 pre { (site.text) }
             }
         }

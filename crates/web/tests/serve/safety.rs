@@ -162,7 +162,7 @@ fn a_token_is_asked_for_and_kept_out_of_addresses() {
     let form = "Content-Type: application/x-www-form-urlencoded";
     let wrong = served.request("POST", "/login", &[form], "token=wrong&next=/");
     assert!(
-        wrong.status == 401 && wrong.header("set-cookie").is_none() && wrong.body.contains("not the token")
+        wrong.status == 401 && wrong.header("set-cookie").is_none() && wrong.body.contains("Wrong token")
     );
     for (next, location) in [
         ("/%3Fq%3Dretry", "/?q=retry"),

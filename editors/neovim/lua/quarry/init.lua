@@ -9,7 +9,7 @@ local config = {
   quality = nil,
   -- Maximum number of results; nil is what the settings of the tree say.
   limit = nil,
-  -- "telescope", "fzf-lua", "snacks", "select" or "quickfix"; nil is the first one that is installed, else "select".
+  -- "telescope", "fzf-lua", "snacks", "select" or "quickfix"; nil is the first one that is installed, otherwise "select".
   picker = nil,
   -- The folders that are searched; nil is the repository around the current directory, else that directory.
   folders = nil,
@@ -277,7 +277,7 @@ function M.callers(name)
   M.execute("quarry.callers", subject(name), function(answer)
     local items = {}
     for _, site in ipairs(answer.callers) do
-      local doubt = site.certain and "" or "  (by its name alone)"
+      local doubt = site.certain and "" or "  (matched by name only)"
       table.insert(items, { filename = vim.uri_to_fname(site.uri), lnum = site.line, col = 1, text = site.text .. doubt })
     end
     show(items, "Callers of " .. answer.query)

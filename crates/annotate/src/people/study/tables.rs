@@ -34,7 +34,7 @@ impl Study {
         let mut tables = vec![
             agreement("Agreement of people (Krippendorff's alpha, nominal)", &self.agreement),
             agreement("Agreement before pairs were removed", &self.agreement_before_removal),
-            ("Pairs removed as people agree on them too little".to_owned(), self.removed_table()),
+            ("Pairs removed for low agreement".to_owned(), self.removed_table()),
             (format!("Annotators against the majority of {}", self.truth_title()), self.annotator_table()),
             ("Annotators against the labels of the file".to_owned(), against_file(&self.against_file)),
             (format!("People's work (executable: {})", self.executable_rule), self.program_table()),
@@ -98,7 +98,7 @@ impl Study {
             "labels",
             "programs",
             "executable",
-            "tests a program",
+            "tests per program",
             "timed",
             "minutes",
             "median minutes",
@@ -190,7 +190,7 @@ impl Study {
         } else {
             String::new()
         };
-        format!("Pairs on which not all agree{more}")
+        format!("Pairs with disagreement{more}")
     }
 
     fn disagreement_table(&self) -> Table {
@@ -259,7 +259,7 @@ fn against_file(rows: &[FileAgreement]) -> Table {
 
 fn scores(rows: &[ScoreRow]) -> Table {
     let mut table =
-        Table::new(["rater", "guideline", "items", "mean", "against", "items of both", "r", "tau"]);
+        Table::new(["rater", "guideline", "items", "mean", "against", "items in common", "r", "tau"]);
     for row in rows {
         table.push([
             row.rater.clone(),

@@ -38,16 +38,16 @@ pub struct BrowseArgs {
     /// Words that query or code must contain, ignoring case
     #[arg(long, value_name = "WORDS", default_value = "")]
     search: String,
-    /// Pairs with this label only
+    /// Only pairs with this label
     #[arg(long, value_enum)]
     label: Option<LabelArg>,
-    /// Pairs with code in this language only
+    /// Only pairs with code in this language
     #[arg(long, value_name = "NAME")]
     language: Option<String>,
-    /// Pairs in this part of a build only
+    /// Only pairs in this part of a build
     #[arg(long, value_name = "PART")]
     part: Option<String>,
-    /// Maximum number of pairs that are shown on a terminal, from the first on
+    /// Maximum number of pairs to show on a terminal
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = crate::settings::at_least_one)]
     maximum: usize,
     /// Print each pair as a line of JSON

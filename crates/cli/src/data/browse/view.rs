@@ -21,7 +21,7 @@ use crate::terminal;
 const ANSWERS: Style = Style::new().fg(Color::Green);
 const DOES_NOT: Style = Style::new().fg(Color::Red);
 
-const KEYS: &str = "type to search; ↑ ↓ PageUp PageDown select, Shift-↑ ↓ scroll, Esc leaves";
+const KEYS: &str = "type to search; ↑ ↓ PageUp PageDown select, Shift-↑ ↓ scroll, Esc quits";
 
 /// Maximum number of lines for the query of the selected pair.
 const QUERY_LINES: u16 = 3;
@@ -63,7 +63,7 @@ fn status_line(browser: &Browser, state: &State) -> String {
         false => counted(*n_pairs, "pair"),
     };
     match state.shown.len() {
-        0 => format!("none of {of} fits; try other words or filters"),
+        0 => format!("none of {of} matches; try other words or filters"),
         n if state.filter.words.is_empty() && state.filter.label == LabelFilter::Any && n == pairs.len() => {
             format!("{of}; {KEYS}")
         }

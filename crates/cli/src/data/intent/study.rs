@@ -50,15 +50,15 @@ pub(super) fn write_form(
     let queries = draw_queries(queries.into_iter().collect(), sample, seed);
     ensure!(
         !queries.is_empty(),
-        "expected queries, found none; name a file with a query a line, or with a data set"
+        "expected queries, found none; name a file with one query per line, or a data set"
     );
     let mut table = Table::new([QUERY, INTENT]);
     for query in &queries {
         table.push([query.as_str(), ""]);
     }
     let mut instructions = String::from(
-        "# What do these queries want?\n\nWrite one of these words beside each query, into the column `intent`. Leave it empty \
-         where you cannot say. Do not ask each other.\n\n",
+        "# What do these queries want?\n\nWrite one of these words beside each query, into the column `intent`. Leave \
+         it empty where you are unsure. Do not consult each other.\n\n",
     );
     for category in Intents::builtin().categories() {
         instructions += &format!("- `{}`: {}\n", category.name, category.about);
@@ -90,7 +90,7 @@ pub struct StudyReport {
     alpha: Option<f64>,
     /// How well the rules agree with the raters.
     rules: Scores,
-    /// How well the trained classifier does, cross-validated.
+    /// Quality of the trained classifier, cross-validated.
     classifier: Scores,
 }
 

@@ -53,9 +53,9 @@ pub(super) fn for_each_row(
             other => other.to_string(),
         };
         line_at(number).error(
-            "a Parquet file that is whole, unpacked or packed by Snappy, gzip or Zstandard",
+            "a complete Parquet file, uncompressed or compressed by Snappy, gzip or Zstandard",
             what,
-            "get the file again, or rewrite it with pandas: read_parquet(...).to_parquet(...)",
+            "download the file again, or rewrite it with pandas: read_parquet(...).to_parquet(...)",
         )
     };
     let mut file = quarry_files::open_regular(path)
@@ -258,7 +258,9 @@ impl Reader {
                 let texts = read(decoder, count, definitions, repetitions)?;
                 // These stand for indices that are missing in a dictionary.
                 if texts.contains(&ByteArray::new()) {
-                    return Err(ParquetError::General("a dictionary with fewer values than it says".into()));
+                    return Err(ParquetError::General(
+                        "a dictionary with fewer values than it declares".into(),
+                    ));
                 }
                 Values::Texts(texts)
             }
@@ -300,7 +302,7 @@ impl Reader {
         }
         match (first == 0 && self.in_list > 0 && texts.is_empty(), other) {
             (true, _) => Value::Absent,
-            (_, true) => Value::Other("a list of other things than texts, or of more than 64 MiB"),
+            (_, true) => Value::Other("a list that holds something other than texts, or more than 64 MiB"),
             (_, false) => Value::List(texts),
         }
     }

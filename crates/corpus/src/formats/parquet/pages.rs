@@ -163,11 +163,7 @@ impl Pages {
             }
             other => return Err(wrong(format!("pages compressed by {other}, which is not supported"))),
         }
-        if bytes.len() == size {
-            Ok(bytes)
-        } else {
-            Err(wrong("a page of another size than its header says"))
-        }
+        if bytes.len() == size { Ok(bytes) } else { Err(wrong("a page whose size differs from its header")) }
     }
 
     fn page(&mut self) -> Result<Option<Page>> {
@@ -179,7 +175,7 @@ impl Pages {
                     Err(wrong(format!("lists of more than {MAX_LIST_VALUES} values")))
                 }
                 0 | 3 if matches!(header.encoding, 2 | 8) && !self.has_dictionary => {
-                    Err(wrong("values of a dictionary, and no dictionary"))
+                    Err(wrong("values of a dictionary, but no dictionary"))
                 }
                 0 => Ok(Some(Page::DataPage {
                     buf: buf(self.with_levels(self.unpack(&packed, header.unpacked)?)?),

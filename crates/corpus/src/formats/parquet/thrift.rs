@@ -94,7 +94,7 @@ impl<R: Read> Compact<R> {
 
     fn skip(&mut self, kind: u8, depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
-            return Err(wrong("structures within structures without end"));
+            return Err(wrong("structures nested without end"));
         }
         match kind {
             // The value of a boolean field is in its type; list elements take a byte, see below.
@@ -140,7 +140,7 @@ pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
         }
         let (element, size) = metadata.list()?;
         if element != STRUCT || size > MAX_SCHEMA as u64 {
-            return Err(wrong("a schema of too many columns"));
+            return Err(wrong("a schema with too many columns"));
         }
         // The number of remaining children of each enclosing group.
         let mut open: Vec<i64> = Vec::new();
@@ -160,7 +160,7 @@ pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
                 *left -= 1;
             }
             if n_children < 0 || n_children > MAX_SCHEMA as i64 || open.len() >= MAX_DEPTH {
-                return Err(wrong("a schema of too many columns, or too deep"));
+                return Err(wrong("a schema with too many columns, or too deep"));
             }
             if n_children > 0 {
                 open.push(n_children);

@@ -191,7 +191,7 @@ impl Column {
             (Self::Real(numbers, levels), ColumnWriter::DoubleColumnWriter(writer)) => {
                 writer.write_batch(numbers, Some(levels), None)?;
             }
-            _ => return Err(ParquetError::General("a column of another type than its field".into())),
+            _ => return Err(ParquetError::General("a column whose type differs from its field".into())),
         }
         Ok(())
     }

@@ -133,15 +133,16 @@ fn source(name: &str, from: Option<&str>) -> anyhow::Result<Source> {
     }
     let path = PathBuf::from(&from);
     let [packed, unpacked] = [&archive, name].map(|name| path.join(name));
-    match () {
-        () if path.is_file() => Ok(Source::Archive(path)),
-        () if packed.is_file() => Ok(Source::Archive(packed)),
-        () if unpacked.is_dir() => Ok(Source::Directory(unpacked)),
-        () => bail!(
-            "{from}: expected an address that begins with https:// or http://, an archive such as {archive}, or a \
-             directory that has {archive} or {name}"
-        ),
+    if let Some(file) = [path, packed].into_iter().find(|path| path.is_file()) {
+        return Ok(Source::Archive(file));
     }
+    if unpacked.is_dir() {
+        return Ok(Source::Directory(unpacked));
+    }
+    bail!(
+        "{from}: expected an address that begins with https:// or http://, an archive such as {archive}, or a directory \
+         that has {archive} or {name}"
+    )
 }
 
 /// Writes the files of a model into an empty directory.

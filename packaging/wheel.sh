@@ -4,7 +4,8 @@
 #     wheel.sh PROGRAM OUT [OPTION of `maturin build`…]    quarry-code-search, with a built program in it
 #     wheel.sh --best OUT                                  quarry-code-search-best, the model of that quality
 set -eu
-max_bytes=100000000
+# Of a program that is not optimized, QUARRY_MAX_WHEEL_BYTES may be more.
+max_bytes=${QUARRY_MAX_WHEEL_BYTES:-100000000}
 program=$1 out=$2
 shift 2
 cd "$(dirname "$0")/.."

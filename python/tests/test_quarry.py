@@ -89,6 +89,14 @@ def test_a_missing_path_is_an_error_with_its_name(tmp_path):
         quarry.Index.open(tmp_path, quality="slow")
 
 
+def test_a_quality_that_is_not_installed_names_the_command_that_installs_it(tree, tmp_path, monkeypatch):
+    monkeypatch.setattr("quarry._index.directories", lambda: [])
+    for name in ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME"]:
+        monkeypatch.setenv(name, str(tmp_path))
+    with pytest.raises(quarry.QuarryError, match="`quarry model pull balanced best`"):
+        quarry.Index.open(tree, directory=tmp_path / "index", quality="best")
+
+
 def test_embeddings(tmp_path):
     encoder = quarry.Encoder()
     done = []

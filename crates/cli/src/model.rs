@@ -102,6 +102,10 @@ impl Quality {
             Self::Balanced => Tier::Balanced,
             Self::Best => Tier::Best,
         };
+        if cfg!(not(feature = "transformers")) {
+            // Its model could be installed, but not run.
+            return load(Path::new(tier.name())).map(Some);
+        }
         tier.reranker(&beside_the_program(), load).map(Some)
     }
 

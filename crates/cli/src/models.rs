@@ -2,6 +2,7 @@
 
 pub mod convert;
 pub mod list;
+mod release;
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -11,6 +12,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use quarry_download::{DownloadOptions, Expected, download};
 use quarry_embed::PairModel;
+use quarry_embed::shipped::{self, Tier};
 use quarry_text::counted;
 use quarry_transformer::{CrossEncoder, Matcher};
 use serde::{Deserialize, Serialize};
@@ -29,7 +31,7 @@ pub struct ModelArgs {
 enum Command {
     /// List the models on this machine (built in, beside the program, in the cache, tuned), or describe one
     List(list::ListArgs),
-    /// Download a model from a hub and verify it; existing files are kept
+    /// Download the models of a quality, or a model from a hub, and verify them; existing files are kept
     Pull(PullArgs),
     /// Convert a transformer's weights to safetensors or to 8 or 4 bits, or a model between model2vec and static
     Convert(convert::ConvertArgs),
@@ -37,17 +39,19 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct PullArgs {
-    /// Name of the model at the hub, as owner/name
-    name: String,
-    /// Directory for the files [default: models/OWNER/NAME in the user's cache]
+    /// `balanced` or `best`, which `--quality` needs, or owner/name of a model at a hub
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Directory for the files of a hub's model [default: models/OWNER/NAME in the user's cache]
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
-    /// Branch, tag or commit
-    #[arg(long, value_name = "NAME", default_value = "main")]
-    revision: String,
-    /// Address of the hub
-    #[arg(long, value_name = "URL", default_value = "https://huggingface.co")]
-    from: String,
+    /// Branch, tag or commit at the hub [default: main]
+    #[arg(long, value_name = "NAME")]
+    revision: Option<String>,
+    /// Address of the hub [default: https://huggingface.co]; for balanced and best, an address, archive or directory that
+    /// has them [default: the release of this version]
+    #[arg(long, value_name = "URL|PATH")]
+    from: Option<String>,
 }
 
 /// Runs `quarry model`.
@@ -60,7 +64,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
             Some(model) => describe(model)?,
             None => list::run(args)?,
         },
-        Command::Pull(args) => return pull(args),
+        Command::Pull(args) => pull(args)?,
         Command::Convert(args) => convert::convert(args)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -178,37 +182,54 @@ struct LargeFile {
     size: u64,
 }
 
-fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
-    let parts: Vec<&str> = args.name.split('/').collect();
+/// Where models are that were pulled.
+fn pulled_models() -> anyhow::Result<PathBuf> {
+    shipped::pulled_models().context("this user has no cache directory; set XDG_CACHE_HOME, or HOME")
+}
+
+fn pull(args: &PullArgs) -> anyhow::Result<()> {
+    let is_of_hub = args.out.is_some() || args.revision.is_some();
+    for name in &args.names {
+        let directory = match Tier::named(Path::new(name)) {
+            Some(_) if is_of_hub => bail!("{name}: --out and --revision are for models of a hub"),
+            Some(tier) => release::pull(tier, args.from.as_deref())?,
+            None if args.out.is_some() && args.names.len() > 1 => bail!("--out: expected one model"),
+            None => pull_from_hub(args, name)?,
+        };
+        output::print(&format!("{}\n", directory.display()))?;
+    }
+    Ok(())
+}
+
+/// Downloads a model from a hub; returns its directory.
+fn pull_from_hub(args: &PullArgs, name: &str) -> anyhow::Result<PathBuf> {
+    let parts: Vec<&str> = name.split('/').collect();
     let plain = |part: &&str| {
         !part.is_empty()
             && !part.starts_with('.')
             && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
     };
     if parts.len() != 2 || !parts.iter().all(plain) {
-        bail!("{}: expected the name of a model as owner/name", args.name);
+        bail!("{name}: expected balanced, best, or the name of a model at a hub as owner/name");
     }
-    if args.revision.is_empty()
-        || !args.revision.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-    {
-        bail!("{}: expected a branch, tag or commit without slashes", args.revision);
+    let revision = args.revision.as_deref().unwrap_or("main");
+    if revision.is_empty() || !revision.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
+        bail!("{revision}: expected a branch, tag or commit without slashes");
     }
-    let base = Url::parse(&format!("{}/", args.from.trim_end_matches('/')))
-        .with_context(|| format!("{}: expected an address, such as https://host", args.from))?;
+    let from = args.from.as_deref().unwrap_or("https://huggingface.co");
+    let base = Url::parse(&format!("{}/", from.trim_end_matches('/')))
+        .with_context(|| format!("{from}: expected an address, such as https://host"))?;
     if !matches!(base.scheme(), "https" | "http") {
-        bail!("{}: expected an address that begins with https:// or http://", args.from);
+        bail!("{from}: expected an address that begins with https:// or http://");
     }
     let directory = match &args.out {
         Some(directory) => directory.clone(),
-        None => quarry_files::cache_directory()
-            .context("this user has no cache directory; name a directory with --out")?
-            .join("models")
-            .join(&args.name),
+        None => pulled_models()?.join(name),
     };
     fs::create_dir_all(&directory).with_context(|| new_file::cannot_write(&directory))?;
     let known = Receipt::read(&directory)?;
     if let Some(known) =
-        known.as_ref().filter(|known| known.name != args.name || known.revision != args.revision)
+        known.as_ref().filter(|known| known.name != name || known.revision != revision)
     {
         bail!(
             "{}: has {} at {}; give another directory with --out",
@@ -220,9 +241,9 @@ fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let mut receipt = match known {
         Some(known) => known,
         None => Receipt {
-            name: args.name.clone(),
-            revision: args.revision.clone(),
-            files: listed(&base, args, &directory)?,
+            name: name.to_owned(),
+            revision: revision.to_owned(),
+            files: listed(&base, name, revision, &directory)?,
         },
     };
     for file in &mut receipt.files {
@@ -230,27 +251,21 @@ fn pull(args: &PullArgs) -> anyhow::Result<ExitCode> {
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent).with_context(|| new_file::cannot_write(parent))?;
         }
-        let address = base.join(&format!("{}/resolve/{}/{}", args.name, args.revision, file.path))?;
-        let expected = Expected { size: Some(file.size), sha256: file.sha256.clone() };
-        let bar = progress::Progress::new("bytes", 0);
-        let got = download(&address, &target, &expected, &DownloadOptions::default(), &mut |done, total| {
-            bar.set(done, total.unwrap_or_default());
-        });
-        bar.finish_and_clear();
-        let got = got?;
+        let address = base.join(&format!("{name}/resolve/{revision}/{}", file.path))?;
+        let expected = Expected { size: Some(file.size), sha256: file.sha256.clone(), ..Expected::default() };
+        let got = progress::download(&address, &target, &expected)?;
         let verified =
             if got.is_verified { "verified" } else { "the hub has no checksum; verified by length" };
         output::note(&format!("{}: {}, {verified}", target.display(), counted(got.size, "byte")));
         file.sha256 = Some(got.sha256);
     }
     new_file::write_json(&directory.join(RECEIPT), &receipt)?;
-    output::print(&format!("{}\n", directory.display()))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(directory)
 }
 
 /// The files of a model that are needed, by the hub's list.
-fn listed(base: &Url, args: &PullArgs, directory: &Path) -> anyhow::Result<Vec<ReceiptFile>> {
-    let address = base.join(&format!("api/models/{}/tree/{}?recursive=true", args.name, args.revision))?;
+fn listed(base: &Url, name: &str, revision: &str, directory: &Path) -> anyhow::Result<Vec<ReceiptFile>> {
+    let address = base.join(&format!("api/models/{name}/tree/{revision}?recursive=true"))?;
     let list = directory.join("list.json");
     _ = fs::remove_file(&list);
     download(&address, &list, &Expected::default(), &DownloadOptions::default(), &mut |_, _| {})?;
@@ -268,8 +283,7 @@ fn listed(base: &Url, args: &PullArgs, directory: &Path) -> anyhow::Result<Vec<R
     );
     if !needed.iter().any(|path| is_weights(path)) {
         bail!(
-            "{}: has no model.safetensors, pytorch_model.bin or model.bin; expected a model with weights",
-            args.name
+            "{name}: has no model.safetensors, pytorch_model.bin or model.bin; expected a model with weights"
         );
     }
     let wanted = entries.into_iter().filter(|entry| needed.contains(&entry.path));

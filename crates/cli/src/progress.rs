@@ -1,11 +1,17 @@
 //! How far a long command is: a bar where stderr is a terminal, elsewhere a line every few seconds.
 
 use std::fmt::Write as _;
+#[cfg(feature = "data")]
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+#[cfg(feature = "data")]
+use quarry_download::{DownloadError, DownloadOptions, Downloaded, Expected};
+#[cfg(feature = "data")]
+use url::Url;
 
 use crate::output;
 
@@ -100,6 +106,17 @@ impl Progress {
     pub fn finish_and_clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// Downloads a file as [`quarry_download::download`] does, and shows how far it is.
+///
+/// # Errors
+/// Those of [`quarry_download::download`].
+#[cfg(feature = "data")]
+pub fn download(url: &Url, target: &Path, expected: &Expected) -> Result<Downloaded, DownloadError> {
+    let bar = Progress::new("bytes", 0);
+    let mut show = |done, total: Option<u64>| bar.set(done, total.unwrap_or_default());
+    quarry_download::download(url, target, expected, &DownloadOptions::default(), &mut show)
 }
 
 /// Prints a line every few seconds until the bar has finished, or what is returned is dropped.

@@ -6,13 +6,9 @@
 mod fixture;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use fixture::file_server::{kill_after, serve};
 use fixture::{Fixture, check_error, stderr, stdout};
 
 const LENGTH: usize = 4_000_000;
@@ -21,54 +17,12 @@ fn content() -> Vec<u8> {
     (0..LENGTH as u32).map(|i| (i % 251) as u8).collect()
 }
 
-/// A server that sends the same file for every path, in pieces with a pause between; its address, and the paths and
-/// ranges of the requests.
-fn serve(pause: Duration) -> (String, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let requests = Arc::clone(&seen);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let requests = Arc::clone(&requests);
-            // A killed process hangs up.
-            thread::spawn(move || drop(answer(stream, pause, &requests)));
-        }
-    });
-    (address, seen)
-}
-
-fn answer(mut stream: TcpStream, pause: Duration, requests: &Mutex<Vec<String>>) -> std::io::Result<()> {
-    let lines: Vec<String> =
-        BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
-    let range = lines.iter().find_map(|line| line.to_lowercase().strip_prefix("range: ").map(str::to_owned));
-    let path = lines[0].split(' ').nth(1).unwrap_or_default();
-    requests.lock().unwrap().push(format!("{path} {}", range.as_deref().unwrap_or("whole")));
-    let start = range.map_or(0, |range| range["bytes=".len()..].trim_end_matches('-').parse().unwrap());
-    let status = if start > 0 { "206 Partial Content" } else { "200 OK" };
-    write!(stream, "HTTP/1.1 {status}\r\nETag: \"a\"\r\nContent-Length: {}\r\n", LENGTH - start)?;
-    write!(stream, "Content-Range: bytes {start}-{}/{LENGTH}\r\nConnection: close\r\n\r\n", LENGTH - 1)?;
-    for piece in content()[start..].chunks(20_000) {
-        stream.write_all(piece)?;
-        thread::sleep(pause);
-    }
-    Ok(())
-}
-
 #[test]
 fn a_download_that_was_killed_goes_on_and_says_that_nothing_verified_it() {
     let fixture = Fixture::new();
-    let (address, seen) = serve(Duration::from_millis(20));
+    let (address, seen) = serve(|_| Some(content()), Duration::from_millis(20));
     let arguments = ["data", "pull", "advtest", "--from", &address, "--out", "got"];
-    let mut child = fixture.command(&arguments).stderr(Stdio::null()).spawn().unwrap();
-    let part = fixture.path("tree/got/dataset.zip.part");
-    let start = Instant::now();
-    while fs::metadata(&part).map_or(0, |file| file.len()) < 100_000 {
-        assert!(start.elapsed() < Duration::from_secs(60), "nothing comes");
-        thread::sleep(Duration::from_millis(5));
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill_after(&mut fixture.command(&arguments), &fixture.path("tree/got/dataset.zip.part"), 100_000);
     assert!(!fixture.path("tree/got/dataset.zip").exists());
 
     let again = fixture.run(&arguments);
@@ -89,7 +43,7 @@ fn a_download_that_was_killed_goes_on_and_says_that_nothing_verified_it() {
 #[test]
 fn another_file_than_that_of_the_table_is_refused() {
     let fixture = Fixture::new();
-    let (address, _) = serve(Duration::ZERO);
+    let (address, _) = serve(|_| Some(content()), Duration::ZERO);
     let got = fixture.run(&["data", "pull", "csn99", "--from", &format!("{address}/mirror/")]);
     check_error(&got, "/mirror/queries.csv: expected 2493 bytes, found 4000000; check the address");
     assert!(!fixture.path("tree/csn99").exists(), "an empty directory stays behind");
@@ -102,7 +56,7 @@ fn another_file_than_that_of_the_table_is_refused() {
 #[test]
 fn a_full_disk_is_named_and_what_came_is_kept() {
     let fixture = Fixture::new();
-    let (address, _) = serve(Duration::ZERO);
+    let (address, _) = serve(|_| Some(content()), Duration::ZERO);
     let got = fixture.run_without_space(&["data", "pull", "advtest", "--from", &address]);
     check_error(
         &got,

@@ -103,6 +103,12 @@ pub enum Failure {
         /// Bytes that it has.
         found: u64,
     },
+    /// It is longer than the file can be.
+    #[error("expected at most {max_size} bytes, found more; check the address")]
+    TooLong {
+        /// Maximum number of bytes.
+        max_size: u64,
+    },
     /// It has another content.
     #[error("expected SHA-256 {expected}, found {found}; the file was damaged on its way, or has changed")]
     Hash {
@@ -117,7 +123,7 @@ impl Failure {
     /// Whether it makes sense to ask again.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Length { .. } | Self::Hash { .. } => false,
+            Self::Unreachable { .. } | Self::Length { .. } | Self::TooLong { .. } | Self::Hash { .. } => false,
             Self::Status { status } => matches!(status, 408 | 429 | 500..),
             Self::Answer { .. } | Self::Cut { .. } | Self::Broken { .. } | Self::Slow { .. } => true,
         }

@@ -4,8 +4,11 @@
 //! While it grows, a file is called `NAME.part`; `NAME.part.from` records where it comes from and in which version, so
 //! that no half is ever joined to the half of another. An operating system's lock on the first keeps out a second
 //! download, and dies with its process.
+//!
+//! [`known`] verifies, copies and unpacks files whose content is known before.
 
 mod error;
+pub mod known;
 mod part;
 
 use std::fs;
@@ -40,6 +43,8 @@ pub struct Expected {
     pub size: Option<u64>,
     /// The SHA-256 hash of its content, as 64 digits in lower case.
     pub sha256: Option<String>,
+    /// Its maximum length in bytes, where `size` is unknown.
+    pub max_size: Option<u64>,
 }
 
 /// Choices of a download.
@@ -240,6 +245,10 @@ fn attempt(
     {
         return Err(Failure::Length { expected, found }.into());
     }
+    let is_too_long = |length: u64| expected.max_size.filter(|max_size| length > *max_size);
+    if let Some(max_size) = total.and_then(is_too_long) {
+        return Err(Failure::TooLong { max_size }.into());
+    }
     let total = total.or(expected.size);
     let mut body = response.body_mut().as_reader();
     let mut buffer = vec![0; 1 << 16];
@@ -255,6 +264,10 @@ fn attempt(
             let found = part.len();
             part.restart(None)?;
             return Err(Failure::Length { expected: total, found }.into());
+        }
+        if let Some(max_size) = is_too_long(part.len()) {
+            part.restart(None)?;
+            return Err(Failure::TooLong { max_size }.into());
         }
         in_window += read as u64;
         if since.elapsed() >= options.stall {

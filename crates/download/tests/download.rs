@@ -121,7 +121,7 @@ impl Destination {
 }
 
 fn verified() -> Expected {
-    Expected { size: Some(100_000), sha256: Some(SHA256.into()) }
+    Expected { size: Some(100_000), sha256: Some(SHA256.into()), ..Expected::default() }
 }
 
 fn failure(result: Result<Downloaded, DownloadError>) -> Failure {
@@ -232,6 +232,27 @@ fn wrong_content_is_refused_and_removed() {
     let destination = Destination::new();
     assert!(matches!(failure(destination.get(&endless, &verified())), Failure::Length { .. }));
     assert!(!destination.target().exists());
+}
+
+#[test]
+fn a_file_of_unknown_length_is_bounded() {
+    for is_announced in [true, false] {
+        let destination = Destination::new();
+        let server = serve(move |_, _, stream| {
+            if is_announced {
+                head(stream, "200 OK", content().len(), TAG)?;
+            } else {
+                write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            }
+            stream.write_all(&content())
+        });
+        let at_most = |max_size| Expected { max_size: Some(max_size), ..Expected::default() };
+        let error = failure(destination.get(&server, &at_most(99_999)));
+        assert!(matches!(error, Failure::TooLong { max_size: 99_999 }), "{error}");
+        assert_eq!(destination.names(), Vec::<String>::new());
+        assert_eq!(server.seen.lock().unwrap().len(), 1, "asked again");
+        assert_eq!(destination.get(&server, &at_most(100_000)).unwrap().size, 100_000);
+    }
 }
 
 #[test]

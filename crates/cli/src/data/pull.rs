@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::dataset::public::{PublicFile, PublicSet, public_sets};
 use quarry_corpus::formats::write::NewDirectories;
-use quarry_download::{DownloadOptions, Expected, download};
+use quarry_download::Expected;
 use quarry_text::counted;
 use quarry_text::did_you_mean;
 use serde::Serialize;
@@ -117,19 +117,8 @@ fn base(text: &str) -> anyhow::Result<Url> {
 
 fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<PulledFile> {
     let target = directory.join(file.name());
-    let expected = Expected { size: file.size, sha256: file.sha256.clone() };
-    let bar = progress::Progress::new("bytes", 0);
-    let got = download(
-        &base.join(&file.url)?,
-        &target,
-        &expected,
-        &DownloadOptions::default(),
-        &mut |done, total| {
-            bar.set(done, total.unwrap_or_default());
-        },
-    );
-    bar.finish_and_clear();
-    let got = got?;
+    let expected = Expected { size: file.size, sha256: file.sha256.clone(), ..Expected::default() };
+    let got = progress::download(&base.join(&file.url)?, &target, &expected)?;
     let verified = match got.is_verified {
         true => format!("verified: sha256 {}", got.sha256),
         false => format!("not verified: no checksum is known; sha256 {}", got.sha256),

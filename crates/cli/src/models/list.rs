@@ -1,12 +1,12 @@
 //! `quarry model list`: the models that are here.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::HumanBytes;
 use quarry_embed::shipped::STATIC_MODEL_FILE;
-use quarry_embed::{Embedder, StaticModel};
+use quarry_embed::{Embedder, StaticModel, shipped};
 use quarry_metrics::table::{Layout, Table};
 use quarry_transformer::TokenVectors;
 use serde::Serialize;
@@ -105,7 +105,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
         problem: None,
     }];
     let beside = model::beside_the_program().into_iter().map(|directory| (ModelLocation::Beside, directory));
-    let pulled = quarry_files::cache_directory().map(|cache| (ModelLocation::Pulled, cache.join("models")));
+    let pulled = shipped::pulled_models().map(|models| (ModelLocation::Pulled, models));
     for (place, directory) in beside.chain(pulled) {
         for path in model_directories(&directory, MAX_DEPTH) {
             let name = path.strip_prefix(&directory).unwrap_or(&path).display().to_string();
@@ -138,11 +138,12 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     Ok(output::print(&table.render(Layout::Text))?)
 }
 
-/// The directories below one that have weights, ascending.
+/// The directories below one that have weights, ascending. Hidden ones are those of pulls that have not ended.
 fn model_directories(directory: &Path, depth: usize) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let mut below: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    below.retain(|path| path.is_dir());
+    let is_hidden = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+    let shown = entries.flatten().filter(|entry| !is_hidden(entry));
+    let mut below: Vec<PathBuf> = shown.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     below.sort();
     let mut found = Vec::new();
     for path in below {

@@ -42,10 +42,11 @@ def fraction(name: str, given: Any) -> float:
     """A number from 0 to 1."""
     if not isinstance(given, Real):
         raise TypeError(f"{name}: expected a number from 0 to 1, found {given!r}")
+    number = float(given)
     # NaN is not in the range either.
-    if not 0 <= given <= 1:
-        raise ValueError(f"{name}: expected a number from 0 to 1, found {given}")
-    return float(given)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name}: expected a number from 0 to 1, found {number}")
+    return number
 
 
 def several(name: str, given: Iterable[Any]) -> Iterable[Any]:

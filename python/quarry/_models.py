@@ -114,7 +114,7 @@ class Retriever:
     ----------
     method
         An expression of ``quarry eval --method``: ``bm25``, ``static``, ``hybrid``, ``balanced``, ``best``, the path of a
-        model, or a combination such as ``rrf(bm25, path/to/model)``.
+        model, or a combination such as ``rrf(bm25, path/to/model)``. A `Path` is that of a model.
 
     Raises
     ------
@@ -122,8 +122,9 @@ class Retriever:
         When the expression is malformed.
     """
 
-    def __init__(self, method: str = "hybrid") -> None:
-        self.method = method
+    def __init__(self, method: PathLike = "hybrid") -> None:
+        # In quotation marks, a path may have characters that have a meaning in an expression.
+        self.method = method if isinstance(method, str) else f'"{_arguments.path("method", method)}"'
         self._ids: list[str] = []
         self._documents: list[tuple[str, str, str]] = []
         self._retriever: _quarry.Retriever | None = None

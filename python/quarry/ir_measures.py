@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ir_measures import Metric, measures, providers
+from ir_measures import AP, P, R, RBP, RR, Bpref, Judged, Metric, Rprec, Success, nDCG, providers
 from ir_measures.providers.base import NOT_PROVIDED, Choices, ParamSpec
 from ir_measures.providers.base import Any as Anything
 from ir_measures.util import QrelsConverter, RunConverter
@@ -54,16 +54,16 @@ class QuarryProvider(providers.Provider):  # type: ignore[misc]
 
     NAME = "quarry"
     SUPPORTED_MEASURES = [
-        measures._AP(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
-        measures._Bpref(rel=_FromOne()),
-        measures._Judged(cutoff=Anything(required=True)),
-        measures._P(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
-        measures._R(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
-        measures._RBP(cutoff=Choices(NOT_PROVIDED), p=_Percent(), rel=_FromOne()),
-        measures._RR(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
-        measures._Rprec(rel=_FromOne(), judged_only=Anything()),
-        measures._Success(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
-        measures._nDCG(cutoff=Anything(), dcg=Anything(), gains=Anything(), judged_only=Anything()),
+        AP(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
+        Bpref(rel=_FromOne()),
+        Judged(cutoff=Anything(required=True)),
+        P(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
+        R(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
+        RBP(cutoff=Choices(NOT_PROVIDED), p=_Percent(), rel=_FromOne()),
+        RR(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
+        Rprec(rel=_FromOne(), judged_only=Anything()),
+        Success(cutoff=Anything(), rel=_FromOne(), judged_only=Anything()),
+        nDCG(cutoff=Anything(), dcg=Anything(), gains=Anything(), judged_only=Anything()),
     ]
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> QuarryEvaluator:
@@ -73,7 +73,7 @@ class QuarryProvider(providers.Provider):  # type: ignore[misc]
 class QuarryEvaluator(providers.Evaluator):  # type: ignore[misc]
     """Evaluates runs against the same judgments."""
 
-    def __init__(self, measures: list[Any], qrels: dict[str, dict[str, int]]) -> None:
+    def __init__(self, measures: list[Any], qrels: Any) -> None:
         super().__init__(measures, set(qrels))
         # What is computed together: measures with the same grades and conventions.
         groups: dict[str, tuple[dict[str, dict[str, int]], dict[str, Any], list[Any]]] = {}

@@ -165,22 +165,21 @@ def evaluate(
         When a file is malformed, a measure is unknown, or run and judgments have no query in common.
     """
     conventions = {"ties": ties, "gain": gain, "queries": queries, "unjudged": unjudged, "scores": precision}
-    text = _quarry.evaluate(
+    text, summary_text = _quarry.evaluate(
         _input("qrels", qrels, "relevance", int),
         _input("run", run, "score", float),
         [_name(measure) for measure in ([measures] if isinstance(measures, str) else measures)],
         json.dumps(conventions),
         _bootstrap(resamples, seed, confidence),
     )
-    found = json.loads(text)
-    summary = found.pop("summary")
+    found, summary = json.loads(text), json.loads(summary_text)
     return Evaluation(
         tuple(found["measures"]),
         tuple(query for query, _ in found["queries"]),
         np.array([values for _, values in found["queries"]], np.float64),
         {name: summary["metrics"][name] for name in found["measures"]},
         {name: (low, high) for name, (low, high) in summary["intervals"].items()},
-        json.dumps(found),
+        text,
     )
 
 

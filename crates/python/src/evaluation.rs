@@ -94,15 +94,7 @@ fn by_query<T, D: FromIterator<(PyBackedStr, T)>>(
     values.iter().map(query_of).collect()
 }
 
-/// An evaluation with its means.
-#[derive(Serialize)]
-struct Evaluated {
-    #[serde(flatten)]
-    evaluation: Evaluation,
-    summary: evaluation::Summary,
-}
-
-/// The object of [`Evaluated`] as JSON.
+/// The evaluation and its summary, as JSON.
 #[pyfunction]
 pub(crate) fn evaluate(
     py: Python<'_>,
@@ -111,7 +103,7 @@ pub(crate) fn evaluate(
     measures: Vec<String>,
     conventions: &str,
     bootstrap: &str,
-) -> PyResult<String> {
+) -> PyResult<(String, String)> {
     let measures: Vec<Measure> =
         measures.iter().map(|name| name.parse().map_err(raised)).collect::<PyResult<_>>()?;
     let conventions: Conventions = serde_json::from_str(conventions).map_err(raised)?;
@@ -128,7 +120,8 @@ pub(crate) fn evaluate(
         };
         let evaluation = evaluation::evaluate_run(&qrels, &run, &measures, &conventions).map_err(raised)?;
         let summary = evaluation.summary(&bootstrap).map_err(raised)?;
-        serde_json::to_string(&Evaluated { evaluation, summary }).map_err(raised)
+        let evaluation = serde_json::to_string(&evaluation).map_err(raised)?;
+        Ok((evaluation, serde_json::to_string(&summary).map_err(raised)?))
     })?
 }
 

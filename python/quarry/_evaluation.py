@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from . import _quarry
+from . import _arguments, _quarry
 
-PathLike = str | os.PathLike[str]
 Ties = Literal["docid-desc", "docid-asc", "index-desc", "pessimistic", "optimistic", "average"]
 
 # `nDCG@10` of ir-measures and `ndcg_cut_10` of trec_eval beside the names of `quarry eval`.
@@ -121,7 +120,7 @@ class Comparison:
 def evaluate(
     qrels: Any,
     run: Any,
-    measures: Sequence[str] = ("mrr", "map", "ndcg@10", "recall@10"),
+    measures: str | Sequence[str] = ("mrr", "map", "ndcg@10", "recall@10"),
     *,
     ties: Ties = "docid-desc",
     gain: Literal["linear", "exponential"] = "linear",
@@ -166,22 +165,21 @@ def evaluate(
         When a file is malformed, a measure is unknown, or run and judgments have no query in common.
     """
     conventions = {"ties": ties, "gain": gain, "queries": queries, "unjudged": unjudged, "scores": precision}
-    text = _quarry.evaluate(
-        _input(qrels, "relevance", int),
-        _input(run, "score", float),
-        [_name(measure) for measure in measures],
+    text, summary_text = _quarry.evaluate(
+        _input("qrels", qrels, "relevance", int),
+        _input("run", run, "score", float),
+        [_name(measure) for measure in ([measures] if isinstance(measures, str) else measures)],
         json.dumps(conventions),
         _bootstrap(resamples, seed, confidence),
     )
-    found = json.loads(text)
-    summary = found.pop("summary")
+    found, summary = json.loads(text), json.loads(summary_text)
     return Evaluation(
         tuple(found["measures"]),
         tuple(query for query, _ in found["queries"]),
         np.array([values for _, values in found["queries"]], np.float64),
         {name: summary["metrics"][name] for name in found["measures"]},
         {name: (low, high) for name, (low, high) in summary["intervals"].items()},
-        json.dumps(found),
+        text,
     )
 
 
@@ -212,7 +210,12 @@ def compare(
 
 
 def _bootstrap(resamples: int, seed: int, confidence: float) -> str:
-    return json.dumps({"resamples": resamples, "seed": seed, "confidence": confidence})
+    drawn = {
+        "resamples": _arguments.count("resamples", resamples, 1),
+        "seed": _arguments.count("seed", seed),
+        "confidence": _arguments.fraction("confidence", confidence),
+    }
+    return json.dumps(drawn)
 
 
 def _name(measure: object) -> str:
@@ -224,14 +227,18 @@ def _name(measure: object) -> str:
     return _NAMES.get(name, name) + at + cutoff
 
 
-def _input(given: Any, column: str, kind: type) -> Any:
+def _input(name: str, given: Any, column: str, kind: type) -> Any:
     if isinstance(given, (str, os.PathLike)):
-        return Path(given)
+        return _arguments.path(name, given)
     if hasattr(given, "columns"):
+        columns = ["query_id", "doc_id", column]
+        if missing := [needed for needed in columns if needed not in given.columns]:
+            found = ", ".join(map(str, given.columns))
+            raise ValueError(f"{name}: expected the column {missing[0]}, found {found}")
         by_query: dict[str, dict[str, Any]] = {}
-        for query, document, value in zip(given["query_id"], given["doc_id"], given[column]):
+        for query, document, value in zip(*(given[needed] for needed in columns)):
             by_query.setdefault(str(query), {})[str(document)] = kind(value)
         return by_query
     if isinstance(given, Mapping):
         return given if isinstance(given, dict) else {query: dict(found) for query, found in given.items()}
-    raise TypeError(f"expected a dictionary, a DataFrame or a path, found {type(given).__name__}")
+    raise TypeError(f"{name}: expected a dictionary, a DataFrame or a path, found {type(given).__name__}")

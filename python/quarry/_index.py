@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from . import _quarry
+from . import _arguments, _quarry
+from ._arguments import PathLike
 from ._shipped import directories
 
-PathLike = str | os.PathLike[str]
 Quality = Literal["fast", "balanced", "best"]
 Names = str | Sequence[str]
 
@@ -44,10 +43,9 @@ class Result:
         The declaration without body.
     code
         The lines of the source.
-    parts
-        The signals that make up the score, by name.
     """
 
+    # In the order of `_quarry._Row`.
     rank: int
     score: float
     root: str
@@ -59,29 +57,18 @@ class Result:
     language: str
     signature: str
     code: str
-    parts: dict[str, float | bool]
+    _parts: str = field(repr=False)
+
+    @property
+    def parts(self) -> dict[str, float | bool]:
+        """The signals that make up the score, by name."""
+        found: dict[str, float | bool] = json.loads(self._parts)
+        return found
 
     @property
     def file(self) -> Path:
         """Absolute path of the file."""
         return Path(self.root) / self.path
-
-    @classmethod
-    def _of(cls, view: dict[str, Any]) -> Result:
-        return cls(
-            view["rank"],
-            view["score"],
-            view["root"],
-            view["path"],
-            view["start_line"],
-            view["end_line"],
-            view["name"],
-            view["kind"],
-            view["language"],
-            view["signature"],
-            view["snippet"],
-            view["parts"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +93,9 @@ class Answer(Sequence[Result]):
     took_ms: float
 
     @classmethod
-    def _of(cls, text: str) -> Answer:
-        answer = json.loads(text)
-        results = tuple(map(Result._of, answer["results"]))
-        return cls(results, answer["confident"], answer["confidence"], answer["took_ms"])
+    def _of(cls, found: _quarry._Found) -> Answer:
+        rows, confident, confidence, took_ms = found
+        return cls(tuple([Result(*row) for row in rows]), confident, confidence, took_ms)
 
     @overload
     def __getitem__(self, index: int) -> Result: ...
@@ -135,11 +121,20 @@ class _Request:
 
     @classmethod
     def of(cls, k: int, language: Names, glob: Names, kind: Names, threshold: float | None) -> _Request:
-        return cls(k, _names(language), _names(kind), _names(glob), threshold)
+        return cls(
+            _arguments.count("k", k),
+            _names("language", language),
+            _names("kind", kind),
+            _names("glob", glob),
+            None if threshold is None else _arguments.fraction("threshold", threshold),
+        )
 
 
-def _names(names: Names) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
+def _names(name: str, given: Names) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    if not all(isinstance(each, str) and each for each in names):
+        raise TypeError(f"{name}: expected a text or several, none empty, found {given!r}")
+    return names
 
 
 class Index:
@@ -197,15 +192,15 @@ class Index:
             When the index could not be written.
         """
         options = {
-            "model": None if model is None else Path(model),
+            "model": _arguments.path_or_none("model", model),
             "quality": quality,
-            "directory": None if directory is None else Path(directory),
+            "directory": _arguments.path_or_none("directory", directory),
             "hidden": hidden,
             "ignored": ignored,
-            "max_bytes": max_bytes,
+            "max_bytes": None if max_bytes is None else _arguments.count("max_bytes", max_bytes),
             "update": update,
         }
-        return cls([Path(path) for path in paths] or [Path(".")], options)
+        return cls([_arguments.path("paths", path) for path in paths] or [Path(".")], options)
 
     def search(
         self,
@@ -251,18 +246,19 @@ class Index:
     ) -> Answer:
         """Finds code similar to the unit at a line, from 1, of a file, which may be the path of a result; other parameters and
         errors as in `search`."""
-        root, relative = self._relative(Path(path))
+        root, relative = self._relative(_arguments.path("path", path))
         request = _Request.of(k, language, glob, kind, None)
+        line = _arguments.count("line", line, 1)
         return Answer._of(self._index.similar(root, relative, line, request))
 
     def callers(self, name: str, k: int = 50) -> dict[str, Any]:
         """The calls of what has a name, as ``quarry callers --json`` prints them; at most `k` of them."""
-        found: dict[str, Any] = json.loads(self._index.calls(name, k, True))
+        found: dict[str, Any] = json.loads(self._index.calls(name, _arguments.count("k", k), True))
         return found
 
     def callees(self, name: str, k: int = 50) -> dict[str, Any]:
         """What the definitions with a name call, as ``quarry callees --json`` prints it; at most `k` for each."""
-        found: dict[str, Any] = json.loads(self._index.calls(name, k, False))
+        found: dict[str, Any] = json.loads(self._index.calls(name, _arguments.count("k", k), False))
         return found
 
     def refresh(self) -> bool:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _quarry
+from . import _arguments, _quarry
+from ._arguments import PathLike
 from ._shipped import directories
-
-PathLike = str | os.PathLike[str]
 
 # What a document may be: its text, or a mapping with `text` and perhaps `title`.
 Document = str | Mapping[str, Any]
+
+_Text = TypeVar("_Text")
 
 
 class Encoder:
@@ -38,7 +38,7 @@ class Encoder:
     """
 
     def __init__(self, model: PathLike | None = None) -> None:
-        self._path = None if model is None else Path(model)
+        self._path = _arguments.path_or_none("model", model)
         self._encoder = _quarry.Encoder(self._path)
 
     @property
@@ -89,9 +89,8 @@ class Encoder:
     def _encode(
         self, texts: Iterable[str], is_query: bool, batch_size: int, progress: Callable[[int], object] | None
     ) -> npt.NDArray[np.float32]:
-        if batch_size < 1:
-            raise ValueError(f"batch_size: expected at least 1, found {batch_size}")
-        texts = list(texts)
+        batch_size = _arguments.count("batch_size", batch_size, 1)
+        texts = list(_arguments.several("texts", texts))
         rows = [np.zeros((0, self.dimension), np.float32)]
         for start in range(0, len(texts), batch_size):
             batch = texts[start : start + batch_size]
@@ -115,7 +114,7 @@ class Retriever:
     ----------
     method
         An expression of ``quarry eval --method``: ``bm25``, ``static``, ``hybrid``, ``balanced``, ``best``, the path of a
-        model, or a combination such as ``rrf(bm25, path/to/model)``.
+        model, or a combination such as ``rrf(bm25, path/to/model)``. A `Path` is that of a model.
 
     Raises
     ------
@@ -123,8 +122,9 @@ class Retriever:
         When the expression is malformed.
     """
 
-    def __init__(self, method: str = "hybrid") -> None:
-        self.method = method
+    def __init__(self, method: PathLike = "hybrid") -> None:
+        # In quotation marks, a path may have characters that have a meaning in an expression.
+        self.method = method if isinstance(method, str) else f'"{_arguments.path("method", method)}"'
         self._ids: list[str] = []
         self._documents: list[tuple[str, str, str]] = []
         self._retriever: _quarry.Retriever | None = None
@@ -148,8 +148,7 @@ class Retriever:
         QuarryError
             When a model cannot be loaded or fails.
         """
-        items = corpus.items() if isinstance(corpus, Mapping) else ((str(n), of) for n, of in enumerate(corpus))
-        return self._index([(str(id), *_texts(document)) for id, document in items])
+        return self._index([(id, *_texts(id, document)) for id, document in _by_id("corpus", corpus)])
 
     def _index(self, documents: list[tuple[str, str, str]]) -> Retriever:
         self._retriever = _quarry.Retriever(self.method, documents, directories())
@@ -181,13 +180,12 @@ class Retriever:
         """
         if self._retriever is None:
             raise _quarry.QuarryError("nothing was indexed; call `index` with a corpus first")
-        if not isinstance(queries, Mapping):
-            queries = {str(number): text for number, text in enumerate(queries)}
-        found = self._retriever.search(list(queries.items()), k)
+        asked = _by_id("queries", queries)
+        found = self._retriever.search(asked, _arguments.count("k", k))
         ids = self._ids
         return {
             query: {ids[position]: score for position, score in neighbors}
-            for query, neighbors in zip(queries, found)
+            for (query, _), neighbors in zip(asked, found)
         }
 
     @property
@@ -197,7 +195,7 @@ class Retriever:
 
     def save(self, directory: PathLike) -> None:
         """Writes the method and the corpus into a directory, which is created if it is missing."""
-        target = Path(directory)
+        target = _arguments.path("directory", directory)
         target.mkdir(parents=True, exist_ok=True)
         with (target / "corpus.jsonl").open("w", encoding="utf-8") as file:
             for id, title, text in self._documents:
@@ -215,7 +213,7 @@ class Retriever:
         QuarryError
             When a model cannot be loaded or fails.
         """
-        source = Path(directory)
+        source = _arguments.path("directory", directory)
         method = json.loads((source / "retriever.json").read_text(encoding="utf-8"))["method"]
         with (source / "corpus.jsonl").open(encoding="utf-8") as file:
             rows = [json.loads(line) for line in file]
@@ -230,7 +228,15 @@ def _loaded(method: str, documents: list[tuple[str, str, str]] | None) -> Retrie
     return retriever if documents is None else retriever._index(documents)
 
 
-def _texts(document: Document) -> tuple[str, str]:
+def _by_id(name: str, given: Mapping[str, _Text] | Iterable[_Text]) -> list[tuple[str, _Text]]:
+    if isinstance(given, Mapping):
+        return [(str(id), text) for id, text in given.items()]
+    return [(str(number), text) for number, text in enumerate(_arguments.several(name, given))]
+
+
+def _texts(id: str, document: Document) -> tuple[str, str]:
     if isinstance(document, str):
         return "", document
+    if not isinstance(document, Mapping) or "text" not in document:
+        raise TypeError(f"corpus: document {id!r}: expected a text, or a mapping with `text`, found {document!r:.80}")
     return document.get("title") or "", document["text"]

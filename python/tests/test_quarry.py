@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,9 @@ def test_results_are_those_of_the_program(index, tree, tmp_path):
     answer = index.search(QUERY, k=2)
     printed = program("search", QUERY, tree, "--index", tmp_path / "index", "--json", "-k", 2)
     assert [result.name for result in answer] == [result["name"] for result in printed["results"]]
-    assert [result.score for result in answer] == [result["score"] for result in printed["results"]]
+    for name in ["score", "path", "start_line", "end_line", "kind", "language", "signature", "root", "parts"]:
+        assert [getattr(result, name) for result in answer] == [result[name] for result in printed["results"]]
+    assert [result.code for result in answer] == [result["snippet"] for result in printed["results"]]
     assert answer.confidence == printed["confidence"]
     assert answer.confident == printed["confident"]
     first = answer[0]
@@ -97,6 +100,47 @@ def test_a_quality_that_is_not_installed_names_the_command_that_installs_it(tree
         quarry.Index.open(tree, directory=tmp_path / "index", quality="best")
 
 
+WRONG_ARGUMENTS = [
+    (lambda index: index.search("lock", threshold=float("nan")), ValueError, "threshold: expected a number from 0 to 1, found nan"),
+    (lambda index: index.search("lock", threshold=7), ValueError, "threshold: expected a number from 0 to 1"),
+    (lambda index: index.search("lock", threshold="high"), TypeError, "threshold: expected a number from 0 to 1, found 'high'"),
+    (lambda index: index.search("lock", k=-1), ValueError, "k: expected 0 or more, found -1"),
+    (lambda index: index.search("lock", k=2.5), TypeError, "k: expected a whole number, found 2.5"),
+    (lambda index: index.search("lock", glob=["*.py", ""]), TypeError, "glob: expected a text or several, none empty"),
+    (lambda index: index.similar("", 1), ValueError, "path: expected a path, found an empty string"),
+    (lambda index: index.similar("locks.py", 0), ValueError, "line: expected 1 or more, found 0"),
+    (lambda index: quarry.Index.open(""), ValueError, 'paths: expected a path, found an empty string; the current directory is "."'),
+    (lambda index: quarry.Index.open(b"tree"), TypeError, "paths: expected a path, found b'tree'"),
+    (lambda index: quarry.Index.open("tree", directory=""), ValueError, "directory: expected a path"),
+    (lambda index: quarry.Index.open("tree", max_bytes=-1), ValueError, "max_bytes: expected 0 or more"),
+    (lambda index: quarry.Encoder(""), ValueError, "model: expected a path"),
+    (lambda index: quarry.Encoder().encode_queries("lock"), TypeError, "texts: expected several texts, found one; put it in a list"),
+    (lambda index: quarry.Encoder().encode_queries(["lock"], batch_size=0), ValueError, "batch_size: expected 1 or more"),
+    (lambda index: quarry.Retriever("bm25").index("text"), TypeError, "corpus: expected several texts"),
+    (lambda index: quarry.Retriever("bm25").index([{"title": "a"}]), TypeError, "document '0': expected a text, or a mapping with `text`"),
+    (lambda index: quarry.Retriever("bm25").index(["text"]).search("lock"), TypeError, "queries: expected several texts"),
+    (lambda index: quarry.evaluate(QRELS, RUN, resamples=0), ValueError, "resamples: expected 1 or more, found 0"),
+    (lambda index: quarry.evaluate(QRELS, RUN, confidence=float("nan")), ValueError, "confidence: expected a number from 0 to 1"),
+    (lambda index: quarry.evaluate("", RUN), ValueError, "qrels: expected a path, found an empty string"),
+    (lambda index: quarry.evaluate(QRELS, 3), TypeError, "run: expected a dictionary, a DataFrame or a path, found int"),
+    (lambda index: quarry.evaluate({1: {"a": 1}}, RUN), quarry.QuarryError, "the judgments: expected the id of a query, a str, found 1"),
+    (
+        lambda index: quarry.evaluate({"1": {"a": 0.5}}, RUN),
+        quarry.QuarryError,
+        'the judgments, query "1", document "a": expected a grade, a whole number of 32 bits, found 0.5',
+    ),
+    (lambda index: quarry.evaluate(QRELS, {"1": ["a"]}), quarry.QuarryError, 'the run, query "1": expected a dictionary by document'),
+    (lambda index: quarry.evaluate(QRELS, {"1": {2: 1.0}}), quarry.QuarryError, 'query "1": expected the id of a document, a str, found 2'),
+    (lambda index: quarry.evaluate(QRELS, {"1": {"a": "x"}}), quarry.QuarryError, "expected a score, a number other than NaN, found 'x'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "text"), WRONG_ARGUMENTS, ids=[text for _, _, text in WRONG_ARGUMENTS])
+def test_errors_name_what_was_expected(index, call, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        call(index)
+
+
 def test_embeddings(tmp_path):
     encoder = quarry.Encoder()
     done = []
@@ -141,6 +185,13 @@ def test_retrievers_agree_with_the_program(tmp_path):
     assert run["q"] == pytest.approx({document: float(score) for _, _, document, _, score, _ in lines}, rel=1e-6)
 
 
+def test_a_path_is_that_of_a_model(tmp_path):
+    directory = tmp_path / "a (b), c"
+    directory.mkdir()
+    with pytest.raises(quarry.QuarryError, match=re.escape("a (b), c/config.json: is missing")):
+        quarry.Retriever(directory).index(CORPUS)
+
+
 def test_errors_of_retrievers():
     with pytest.raises(quarry.QuarryError, match="index"):
         quarry.Retriever("bm25").search(["a"])
@@ -164,6 +215,7 @@ def test_measures_by_hand():
     assert over_all.means["mrr"] == 0.5
     with pytest.raises(quarry.QuarryError, match="nosuch"):
         quarry.evaluate(QRELS, RUN, ["nosuch@3"])
+    assert quarry.evaluate(QRELS, RUN, "RR").means == {"mrr": 0.75}
     with pytest.raises(quarry.QuarryError, match="NaN"):
         quarry.evaluate(QRELS, {"1": {"a": float("nan")}})
     assert pickle.loads(pickle.dumps(evaluation)).means == evaluation.means
@@ -186,6 +238,8 @@ def test_pandas(tmp_path):
     rows = [(q, d, s) for q, of in RUN.items() for d, s in of.items()]
     run = pandas.DataFrame(rows, columns=["query_id", "doc_id", "score"])
     assert quarry.evaluate(qrels, run).means == quarry.evaluate(QRELS, RUN).means
+    with pytest.raises(ValueError, match="run: expected the column score, found query_id, doc_id"):
+        quarry.evaluate(qrels, run.drop(columns="score"))
 
 
 def test_comparisons():

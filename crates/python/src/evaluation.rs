@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use quarry_corpus::formats::qrels::{self, Qrels};
-use quarry_corpus::formats::run::{self, RankedDocuments, Run};
+use quarry_corpus::formats::run::{self, Run};
 use quarry_eval::evaluation::{self, Conventions, Evaluation};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, PairedComparison};
@@ -15,91 +16,112 @@ use serde::Serialize;
 use crate::error::{QuarryError, raised};
 use crate::interruptible::interruptible;
 
-/// Judgments in memory, or the path of a file of them.
-#[derive(FromPyObject)]
-pub(crate) enum QrelsInput {
-    /// Grades by query, then document.
-    Values(BTreeMap<String, BTreeMap<String, i32>>),
-    /// A file of TREC's or BEIR's format.
-    Path(PathBuf),
-}
+/// How much of a wrong value an error shows.
+const SHOWN_CHARACTERS: usize = 80;
 
-/// A run in memory, or the path of a file of one.
+/// Judgments or a run: in memory, or the path of a file.
 #[derive(FromPyObject)]
-pub(crate) enum RunInput<'py> {
-    /// Scores by query, then document.
+pub(crate) enum Input<'py> {
+    /// Values by query, then document.
     Values(Bound<'py, PyDict>),
-    /// A file of TREC's format.
+    /// A file.
     Path(PathBuf),
 }
 
-impl RunInput<'_> {
-    /// What a thread reads it from.
-    fn source(self) -> PyResult<RunSource> {
+/// What a thread reads it from.
+enum Source<T> {
+    Values(T),
+    Path(PathBuf),
+}
+
+impl Input<'_> {
+    fn qrels(self) -> PyResult<Source<Qrels>> {
         let values = match self {
-            Self::Path(path) => return Ok(RunSource::Path(path)),
+            Self::Path(path) => return Ok(Source::Path(path)),
             Self::Values(values) => values,
         };
-        let mut run = Run::new();
-        for (query, found) in values {
-            let documents = found.cast::<PyDict>()?.iter();
-            let documents: Vec<(String, f64)> = documents
-                .map(|(document, score)| Ok((document.extract()?, score.extract()?)))
-                .collect::<PyResult<_>>()?;
-            let query: String = query.extract()?;
-            if let Some((document, _)) = documents.iter().find(|(_, score)| score.is_nan()) {
-                let problem = format!(
-                    "the run: query {query:?}, document {document:?}: expected a number as the score, found NaN; \
-                     leave the document out"
-                );
-                return Err(QuarryError::new_err(problem));
-            }
-            run.insert(query, RankedDocuments::from_iter(documents));
-        }
-        Ok(RunSource::Values(run))
+        let grade = |value: &Bound<'_, PyAny>| value.extract().ok();
+        let qrels: BTreeMap<String, Vec<(PyBackedStr, i32)>> =
+            by_query(&values, "the judgments", "a grade, a whole number of 32 bits", grade)?;
+        let owned = |documents: Vec<(PyBackedStr, i32)>| {
+            documents.into_iter().map(|(document, grade)| (document.to_string(), grade)).collect()
+        };
+        Ok(Source::Values(qrels.into_iter().map(|(query, documents)| (query, owned(documents))).collect()))
+    }
+
+    fn run(self) -> PyResult<Source<Run>> {
+        let values = match self {
+            Self::Path(path) => return Ok(Source::Path(path)),
+            Self::Values(values) => values,
+        };
+        let score = |value: &Bound<'_, PyAny>| value.extract().ok().filter(|score: &f64| !score.is_nan());
+        Ok(Source::Values(by_query(&values, "the run", "a score, a number other than NaN", score)?))
     }
 }
 
-enum RunSource {
-    Values(Run),
-    Path(PathBuf),
+/// What a dictionary of dictionaries holds; `given` and `expected` are the words for it and for a value.
+fn by_query<T, D: FromIterator<(PyBackedStr, T)>>(
+    values: &Bound<'_, PyDict>,
+    given: &str,
+    expected: &str,
+    value_of: impl Fn(&Bound<'_, PyAny>) -> Option<T>,
+) -> PyResult<BTreeMap<String, D>> {
+    let wrong = |place: &str, expected: &str, found: &Bound<'_, PyAny>| {
+        let found = found.repr().map_or_else(|_| found.get_type().to_string(), |text| text.to_string());
+        let found: String = found.chars().take(SHOWN_CHARACTERS).collect();
+        QuarryError::new_err(format!("{given}{place}: expected {expected}, found {found}"))
+    };
+    let query_of = |(query, documents): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let Ok(id) = query.extract::<String>() else {
+            return Err(wrong("", "the id of a query, a str", &query));
+        };
+        let place = || format!(", query {id:?}");
+        let Ok(found) = documents.cast::<PyDict>() else {
+            return Err(wrong(&place(), "a dictionary by document", &documents));
+        };
+        let document_of = |(document, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            let Ok(id) = document.extract::<PyBackedStr>() else {
+                return Err(wrong(&place(), "the id of a document, a str", &document));
+            };
+            match value_of(&value) {
+                Some(value) => Ok((id, value)),
+                None => Err(wrong(&format!("{}, document {:?}", place(), &*id), expected, &value)),
+            }
+        };
+        let found = found.iter().map(document_of).collect::<PyResult<D>>()?;
+        Ok((id, found))
+    };
+    values.iter().map(query_of).collect()
 }
 
-/// An evaluation with its means.
-#[derive(Serialize)]
-struct Evaluated {
-    #[serde(flatten)]
-    evaluation: Evaluation,
-    summary: evaluation::Summary,
-}
-
-/// The object of [`Evaluated`] as JSON.
+/// The evaluation and its summary, as JSON.
 #[pyfunction]
 pub(crate) fn evaluate(
     py: Python<'_>,
-    qrels: QrelsInput,
-    run: RunInput<'_>,
+    qrels: Input<'_>,
+    run: Input<'_>,
     measures: Vec<String>,
     conventions: &str,
     bootstrap: &str,
-) -> PyResult<String> {
+) -> PyResult<(String, String)> {
     let measures: Vec<Measure> =
         measures.iter().map(|name| name.parse().map_err(raised)).collect::<PyResult<_>>()?;
     let conventions: Conventions = serde_json::from_str(conventions).map_err(raised)?;
     let bootstrap: Bootstrap = serde_json::from_str(bootstrap).map_err(raised)?;
-    let run = run.source()?;
+    let (qrels, run) = (qrels.qrels()?, run.run()?);
     interruptible(py, move || {
-        let qrels: Qrels = match qrels {
-            QrelsInput::Values(values) => values,
-            QrelsInput::Path(path) => qrels::read(&path).map_err(raised)?,
+        let qrels = match qrels {
+            Source::Values(values) => values,
+            Source::Path(path) => qrels::read(&path).map_err(raised)?,
         };
         let run = match run {
-            RunSource::Values(run) => run,
-            RunSource::Path(path) => run::read(&path).map_err(raised)?,
+            Source::Values(run) => run,
+            Source::Path(path) => run::read(&path).map_err(raised)?,
         };
         let evaluation = evaluation::evaluate_run(&qrels, &run, &measures, &conventions).map_err(raised)?;
         let summary = evaluation.summary(&bootstrap).map_err(raised)?;
-        serde_json::to_string(&Evaluated { evaluation, summary }).map_err(raised)
+        let evaluation = serde_json::to_string(&evaluation).map_err(raised)?;
+        Ok((evaluation, serde_json::to_string(&summary).map_err(raised)?))
     })?
 }
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use quarry_answer::{
-    CallsQuestion, Excerpt, SearchQuestion, SharedTree, Shown, StatusView, Tree, UnitsRequest,
+    Answer, CallsQuestion, Excerpt, ResultView, SearchQuestion, SharedTree, Shown, StatusView, Tree,
+    UnitView, UnitsRequest,
 };
 use quarry_embed::Embedder;
 use quarry_index::{Filter, Hit, OpenOptions, RankingWeights, Update};
@@ -56,6 +57,56 @@ impl Sources {
         let tree = Tree::new(&self.paths, index).map_err(raised)?.shared();
         Ok(Open { tree, is_changed, warnings })
     }
+}
+
+/// A result: the fields of `quarry.Result` in their order, with the signals as JSON, which few read.
+#[derive(IntoPyObject)]
+pub(crate) struct Row(
+    usize,
+    f64,
+    String,
+    String,
+    u32,
+    u32,
+    String,
+    &'static str,
+    String,
+    String,
+    String,
+    String,
+);
+
+impl Row {
+    /// `None` of a result that is a file.
+    fn of(result: ResultView) -> Option<PyResult<Self>> {
+        let ResultView { rank, score, root, path, language, unit, .. } = result;
+        let UnitView { start_line, end_line, name, kind, signature, snippet, parts, .. } = unit?;
+        let row = |parts| {
+            let score = as_in_json(score);
+            Self(
+                rank, score, root, path, start_line, end_line, name, kind, language, signature, snippet,
+                parts,
+            )
+        };
+        Some(json(&parts).map(row))
+    }
+}
+
+/// The fields of `quarry.Answer`. Converting them takes less than reading the JSON that the program prints.
+#[derive(IntoPyObject)]
+pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64);
+
+impl Found {
+    fn of<Q>(answer: Answer<Q>) -> PyResult<Self> {
+        let Answer { results, confident, confidence, took_ms, .. } = answer;
+        let rows = results.into_iter().filter_map(Row::of).collect::<PyResult<_>>()?;
+        Ok(Self(rows, confident, as_in_json(confidence), took_ms))
+    }
+}
+
+/// The number that a program reads in JSON: the shortest decimal fraction of this number.
+fn as_in_json(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
 }
 
 /// The index of one or more source trees.
@@ -131,8 +182,8 @@ impl Index {
         Ok((open.is_changed, open.warnings))
     }
 
-    /// The answer of `quarry search --json`.
-    fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<String> {
+    /// The answer of `quarry search`.
+    fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<Found> {
         let filter = request.filter()?;
         let shared = self.shared();
         interruptible(py, move || {
@@ -141,11 +192,11 @@ impl Index {
             let tree = shared.tree();
             let question = SearchQuestion::of(&query);
             let found = quarry_answer::search(&tree.index, question, None, &request).map_err(raised)?;
-            json(&found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
+            Found::of(found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
         })?
     }
 
-    /// The answer of `quarry similar --json` for a line of a file of a searched path, given by its number.
+    /// The answer of `quarry similar` for a line of a file of a searched path, given by its number.
     fn similar(
         &self,
         py: Python<'_>,
@@ -153,7 +204,7 @@ impl Index {
         path: String,
         line: u32,
         request: Request,
-    ) -> PyResult<String> {
+    ) -> PyResult<Found> {
         let filter = request.filter()?;
         let shared = self.shared();
         interruptible(py, move || {
@@ -162,7 +213,7 @@ impl Index {
             let given = tree.index.unit_at_in(root, &path, line).ok_or_else(|| nothing_at(&path, line))?;
             let request = units(&filter, &request, &ranking);
             let found = quarry_answer::similar(&tree.index, &given, &request).map_err(raised)?;
-            json(&found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
+            Found::of(found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
         })?
     }
 

@@ -144,8 +144,7 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
     for agent in &table.agent {
         for target in &agent.targets {
             if target.n_contents() != 1 || !target.is_known() {
-                let what =
-                    "expected one of entry, element, item, file and block; file and block name mcp or command-line";
+                let what = "expected one of entry, element, item, file and block; file and block name mcp or command-line";
                 return Err(problem(format!("{}: {}: {what}", agent.name, target.path)));
             }
             let is_below = ["~/", "{project}/", "{config}/", "{xdg}/"]
@@ -415,7 +414,8 @@ mod tests {
         let hook = |agent: &str, event: &str| {
             let agent = agents().iter().find(|known| known.name == agent).unwrap();
             let files = agent.files(Scope::Project, &environment());
-            let is_hook = |content: &Content| matches!(content, Content::Element { at, .. } if at[1] == event);
+            let is_hook =
+                |content: &Content| matches!(content, Content::Element { at, .. } if at[1] == event);
             files.into_iter().map(|file| file.content).find(is_hook).unwrap()
         };
         let call = |tool: &str, name: &str, value: &str| {
@@ -432,7 +432,8 @@ mod tests {
                 ("command", "cd src && grep -rn \"retry\\|back off\" ."),
                 ("command", "rg -i 'throttl|rate.?limit' | head -5"),
             ] {
-                let answer: Value = serde_json::from_str(&run(&hook, "sh", &call("Grep", name, value))).unwrap();
+                let answer: Value =
+                    serde_json::from_str(&run(&hook, "sh", &call("Grep", name, value))).unwrap();
                 let told = &answer["hookSpecificOutput"];
                 assert_eq!(told["hookEventName"], event);
                 assert!(told["additionalContext"].as_str().unwrap().contains("tool context"), "{told}");

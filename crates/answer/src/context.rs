@@ -196,7 +196,7 @@ pub fn file_tokens(index: &Index, units: &[usize]) -> usize {
     let hits: Vec<Hit> = units.iter().map(|unit| index.unit(*unit)).collect();
     let mut files: BTreeMap<(usize, &str), &Hit> = BTreeMap::new();
     for hit in &hits {
-        files.entry((hit.root, &hit.path)).or_insert(hit);
+        files.entry((hit.root, hit.path.as_str())).or_insert(hit);
     }
     let texts = files.into_values().filter_map(|hit| index.text(hit).ok());
     texts.map(|text| count_tokens(&text.to_str())).sum()
@@ -394,13 +394,11 @@ mod tests {
         let (_directory, index) = tree(&[("shop.py", SHOP)]);
         let found = ask(&index, "Cart.total_price", 60);
         assert!(
-            found
-                .text
-                .starts_with("shop.py:4-6 method Cart.total_price\n     4|     def total_price(self):\n"),
+            found.text.starts_with("shop.py:4-6 method Cart.total_price\n4|     def total_price(self):\n"),
             "{}",
             found.text
         );
-        assert!(found.text.contains("In:\nshop.py:1\n     1| class Cart"), "{}", found.text);
+        assert!(found.text.contains("In:\nshop.py:1\n1| class Cart"), "{}", found.text);
         let found = ask(&index, "Cart.total_price", 2_000);
         let mut lines: Vec<&str> = found.text.lines().filter(|line| line.contains("| ")).collect();
         let n_lines = lines.len();
@@ -444,17 +442,21 @@ mod tests {
         let imports = "import price_table\nfrom prices import (\n    price_of_goods,\n    sum_prices,\n)\n# Prices of goods.\n\nimport goods_price\n\n\n";
         let test = "def test_price_of_goods():\n    assert price_of_goods(goods) == sum_prices(goods)\n";
         let code = "def price_of_goods(goods):\n    total = 0\n    for good in goods:\n        total += sum_prices(good)\n    return total\n";
-        let (_directory, index) =
-            tree(&[("shop.py", &format!("{imports}{code}")), ("tests/test_shop.py", &format!("{imports}{test}"))]);
+        let (_directory, index) = tree(&[
+            ("shop.py", &format!("{imports}{code}")),
+            ("tests/test_shop.py", &format!("{imports}{test}")),
+        ]);
         let text = ask(&index, "sum the prices of goods", 2_000).text;
         assert!(!text.contains("from prices"), "{text}");
-        let (code, test) = (text.find("| def price_of_goods").unwrap(), text.find("| def test_price").unwrap());
+        let (code, test) =
+            (text.find("| def price_of_goods").unwrap(), text.find("| def test_price").unwrap());
         assert!(code < test, "{text}");
         let room = count_tokens(&text[..test]);
         let text = ask(&index, "sum the prices of goods", room).text;
         assert!(text.contains("def price_of_goods") && !text.contains("def test_price"), "{text}");
         // A module of settings is code.
-        let (_directory, index) = tree(&[("settings.py", "import os\n\nPRICE_LIMIT = 5\nPRICE_UNIT = 'cent'\n")]);
+        let (_directory, index) =
+            tree(&[("settings.py", "import os\n\nPRICE_LIMIT = 5\nPRICE_UNIT = 'cent'\n")]);
         let text = ask(&index, "limit and unit of a price", 2_000).text;
         assert!(text.contains("| PRICE_LIMIT = 5"), "{text}");
         // Nothing else is there.

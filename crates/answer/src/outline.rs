@@ -146,7 +146,7 @@ mod tests {
         let index = Index::open_or_build(&root, &options, None, &|_| {}).unwrap().index;
         let all = Filter::default();
         let text = outline(&index, &all, 60, &[]).unwrap();
-        assert!(text.starts_with("net/a.py\n     1| def open_socket(port)\n"), "{text}");
+        assert!(text.starts_with("net/a.py\n1| def open_socket(port)\n"), "{text}");
         assert!(text.ends_with(" more definitions; allow more tokens, or name a directory.\n"), "{text}");
         for max_tokens in (0..400).step_by(3) {
             let text = outline(&index, &all, max_tokens, &[]).unwrap();

@@ -62,7 +62,8 @@ pub fn unnumbered(text: &str) -> String {
 }
 
 fn content(number: &str, text: &str) -> String {
-    format!("{number:>6}| {}\n", shortened(text))
+    // Not padded: of each line that would take two more tokens.
+    format!("{number}| {}\n", shortened(text))
 }
 
 /// A name or path from the tree, in quotes unless it is one plain word.
@@ -137,8 +138,8 @@ mod tests {
 
     #[test]
     fn what_comes_from_files_cannot_pass_for_the_words_of_the_tool() {
-        assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "     7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
-        assert_eq!(unnumbered("def f()"), "      | def f()\n");
+        assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
+        assert_eq!(unnumbered("def f()"), "| def f()\n");
         for plain in ["src/größe.rs", "Cart.total", "operator<<", "a'b", "~T"] {
             assert_eq!(quoted(plain), plain);
         }

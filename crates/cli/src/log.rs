@@ -245,7 +245,8 @@ impl Savings {
             savings.tokens_given += tokens;
             let file_tokens = record["file_tokens"].as_u64();
             let file = |result: &Value| {
-                let [root, path] = [&record["root"], &result["path"]].map(|part| part.as_str().unwrap_or_default());
+                let [root, path] =
+                    [&record["root"], &result["path"]].map(|part| part.as_str().unwrap_or_default());
                 format!("{root}/{path}")
             };
             let rank = record["opened"].as_u64().and_then(|rank| usize::try_from(rank).ok());

@@ -622,7 +622,10 @@ fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
     let given = fixture.json(&["context", "HeaderParser.parse", "--json"]);
     let savings = fixture.json(&["log", "show", "--savings", "--json"]);
     assert_eq!((&savings["searches"], &savings["tokens_given"]), (&1.into(), &given["tokens"]));
-    assert!(savings["opened"].as_u64().unwrap() >= 1 && savings["tokens_of_files"].as_u64().unwrap() > 10, "{savings}");
+    assert!(
+        savings["opened"].as_u64().unwrap() >= 1 && savings["tokens_of_files"].as_u64().unwrap() > 10,
+        "{savings}"
+    );
     let records = stdout(&fixture.run(&["log", "show"]));
     assert!(records.contains("\"command\":\"context\""), "{records}");
 }

@@ -225,7 +225,8 @@ impl Index {
                 allowed.is_none() || site.caller.as_ref().is_some_and(|hit| is_allowed(hit.unit))
             };
             let is_test_file = self.table.files[row].flags().contains(FileFlags::TEST);
-            let is_test = |site: &CallSite| is_test_file || site.caller.as_ref().is_some_and(|hit| self.is_test(hit));
+            let is_test =
+                |site: &CallSite| is_test_file || site.caller.as_ref().is_some_and(|hit| self.is_test(hit));
             let (tests, others) = sites.filter(is_found).partition::<Vec<CallSite>, _>(is_test);
             (others, tests, file.unfinished())
         };
@@ -255,7 +256,10 @@ impl Index {
         let language = language_named(self.table.text(file.language));
         let stored = language.and_then(|language| StoredReferences::read(self.table.calls(file), language));
         let imports = stored.into_iter().flat_map(|stored| stored.imports);
-        imports.map(|import| import.line).filter(|line| (hit.start_line..=hit.end_line).contains(line)).collect()
+        imports
+            .map(|import| import.line)
+            .filter(|line| (hit.start_line..=hit.end_line).contains(line))
+            .collect()
     }
 
     /// Whether a call of a name targets one of the wanted definitions; a type stands for its constructors.

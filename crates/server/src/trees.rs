@@ -170,7 +170,8 @@ fn ask_all(
     let confidence = found.first().map_or(0.0, |(_, answer)| confidence(answer));
     if !is_status {
         // What has nothing is told where none has more.
-        let n_having = found.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(|found| found.confidence > 0.0));
+        let n_having =
+            found.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(|found| found.confidence > 0.0));
         found.truncate(n_having.count().clamp(1, SHOWN));
     }
     let text_of = |(tree, answer): &(&NamedTree, Result<ToolAnswer, ToolError>)| {
@@ -219,7 +220,8 @@ fn at_once<'t, T: Send>(
     let mut answers: Vec<(usize, &NamedTree, T)> = thread::scope(|scope| {
         let threads: Vec<_> = (1..n_threads).map(|_| scope.spawn(work)).collect();
         let own = work();
-        let others = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let others =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         others.flatten().chain(own).collect()
     });
     answers.sort_by_key(|(number, ..)| *number);
@@ -378,8 +380,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for (name, n) in [("a", 1), ("b", 60)] {
             fs::create_dir_all(directory.path().join(name)).unwrap();
-            let code: String =
-                (0..n).map(|n| format!("def post_{n}(letter):\n    return stamp(letter, {n})\n\n\n")).collect();
+            let code: String = (0..n)
+                .map(|n| format!("def post_{n}(letter):\n    return stamp(letter, {n})\n\n\n"))
+                .collect();
             fs::write(directory.path().join(name).join("main.py"), code).unwrap();
         }
         let indexes = directory.path().join("indexes");
@@ -393,15 +396,20 @@ mod tests {
             let n_tokens = count_tokens(&text);
             assert!(text.contains("Tree a,") && text.contains("Tree b,"), "{text}");
             // Half of it would be lost to the tree that has one call.
-            assert!(n_tokens <= max_tokens && 10 * n_tokens > 6 * max_tokens, "{n_tokens} of {max_tokens}: {text}");
+            assert!(
+                n_tokens <= max_tokens && 10 * n_tokens > 6 * max_tokens,
+                "{n_tokens} of {max_tokens}: {text}"
+            );
         }
     }
 
     #[test]
     fn trees_are_asked_at_once_and_answer_in_their_order() {
-        let trees = Trees::new(&(0..9).map(|n| PathBuf::from(format!("/none/{n}"))).collect::<Vec<_>>(), false, |path| {
-            Workspace::new(path.to_owned(), OpenOptions::default(), Arc::new(StaticModel::builtin()))
-        });
+        let trees = Trees::new(
+            &(0..9).map(|n| PathBuf::from(format!("/none/{n}"))).collect::<Vec<_>>(),
+            false,
+            |path| Workspace::new(path.to_owned(), OpenOptions::default(), Arc::new(StaticModel::builtin())),
+        );
         let trees = trees.all();
         let (n_now, n_most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let answers = at_once(&trees, |tree| {

@@ -547,7 +547,7 @@ mod tests {
             let call = Call::new(name, arguments).unwrap().unwrap();
             workspace.answer(&call, &|_| {}).unwrap().text
         };
-        let expected = format!("{:>6}|     say(\"bye\")\n{line:>6}|     socket.shut()\n", line - 1);
+        let expected = format!("{}|     say(\"bye\")\n{line}|     socket.shut()\n", line - 1);
         let found = call(
             "search",
             json!({"query": "say bye and shut a socket", "languages": ["python"], "detail": "full"}),
@@ -569,9 +569,8 @@ mod tests {
         let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
         let options = OpenOptions { directory: Some(index), ..OpenOptions::default() };
         let (observed, noted) = (Arc::clone(&seen), Arc::clone(&seen));
-        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin())).with_observer(
-            move |searched, tokens| noted.lock().unwrap().push((searched.clone(), tokens())),
-        );
+        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))
+            .with_observer(move |searched, tokens| noted.lock().unwrap().push((searched.clone(), tokens())));
         let call = |name: &str, arguments: Value| {
             let Value::Object(arguments) = arguments else { return };
             let call = Call::new(name, arguments).unwrap().unwrap();

@@ -136,7 +136,8 @@ impl Content {
             Self::Element { at, value } => {
                 let edited = json::insert_element(text, at, value)?;
                 let mut expected = json::parse(text)?;
-                push(&mut expected, at, value.clone()).ok_or("a name on the way to the list is not a table")?;
+                push(&mut expected, at, value.clone())
+                    .ok_or("a name on the way to the list is not a table")?;
                 check(Format::Json, &edited, &expected)?;
                 edited
             }
@@ -170,7 +171,8 @@ impl Content {
             Self::Element { at, value } => {
                 let mut expected = json::parse(text)?;
                 let list = elements(&expected, at).unwrap_or_default();
-                let number = list.iter().position(|element| element == value).ok_or("the element is not there")?;
+                let number =
+                    list.iter().position(|element| element == value).ok_or("the element is not there")?;
                 if let Some(list) = at.iter().try_fold(&mut expected, |table, name| table.get_mut(name)) {
                     list.as_array_mut().map(|list| list.remove(number));
                 }

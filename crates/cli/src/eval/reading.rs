@@ -67,7 +67,8 @@ impl FromStr for PolicyName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let weights = |text: &str| {
-            let [decay, thrift, test] = text.split(':').map(str::parse).collect::<Result<Vec<_>, _>>().ok()?[..]
+            let [decay, thrift, test] =
+                text.split(':').map(str::parse::<f64>).collect::<Result<Vec<_>, _>>().ok()?[..]
             else {
                 return None;
             };

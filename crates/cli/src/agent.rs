@@ -64,7 +64,7 @@ pub struct AgentArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add Quarry to the settings of coding agents: an MCP server, and instructions that say when to use it
+    /// Add Quarry to the settings of coding agents: an MCP server, instructions, sub-agents and hooks
     Install(InstallArgs),
     /// Remove what `quarry agent install` added to the settings of coding agents
     Uninstall(ChangeArgs),

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn each_definition_gets_its_share() {
-        assert_eq!(shares(10, &[50, 1, 50]), [4, 1, 5]);
+        assert_eq!(shares(10, &[50, 1, 50]), [5, 1, 4]);
         assert_eq!(shares(10, &[2, 3]), [2, 3]);
         assert_eq!(shares(1, &[5, 5]).iter().sum::<usize>(), 1);
         assert_eq!(shares(3, &[]), Vec::<usize>::new());

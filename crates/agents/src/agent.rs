@@ -19,6 +19,15 @@ const TEXTS: [(&str, &str); 4] = [
     ("continue-server", include_str!("../instructions/continue-server.yaml")),
 ];
 
+/// Where a text wants what a file begins with.
+const FRONT: &str = "{front}";
+
+/// The commands of hooks, by the placeholder that stands for them.
+const HINTS: [(&str, &str); 2] = [
+    ("{grep-hint}", include_str!("../instructions/grep-hint.sh")),
+    ("{start-hint}", include_str!("../instructions/start-hint.sh")),
+];
+
 /// For whom something is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -57,6 +66,7 @@ struct Target {
     scope: Scope,
     path: String,
     entry: Option<Entry>,
+    element: Option<Element>,
     item: Option<Item>,
     file: Option<String>,
     block: Option<String>,
@@ -68,6 +78,13 @@ struct Target {
 #[serde(deny_unknown_fields)]
 struct Entry {
     format: Format,
+    at: Vec<String>,
+    value: Value,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Element {
     at: Vec<String>,
     value: Value,
 }
@@ -127,8 +144,7 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
     for agent in &table.agent {
         for target in &agent.targets {
             if target.n_contents() != 1 || !target.is_known() {
-                let what =
-                    "expected one of entry, item, file and block; file and block name mcp or command-line";
+                let what = "expected one of entry, element, item, file and block; file and block name mcp or command-line";
                 return Err(problem(format!("{}: {}: {what}", agent.name, target.path)));
             }
             let is_below = ["~/", "{project}/", "{config}/", "{xdg}/"]
@@ -167,7 +183,13 @@ impl Agent {
     /// The files that are written in a scope.
     #[must_use]
     pub fn paths(&self, scope: Scope, environment: &Environment) -> Vec<PathBuf> {
-        self.files(scope, environment).into_iter().map(|file| file.path).collect()
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for TargetFile { path, .. } in self.files(scope, environment) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
     }
 
     pub(crate) fn files(&self, scope: Scope, environment: &Environment) -> Vec<TargetFile> {
@@ -181,8 +203,8 @@ impl Agent {
 
 impl Target {
     fn n_contents(&self) -> usize {
-        let Self { entry, item, file, block, .. } = self;
-        let are = [entry.is_some(), item.is_some(), file.is_some(), block.is_some()];
+        let Self { entry, element, item, file, block, .. } = self;
+        let are = [entry.is_some(), element.is_some(), item.is_some(), file.is_some(), block.is_some()];
         are.into_iter().filter(|is| *is).count()
     }
 
@@ -196,12 +218,19 @@ impl Target {
     fn content(&self, environment: &Environment) -> Option<Content> {
         let text = |name: &str| {
             let (_, text) = TEXTS.iter().find(|(known, _)| *known == name)?;
-            Some(environment.fill(&format!("{}{text}", self.front)))
+            Some(environment.fill(&match text.contains(FRONT) {
+                true => text.replace(FRONT, &self.front),
+                false => format!("{}{text}", self.front),
+            }))
         };
         match self {
             Self { entry: Some(Entry { format, at, value }), .. } => {
                 let value = environment.fill_value(value);
                 Some(Content::Entry { format: *format, at: at.clone(), value })
+            }
+            Self { element: Some(Element { at, value }), .. } => {
+                let event = at.last().map_or("", String::as_str);
+                Some(Content::Element { at: at.clone(), value: environment.fill_hints(value, event) })
             }
             Self { item: Some(Item { at, value }), .. } => {
                 Some(Content::Item { at: at.clone(), value: environment.fill(value) })
@@ -252,14 +281,30 @@ impl Environment {
     }
 
     fn fill_value(&self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.fill(text)),
-            Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
-            Value::Object(object) => {
-                object.iter().map(|(name, value)| (name.clone(), self.fill_value(value))).collect()
+        with_texts(value, &|text| self.fill(text))
+    }
+
+    /// A hook for an event.
+    fn fill_hints(&self, value: &Value, event: &str) -> Value {
+        with_texts(value, &|text| match HINTS.iter().find(|(name, _)| *name == text) {
+            Some((_, hint)) => {
+                let command = format!("'{}'", self.command.replace('\'', r"'\''"));
+                hint.trim_end().replace("{event}", event).replace("{shell-command}", &command)
             }
-            other => other.clone(),
+            None => self.fill(text),
+        })
+    }
+}
+
+/// A value with its texts replaced.
+fn with_texts(value: &Value, replace: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(replace(text)),
+        Value::Array(items) => items.iter().map(|item| with_texts(item, replace)).collect(),
+        Value::Object(object) => {
+            object.iter().map(|(name, value)| (name.clone(), with_texts(value, replace))).collect()
         }
+        other => other.clone(),
     }
 }
 
@@ -293,7 +338,9 @@ mod tests {
                 assert_eq!(target.n_contents(), 1, "{}: {}", agent.name, target.path);
                 let content = target.content(&environment()).unwrap();
                 let text = serde_json::to_string(&content).unwrap();
-                assert!(!text.contains("{command}") && !text.contains("{project}"), "{text}");
+                for placeholder in ["{command}", "{project}", "{front}", "{event}", "-hint}", "{shell-"] {
+                    assert!(!text.contains(placeholder), "{text}");
+                }
                 let path = environment().path(&target.path);
                 assert!(
                     path.is_absolute() && !path.to_string_lossy().contains(['{', '}', '~', '|']),
@@ -343,6 +390,71 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_hook_answers_guessed_words_and_fails_at_nothing() {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+
+        let run = |element: &Content, program: &str, input: &str| {
+            let Content::Element { value, .. } = element else { panic!("no hook") };
+            let command = value["hooks"][0]["command"].as_str().or(value["command"].as_str()).unwrap();
+            let command = command.replace("'quarry'", program);
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &command]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut running = shell.spawn().unwrap();
+            // One that reads nothing may be gone.
+            let _ = running.stdin.take().unwrap().write_all(input.as_bytes());
+            let output = running.wait_with_output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let hook = |agent: &str, event: &str| {
+            let agent = agents().iter().find(|known| known.name == agent).unwrap();
+            let files = agent.files(Scope::Project, &environment());
+            let is_hook =
+                |content: &Content| matches!(content, Content::Element { at, .. } if at[1] == event);
+            files.into_iter().map(|file| file.content).find(is_hook).unwrap()
+        };
+        let call = |tool: &str, name: &str, value: &str| {
+            let input = serde_json::json!({"session_id": "a", "tool_name": tool, "tool_input": {name: value, "description": "find retry|backoff"}});
+            input.to_string()
+        };
+        for (agent, event) in
+            [("claude-code", "PreToolUse"), ("gemini", "AfterTool"), ("crush", "PreToolUse")]
+        {
+            let hook = hook(agent, event);
+            for (name, value) in [
+                ("pattern", "retry|backoff|attempt"),
+                ("pattern", "rate.*limit"),
+                ("command", "cd src && grep -rn \"retry\\|back off\" ."),
+                ("command", "rg -i 'throttl|rate.?limit' | head -5"),
+            ] {
+                let answer: Value =
+                    serde_json::from_str(&run(&hook, "sh", &call("Grep", name, value))).unwrap();
+                let told = &answer["hookSpecificOutput"];
+                assert_eq!(told["hookEventName"], event);
+                assert!(told["additionalContext"].as_str().unwrap().contains("tool context"), "{told}");
+                assert!(told.get("permissionDecision").is_none(), "the call is not decided on");
+                assert_eq!(run(&hook, "'no such program'", &call("Grep", name, value)), "");
+            }
+            for (name, value) in [
+                ("pattern", "parseHttpHeader"),
+                ("pattern", "fn connect\\("),
+                ("command", "cargo test 2>&1 | grep error | head"),
+                ("command", "echo 'retry|backoff'"),
+            ] {
+                assert_eq!(run(&hook, "sh", &call("Bash", name, value)), "", "{value}");
+            }
+            for input in ["", "{", "\u{0}\u{fffd}", &"\"pattern\": \"".repeat(100_000)] {
+                assert_eq!(run(&hook, "sh", input), "");
+            }
+        }
+        let start = hook("claude-code", "SubagentStart");
+        assert!(run(&start, "sh", "{}").contains("\"hookEventName\":\"SubagentStart\""));
+        assert_eq!(run(&start, "'no such program'", "{}"), "");
     }
 
     #[test]

@@ -186,13 +186,13 @@ fn directories_go_with_the_last_file_in_them() {
 fn an_entry_of_somebody_else_is_left_alone() {
     let fixture = Fixture::new();
     let own = "{\n  \"mcpServers\": { \"quarry\": { \"command\": \"/my/own\" } }\n}\n";
-    fixture.write("home/.cursor/mcp.json", own);
-    let plan = fixture.install(&["cursor"], Scope::User);
+    fixture.write("home/.aws/amazonq/mcp.json", own);
+    let plan = fixture.install(&["amazon-q"], Scope::User);
     assert!(plan.is_empty());
     assert!(matches!(plan.notes.as_slice(), [Note::LeftAlone(_)]), "{:?}", plan.notes);
-    let plan = fixture.uninstall(&["cursor"], Scope::User);
+    let plan = fixture.uninstall(&["amazon-q"], Scope::User);
     assert!(matches!(plan.notes.as_slice(), [Note::NotInstalled(_)]), "{:?}", plan.notes);
-    assert_eq!(fixture.read("home/.cursor/mcp.json"), own);
+    assert_eq!(fixture.read("home/.aws/amazonq/mcp.json"), own);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn what_was_written_and_then_changed_is_left_alone() {
     fixture.write("project/.claude/agents/quarry-finder.md", "mine\n");
     let plan = fixture.uninstall(&["claude-code"], Scope::Project);
     assert_eq!(plan.notes.len(), 3, "{:?}", plan.notes);
-    assert!(plan.is_empty());
+    assert!(matches!(plan.changes.as_slice(), [hooks] if hooks.path.ends_with(".claude/settings.json")));
     assert_eq!(fixture.read("project/.mcp.json"), changed);
     assert_eq!(fixture.read("project/.claude/skills/quarry/SKILL.md"), "mine\n");
 }
@@ -241,6 +241,30 @@ fn another_command_replaces_the_entry_and_uninstalling_still_restores() {
     assert_eq!(text.matches("quarry]").count(), 1, "{text}");
     assert!(text.contains("command = \"/opt/quarry\""), "{text}");
     fixture.uninstall(&["codex"], Scope::User);
+    assert_eq!(fixture.all(), before);
+}
+
+#[test]
+fn hooks_stand_beside_those_of_others_and_are_replaced_with_the_command() {
+    let mut fixture = Fixture::new();
+    let own = "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Bash\", \"hooks\": [] } // mine\n    ]\n  }\n}\n";
+    fixture.write("home/.claude/settings.json", own);
+    let before = fixture.all();
+    fixture.install(&["claude-code"], Scope::User);
+    let text = fixture.read("home/.claude/settings.json");
+    assert!(text.contains("\"matcher\": \"Bash\", \"hooks\": [] }") && text.contains("// mine"), "{text}");
+    assert!(text.contains("\"matcher\": \"Grep|Bash\"") && text.contains("\"SubagentStart\""), "{text}");
+    fixture.environment.command = "/o'pt/quarry".to_owned();
+    fixture.install(&["claude-code"], Scope::User);
+    let text = fixture.read("home/.claude/settings.json");
+    assert_eq!(text.matches("Grep|Bash").count(), 1, "{text}");
+    assert_eq!(text.matches(r"command -v '/o'\\''pt/quarry'").count(), 2, "{text}");
+    // Edited since: only the own hooks go.
+    fixture.write("home/.claude/settings.json", &text.replace("\"Bash\"", "\"Read\""));
+    fixture.uninstall(&["claude-code"], Scope::User);
+    let text = fixture.read("home/.claude/settings.json");
+    assert_eq!(text, own.replace("\"Bash\"", "\"Read\""));
+    fixture.write("home/.claude/settings.json", own);
     assert_eq!(fixture.all(), before);
 }
 
@@ -439,8 +463,9 @@ mod random {
     use super::*;
 
     /// Agents with files of each format, and those files.
-    const FILES: [(&str, &str); 7] = [
+    const FILES: [(&str, &str); 8] = [
         ("claude-code", "home/.claude.json"),
+        ("claude-code", "home/.claude/settings.json"),
         ("opencode", "config/opencode/opencode.json"),
         ("codex", "home/.codex/config.toml"),
         ("codex", "home/.codex/AGENTS.md"),
@@ -461,6 +486,7 @@ mod random {
                 "",
                 "\t\"mcpServers\": {\"other\": {\"command\": \"x\"} /* y */},",
                 "\"mcp\": { // none\n},",
+                "\"hooks\": {\"PreToolUse\": [ {\"matcher\": \"x\"}, /* y */ ], },",
             ],
             Some("toml") => vec![
                 "# [mcp_servers.quarry]",

@@ -1,23 +1,29 @@
 //! The code that answers a query within a budget of tokens: whole functions first, then the signatures of what belongs to
 //! them, each line once, with files and line numbers.
 //!
-//! Functions are chosen by expected gain per token. The gain of the result of rank r is r to the power of -[`decay`], its
-//! cost the number of its tokens to the power of [`thrift`]; the best one that still fits is taken until none does. Both
-//! exponents are chosen by `quarry eval repo-search --policy`, cross-validated by repository (`bench/fit_context.py`).
+//! Functions are chosen by expected gain per token. The gain of the result of rank r is r to the power of -[`decay`], that
+//! of test code [`test`] times as much, its cost the number of its tokens to the power of [`thrift`]; the best one that
+//! still fits is taken until none does. Imports are not shown. The weights are chosen by `quarry eval repo-search
+//! --policy`, cross-validated by repository (`bench/fit_context.py`).
 //!
 //! [`decay`]: Weights::decay
+//! [`test`]: Weights::test
 //! [`thrift`]: Weights::thrift
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quarry_index::{Error, Filter, Hit, Index, RankingWeights, SearchRequest};
 use quarry_source::{SourceText, UnitKind};
+use quarry_text::query_terms;
 
 use crate::count_tokens;
 use crate::text::{numbered, position_to, quoted, what};
 
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
+
+/// Terms of queries for tests.
+const TEST_TERMS: [&str; 4] = ["test", "spec", "fixtur", "mock"];
 
 /// Number of results that are named if nothing clearly answers.
 const NEAREST: usize = 3;
@@ -38,11 +44,13 @@ pub struct Weights {
     pub decay: f64,
     /// How much a long function costs, 0 (nothing) to 1 (by its tokens).
     pub thrift: f64,
+    /// Gain of test code as a share of that of other code, 0 to 1, unless the query asks for tests.
+    pub test: f64,
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { decay: 1.0, thrift: 0.5 }
+        Self { decay: 1.0, thrift: 0.5, test: 0.5 }
     }
 }
 
@@ -59,6 +67,8 @@ pub struct ContextRequest<'a> {
     pub max_tokens: usize,
     /// How functions are chosen.
     pub weights: Weights,
+    /// What precedes the paths in each of the searched paths, by number; nothing where there is none.
+    pub prefixes: &'a [String],
 }
 
 /// Code for a query.
@@ -78,15 +88,35 @@ pub struct Context {
 struct Candidate {
     hit: Hit,
     end_line: u32,
-    /// Lines with their numbers, each with its end.
+    /// Where it is, and what.
+    heading: String,
+    /// Lines with their numbers.
     lines: Vec<(u32, String)>,
+    is_test: bool,
     n_tokens: usize,
 }
 
 impl Candidate {
     fn text(&self) -> String {
         let lines: String = self.lines.iter().map(|(number, line)| numbered(*number, line)).collect();
-        format!("{}\n{lines}", position_to(&self.hit, self.end_line))
+        format!("{}{lines}", self.heading)
+    }
+
+    /// Whether at least half of its lines are imports: the top of a file.
+    fn is_imports(&self, index: &Index) -> bool {
+        if self.hit.kind != UnitKind::Module {
+            return false;
+        }
+        let starts = index.import_lines(&self.hit);
+        let (mut is_import, mut n_imports, mut n_lines) = (false, 0, 0);
+        for (number, line) in self.lines.iter().filter(|(_, line)| !line.trim().is_empty()) {
+            // A statement goes on in indented lines, to a bracket.
+            is_import = starts.contains(number)
+                || is_import && line.starts_with(|c: char| c.is_whitespace() || ")]}".contains(c));
+            n_imports += usize::from(is_import);
+            n_lines += 1;
+        }
+        n_imports > 0 && 2 * n_imports >= n_lines
     }
 }
 
@@ -109,26 +139,27 @@ impl Texts<'_> {
 /// # Errors
 /// When the query has no word, the model fails, or the index cannot be read.
 pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error> {
-    let ContextRequest { query, filter, ranking, max_tokens, weights } = request;
+    let ContextRequest { query, filter, ranking, max_tokens, weights, prefixes } = request;
     let ranking = (*ranking).clone();
     let response = index.search(&SearchRequest { query, limit: CANDIDATES, ranking, filter })?;
     let (confident, confidence) = (response.is_confident(None), response.confidence);
     if response.hits.is_empty() || confident == Some(false) {
-        let text = fitting(nothing(index, &response.hits), *max_tokens);
+        let text = fitting(nothing(index, &response.hits, prefixes), *max_tokens);
         return Ok(Context { text, confident: Some(false), confidence, shown: Vec::new() });
     }
-    let candidates = candidates(index, &response.hits);
-    let chosen = choose(&candidates, *max_tokens, *weights);
+    let candidates = candidates(index, &response.hits, prefixes);
+    let asks_for_tests = query_terms(query).iter().any(|term| TEST_TERMS.contains(&term.as_str()));
+    let test = if asks_for_tests { 1.0 } else { weights.test };
+    let chosen = choose(&candidates, *max_tokens, Weights { test, ..*weights });
     let mut pieces: Vec<String> = chosen.iter().map(|position| candidates[*position].text()).collect();
     let mut left = max_tokens.saturating_sub(pieces.iter().map(|piece| count_tokens(piece)).sum());
     // The first result is named even where it does not fit.
-    if chosen.first() != Some(&0) {
-        let first = format!("{}\n", position_to(&candidates[0].hit, candidates[0].end_line));
-        left = left.saturating_sub(count_tokens(&first));
-        pieces.insert(0, first);
+    if let Some(first) = candidates.first().filter(|_| chosen.first() != Some(&0)) {
+        left = left.saturating_sub(count_tokens(&first.heading));
+        pieces.insert(0, first.heading.clone());
     }
     let shown: Vec<&Candidate> = chosen.iter().map(|position| &candidates[*position]).collect();
-    pieces.extend(related(index, &shown, left)?);
+    pieces.extend(related(index, &shown, left, prefixes)?);
     let text = fitting(pieces, *max_tokens);
     Ok(Context {
         text,
@@ -139,14 +170,36 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
 }
 
 /// The text for when nothing clearly answers, with the closest results.
-fn nothing(index: &Index, hits: &[Hit]) -> Vec<String> {
+fn nothing(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<String> {
     let mut pieces = vec![nothing_heading(hits.is_empty(), false)];
     let nearest = hits.iter().take(NEAREST);
     pieces.extend(nearest.map(|hit| {
         let hit = beginning(index, hit);
-        format!("{}\n", position_to(&hit, index.last_line(&hit)))
+        heading(&hit, index.last_line(&hit), prefixes)
     }));
     pieces
+}
+
+fn heading(hit: &Hit, end_line: u32, prefixes: &[String]) -> String {
+    let path = prefixed(hit, prefixes);
+    format!("{}\n", position_to(&Hit { path, ..hit.clone() }, end_line))
+}
+
+/// The path of a unit as it is shown.
+pub(crate) fn prefixed(hit: &Hit, prefixes: &[String]) -> String {
+    format!("{}{}", prefixes.get(hit.root).map_or("", String::as_str), hit.path)
+}
+
+/// Number of tokens of the files that units are in, each counted once.
+#[must_use]
+pub fn file_tokens(index: &Index, units: &[usize]) -> usize {
+    let hits: Vec<Hit> = units.iter().map(|unit| index.unit(*unit)).collect();
+    let mut files: BTreeMap<(usize, &str), &Hit> = BTreeMap::new();
+    for hit in &hits {
+        files.entry((hit.root, hit.path.as_str())).or_insert(hit);
+    }
+    let texts = files.into_values().filter_map(|hit| index.text(hit).ok());
+    texts.map(|text| count_tokens(&text.to_str())).sum()
 }
 
 /// The text about a search that found nothing, or nothing that clearly answers.
@@ -180,11 +233,11 @@ fn beginning(index: &Index, hit: &Hit) -> Hit {
     }
 }
 
-/// The definitions behind results, best first, each line once.
-fn candidates(index: &Index, hits: &[Hit]) -> Vec<Candidate> {
+/// The definitions behind results, best first, each line once; imports only where there is nothing else.
+fn candidates(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<Candidate> {
     let mut texts = Texts { index, read: HashMap::new() };
     let mut seen = BTreeSet::new();
-    let mut found = Vec::new();
+    let (mut found, mut imports) = (Vec::new(), Vec::new());
     for hit in hits {
         let hit = beginning(index, hit);
         if !seen.insert(hit.unit) {
@@ -200,18 +253,21 @@ fn candidates(index: &Index, hits: &[Hit]) -> Vec<Candidate> {
             .take_while(|(number, _)| *number <= end_line)
             .map(|(number, line)| (number, line.to_owned()))
             .collect();
-        let mut candidate = Candidate { hit, end_line, lines, n_tokens: 0 };
+        let (heading, is_test) = (heading(&hit, end_line, prefixes), index.is_test(&hit));
+        let mut candidate = Candidate { hit, end_line, heading, lines, is_test, n_tokens: 0 };
         candidate.n_tokens = count_tokens(&candidate.text());
-        found.push(candidate);
+        let list = if candidate.is_imports(index) { &mut imports } else { &mut found };
+        list.push(candidate);
     }
-    found
+    if found.is_empty() { imports } else { found }
 }
 
 /// The positions of the candidates that are shown, ascending: greedily those with the largest gain per cost that still fit.
 fn choose(candidates: &[Candidate], max_tokens: usize, weights: Weights) -> Vec<usize> {
     let value = |position: usize| {
-        let rank = (position + 1) as f64;
-        rank.powf(-weights.decay) / (candidates[position].n_tokens as f64).max(1.0).powf(weights.thrift)
+        let (rank, candidate) = ((position + 1) as f64, &candidates[position]);
+        let gain = rank.powf(-weights.decay) * if candidate.is_test { weights.test } else { 1.0 };
+        gain / (candidate.n_tokens as f64).max(1.0).powf(weights.thrift)
     };
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
@@ -235,7 +291,12 @@ fn overlap(a: &Candidate, b: &Candidate) -> bool {
 }
 
 /// The signatures of the types that contain what is shown, of what it calls, and of its callers, as far as they fit.
-fn related(index: &Index, shown: &[&Candidate], mut left: usize) -> Result<Vec<String>, Error> {
+fn related(
+    index: &Index,
+    shown: &[&Candidate],
+    mut left: usize,
+    prefixes: &[String],
+) -> Result<Vec<String>, Error> {
     let mut pieces = Vec::new();
     let mut seen: BTreeSet<usize> = shown.iter().map(|candidate| candidate.hit.unit).collect();
     let is_shown = |hit: &Hit| {
@@ -251,7 +312,7 @@ fn related(index: &Index, shown: &[&Candidate], mut left: usize) -> Result<Vec<S
                 continue;
             }
             let heading = if is_headed { "" } else { heading };
-            let piece = format!("{heading}{}", declaration(&hit));
+            let piece = format!("{heading}{}", declaration(&hit, prefixes));
             let n_tokens = count_tokens(&piece);
             if n_tokens > *left {
                 break;
@@ -291,8 +352,9 @@ fn related(index: &Index, shown: &[&Candidate], mut left: usize) -> Result<Vec<S
 }
 
 /// Where something is declared, and its signature.
-fn declaration(hit: &Hit) -> String {
-    format!("{}:{}\n{}", quoted(&hit.path), hit.start_line, numbered(hit.start_line, &hit.signature))
+fn declaration(hit: &Hit, prefixes: &[String]) -> String {
+    let path = prefixed(hit, prefixes);
+    format!("{}:{}\n{}", quoted(&path), hit.start_line, numbered(hit.start_line, &hit.signature))
 }
 
 #[cfg(test)]
@@ -320,7 +382,8 @@ mod tests {
     fn ask(index: &Index, query: &str, max_tokens: usize) -> Context {
         let (filter, ranking) = (Filter::default(), RankingWeights::default());
         let weights = Weights::default();
-        let request = ContextRequest { query, filter: &filter, ranking: &ranking, max_tokens, weights };
+        let (filter, ranking) = (&filter, &ranking);
+        let request = ContextRequest { query, filter, ranking, max_tokens, weights, prefixes: &[] };
         context(index, &request).unwrap()
     }
 
@@ -331,13 +394,11 @@ mod tests {
         let (_directory, index) = tree(&[("shop.py", SHOP)]);
         let found = ask(&index, "Cart.total_price", 60);
         assert!(
-            found
-                .text
-                .starts_with("shop.py:4-6 method Cart.total_price\n     4|     def total_price(self):\n"),
+            found.text.starts_with("shop.py:4-6 method Cart.total_price\n4|     def total_price(self):\n"),
             "{}",
             found.text
         );
-        assert!(found.text.contains("In:\nshop.py:1\n     1| class Cart"), "{}", found.text);
+        assert!(found.text.contains("In:\nshop.py:1\n1| class Cart"), "{}", found.text);
         let found = ask(&index, "Cart.total_price", 2_000);
         let mut lines: Vec<&str> = found.text.lines().filter(|line| line.contains("| ")).collect();
         let n_lines = lines.len();
@@ -374,5 +435,40 @@ mod tests {
         let found = ask(&index, "knitting patterns for woollen mittens and the prices", 4_000);
         assert_eq!(found.confident, Some(false), "{}", found.text);
         assert!(found.text.starts_with("Nothing ") && count_tokens(&found.text) < 100, "{}", found.text);
+    }
+
+    #[test]
+    fn imports_and_tests_do_not_take_the_room_of_code() {
+        let imports = "import price_table\nfrom prices import (\n    price_of_goods,\n    sum_prices,\n)\n# Prices of goods.\n\nimport goods_price\n\n\n";
+        let test = "def test_price_of_goods():\n    assert price_of_goods(goods) == sum_prices(goods)\n";
+        let code = "def price_of_goods(goods):\n    total = 0\n    for good in goods:\n        total += sum_prices(good)\n    return total\n";
+        let (_directory, index) = tree(&[
+            ("shop.py", &format!("{imports}{code}")),
+            ("tests/test_shop.py", &format!("{imports}{test}")),
+        ]);
+        let text = ask(&index, "sum the prices of goods", 2_000).text;
+        assert!(!text.contains("from prices"), "{text}");
+        let (code, test) =
+            (text.find("| def price_of_goods").unwrap(), text.find("| def test_price").unwrap());
+        assert!(code < test, "{text}");
+        let room = count_tokens(&text[..test]);
+        let text = ask(&index, "sum the prices of goods", room).text;
+        assert!(text.contains("def price_of_goods") && !text.contains("def test_price"), "{text}");
+        // A module of settings is code.
+        let (_directory, index) =
+            tree(&[("settings.py", "import os\n\nPRICE_LIMIT = 5\nPRICE_UNIT = 'cent'\n")]);
+        let text = ask(&index, "limit and unit of a price", 2_000).text;
+        assert!(text.contains("| PRICE_LIMIT = 5"), "{text}");
+        // Nothing else is there.
+        let (_directory, index) = tree(&[("a.py", "import price_table\nimport price_list\n")]);
+        assert!(ask(&index, "price table", 2_000).text.contains("| import price_table"));
+    }
+
+    #[test]
+    fn the_files_of_what_is_shown_are_counted_once() {
+        let (_directory, index) = tree(&[("shop.py", SHOP)]);
+        let found = ask(&index, "sum the prices of all goods", 2_000);
+        assert!(found.shown.len() > 1, "{}", found.text);
+        assert_eq!(file_tokens(&index, &found.shown), count_tokens(SHOP));
     }
 }

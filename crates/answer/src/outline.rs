@@ -10,6 +10,7 @@ use quarry_index::{Error, Filter, Hit, Index};
 use quarry_source::UnitKind;
 use quarry_text::parts;
 
+use crate::context::prefixed;
 use crate::count_tokens;
 use crate::text::{numbered, quoted};
 
@@ -27,11 +28,16 @@ struct Line {
 }
 
 /// The map of the definitions that pass a filter, of at most `max_tokens` tokens ([`count_tokens`]): the files with the
-/// most mentions first, each with its lines in order.
+/// most mentions first, each with its lines in order. `prefixes` precede the paths in each of the searched paths.
 ///
 /// # Errors
 /// When the index cannot be read.
-pub fn outline(index: &Index, filter: &Filter, max_tokens: usize) -> Result<String, Error> {
+pub fn outline(
+    index: &Index,
+    filter: &Filter,
+    max_tokens: usize,
+    prefixes: &[String],
+) -> Result<String, Error> {
     let lines = lines(index, filter)?;
     let n_all = lines.len();
     let mut left = max_tokens.saturating_sub(count_tokens(&ending(n_all)));
@@ -39,7 +45,7 @@ pub fn outline(index: &Index, filter: &Filter, max_tokens: usize) -> Result<Stri
     let mut misses = 0;
     for line in &lines {
         let key = (line.hit.root, line.hit.path.as_str());
-        let heading = if files.contains_key(&key) { 0 } else { count_tokens(&heading(&line.hit)) };
+        let heading = if files.contains_key(&key) { 0 } else { count_tokens(&heading(&line.hit, prefixes)) };
         let n_tokens = heading + count_tokens(&line.text);
         if n_tokens > left {
             misses += 1;
@@ -59,7 +65,7 @@ pub fn outline(index: &Index, filter: &Filter, max_tokens: usize) -> Result<Stri
     files.sort_by(|a, b| b.0.total_cmp(&a.0));
     loop {
         let n_shown: usize = files.iter().map(|(_, lines)| lines.len()).sum();
-        let mut text: String = files.iter_mut().map(|(_, lines)| of_file(lines)).collect();
+        let mut text: String = files.iter_mut().map(|(_, lines)| of_file(lines, prefixes)).collect();
         if n_shown < n_all {
             text.push_str(&ending(n_all - n_shown));
         }
@@ -75,13 +81,13 @@ pub fn outline(index: &Index, filter: &Filter, max_tokens: usize) -> Result<Stri
     }
 }
 
-fn heading(hit: &Hit) -> String {
-    format!("{}\n", quoted(&hit.path))
+fn heading(hit: &Hit, prefixes: &[String]) -> String {
+    format!("{}\n", quoted(&prefixed(hit, prefixes)))
 }
 
-fn of_file(lines: &mut [&Line]) -> String {
+fn of_file(lines: &mut [&Line], prefixes: &[String]) -> String {
     lines.sort_by_key(|line| (line.hit.start_line, line.hit.unit));
-    let heading = lines.first().map(|line| heading(&line.hit)).unwrap_or_default();
+    let heading = lines.first().map(|line| heading(&line.hit, prefixes)).unwrap_or_default();
     std::iter::once(heading.as_str()).chain(lines.iter().map(|line| line.text.as_str())).collect()
 }
 
@@ -140,16 +146,16 @@ mod tests {
             OpenOptions { directory: Some(directory.path().join("index")), ..OpenOptions::default() };
         let index = Index::open_or_build(&root, &options, None, &|_| {}).unwrap().index;
         let all = Filter::default();
-        let text = outline(&index, &all, 60).unwrap();
-        assert!(text.starts_with("net/a.py\n     1| def open_socket(port)\n"), "{text}");
+        let text = outline(&index, &all, 60, &[]).unwrap();
+        assert!(text.starts_with("net/a.py\n1| def open_socket(port)\n"), "{text}");
         assert!(text.ends_with(" more definitions; allow more tokens, or name a directory.\n"), "{text}");
         for max_tokens in (0..400).step_by(3) {
-            let text = outline(&index, &all, max_tokens).unwrap();
+            let text = outline(&index, &all, max_tokens, &[]).unwrap();
             assert!(count_tokens(&text) <= max_tokens, "{max_tokens}: {text}");
         }
-        let whole = outline(&index, &all, 10_000).unwrap();
+        let whole = outline(&index, &all, 10_000, &[]).unwrap();
         assert_eq!(whole.matches("| def ").count(), 32, "{whole}");
         let below = Filter::default().below("net");
-        assert_eq!(outline(&index, &below, 10_000).unwrap().lines().count(), 3);
+        assert_eq!(outline(&index, &below, 10_000, &[]).unwrap().lines().count(), 3);
     }
 }

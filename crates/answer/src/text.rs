@@ -7,36 +7,35 @@ use quarry_index::Hit;
 use quarry_source::UnitKind;
 use quarry_text::printable;
 
-use crate::kind_name;
+use crate::{count_tokens, kind_name};
 
-/// Approximate bytes of source code per token: tokenizers of large language models differ.
-const BYTES_PER_TOKEN: usize = 4;
-
-/// Bytes reserved for the last line, which reports what was left out.
-const RESERVED_BYTES: usize = 200;
+/// Tokens reserved for the last line, which reports what was left out.
+const RESERVED_TOKENS: usize = 50;
 
 /// Longest line that is shown, in characters; the rest is cut off.
 const MAX_LINE_CHARS: usize = 200;
 
-/// A text that grows by whole pieces as long as they fit.
+/// A text that grows by whole pieces as long as they fit. Each ends a line, so that no token spans two of them.
 pub struct BudgetedText {
     text: String,
-    max_bytes: usize,
+    n_left: usize,
 }
 
 impl BudgetedText {
     /// Begins with a heading, which always fits.
     #[must_use]
     pub fn new(heading: &str, max_tokens: usize) -> Self {
-        let max_bytes = (max_tokens * BYTES_PER_TOKEN).saturating_sub(RESERVED_BYTES);
-        Self { text: heading.to_owned(), max_bytes }
+        let n_left = max_tokens.saturating_sub(RESERVED_TOKENS + count_tokens(heading));
+        Self { text: heading.to_owned(), n_left }
     }
 
     /// Appends `piece` if all of it fits, and returns whether it did.
     pub fn push(&mut self, piece: &str) -> bool {
-        let fits = self.text.len() + piece.len() <= self.max_bytes;
+        let n_tokens = count_tokens(piece);
+        let fits = n_tokens <= self.n_left;
         if fits {
             self.text.push_str(piece);
+            self.n_left -= n_tokens;
         }
         fits
     }
@@ -62,7 +61,8 @@ pub fn unnumbered(text: &str) -> String {
 }
 
 fn content(number: &str, text: &str) -> String {
-    format!("{number:>6}| {}\n", shortened(text))
+    // Not padded: of each line that would take two more tokens.
+    format!("{number}| {}\n", shortened(text))
 }
 
 /// A name or path from the tree, in quotes unless it is one plain word.
@@ -119,12 +119,12 @@ mod tests {
     #[test]
     fn pieces_are_whole_or_absent() {
         let mut text = BudgetedText::new("heading\n", 100);
-        assert!(text.push(&"a".repeat(150)));
-        assert!(!text.push(&"b".repeat(150)));
-        assert!(text.push("c"));
-        let text = text.finish("\nend");
-        assert!(text.starts_with("heading\naaa") && text.ends_with("c\nend") && !text.contains('b'));
-        assert!(text.len() <= 400);
+        assert!(text.push(&format!("{}\n", "a(1) ".repeat(9))));
+        assert!(!text.push(&format!("{}\n", "b(1) ".repeat(9))));
+        assert!(text.push("c\n"));
+        let text = text.finish("end");
+        assert!(text.starts_with("heading\na(1)") && text.ends_with("c\nend") && !text.contains('b'));
+        assert!(count_tokens(&text) <= 100);
     }
 
     #[test]
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn what_comes_from_files_cannot_pass_for_the_words_of_the_tool() {
-        assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "     7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
-        assert_eq!(unnumbered("def f()"), "      | def f()\n");
+        assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
+        assert_eq!(unnumbered("def f()"), "| def f()\n");
         for plain in ["src/größe.rs", "Cart.total", "operator<<", "a'b", "~T"] {
             assert_eq!(quoted(plain), plain);
         }

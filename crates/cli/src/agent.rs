@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::env;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -48,6 +49,9 @@ struct ScopeView {
 /// What was written, in the user's state directory.
 const RECEIPTS_FILE: &str = "agents.json";
 
+/// The largest file of definitions; that of the known agents has 20 KiB.
+const MAX_DEFINITION_BYTES: u64 = 1 << 20;
+
 /// The name of this program on PATH.
 const NAME: &str = "quarry";
 
@@ -60,7 +64,7 @@ pub struct AgentArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add Quarry to the settings of coding agents: an MCP server, and instructions on when to use it
+    /// Add Quarry to the settings of coding agents: an MCP server, instructions, sub-agents and hooks
     Install(InstallArgs),
     /// Remove what `quarry agent install` added to the settings of coding agents
     Uninstall(ChangeArgs),
@@ -107,8 +111,9 @@ impl DefinedArgs {
     /// All agents: those that are known, and those that the user defines.
     fn all(&self) -> anyhow::Result<Vec<Agent>> {
         let Some(path) = &self.definitions else { return Ok(agents().to_vec()) };
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let text = File::open(path).and_then(|file| quarry_files::read_whole(file, MAX_DEFINITION_BYTES));
+        let text = text.and_then(quarry_files::text);
+        let text = text.with_context(|| format!("{}: cannot be read", path.display()))?;
         Ok(agents().iter().cloned().chain(defined(&text, path)?).collect())
     }
 }

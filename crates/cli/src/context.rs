@@ -1,29 +1,31 @@
 //! `quarry context` and `quarry outline`: code within a budget of tokens, as agents read it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_answer::context::{ContextRequest, Weights, context};
+use quarry_answer::context::{ContextRequest, Weights, context, file_tokens};
 use quarry_answer::outline::outline;
-use quarry_answer::{TOKENIZER, count_tokens};
-use quarry_index::Update;
+use quarry_answer::{TOKENIZER, Tree, count_tokens};
+use quarry_index::{Filter, Update};
 use quarry_text::counted;
 use serde::Serialize;
 
-use crate::index::SourceArgs;
+use crate::index::SourcesArgs;
+use crate::log::{self, Record};
 use crate::model_choice::RerankArgs;
 use crate::output;
 use crate::results::FilterArgs;
+use crate::search::given_query;
 use crate::settings::{self, Settings};
 
 /// Arguments of `quarry context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
-    /// What the code does, in a few words, or the name of a symbol
+    /// What the code does, in a few words, or the name of a symbol; - reads it from stdin
     query: String,
     #[command(flatten)]
-    source: SourceArgs,
+    source: SourcesArgs,
     #[command(flatten)]
     filter: FilterArgs,
     /// Maximum number of tokens (o200k_base)
@@ -40,7 +42,7 @@ pub struct ContextArgs {
 #[derive(Debug, Args)]
 pub struct OutlineArgs {
     #[command(flatten)]
-    source: SourceArgs,
+    source: SourcesArgs,
     #[command(flatten)]
     filter: FilterArgs,
     /// Maximum number of tokens (o200k_base)
@@ -82,45 +84,78 @@ impl Printed<'_> {
     }
 }
 
+/// What is searched.
+struct Asked {
+    tree: Tree,
+    /// What paths are relative to.
+    root: PathBuf,
+    /// What precedes them in each of several searched paths.
+    prefixes: Vec<String>,
+}
+
+impl Asked {
+    fn open(source: &SourcesArgs, filter: &FilterArgs, all: &[Settings]) -> anyhow::Result<Self> {
+        let paths = source.paths();
+        let filters = all.iter().zip(&paths).map(|(settings, path)| filter.filter(settings, path));
+        let filters: Vec<Filter> = filters.collect::<anyhow::Result<_>>()?;
+        let tree = source.open(all, filters, Update::IfPossible, true)?;
+        if let [only] = paths.as_slice() {
+            return Ok(Self { tree, root: only.clone(), prefixes: Vec::new() });
+        }
+        let prefix = |number| tree.shown_in(number, "").to_string_lossy().into_owned();
+        let prefixes = (0..tree.n_paths()).map(prefix).collect();
+        Ok(Self { tree, root: PathBuf::from("."), prefixes })
+    }
+}
+
+fn settings_of(source: &SourcesArgs) -> anyhow::Result<Vec<Settings>> {
+    source.paths().iter().map(|path| Settings::load(path)).collect()
+}
+
 /// Runs `quarry context`; the exit code tells whether something clearly answers.
 ///
 /// # Errors
-/// When the tree cannot be indexed or searched.
+/// When a tree cannot be indexed or searched, or stdin has no query.
 pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
+    let query = given_query(args.query)?;
     args.source.rerank(args.rerank);
-    let settings = Settings::load(&args.source.path)?;
-    let filter = args.filter.filter(&settings, &args.source.path)?;
-    let index = args.source.open(&settings, Update::IfPossible)?.index;
-    let ranking = settings.ranking(None);
+    let all = settings_of(&args.source)?;
+    let Asked { tree, root, prefixes } = Asked::open(&args.source, &args.filter, &all)?;
+    let ranking = Settings::shared(&all).ranking(None);
     let found = context(
-        &index,
+        &tree.index,
         &ContextRequest {
-            query: &args.query,
-            filter: &filter,
+            query: &query,
+            filter: &Filter::default(),
             ranking: &ranking,
             max_tokens: args.tokens,
             weights: Weights::default(),
+            prefixes: &prefixes,
         },
     )?;
     let (text, confident) = (found.text.as_str(), found.confident);
-    let root = args.source.path.as_path();
     let tokens = count_tokens(text);
-    Printed { root, text, tokens, tokenizer: TOKENIZER, confident }.print(args.json, args.tokens)?;
+    let shown: Vec<_> = found.shown.iter().map(|unit| tree.index.unit(*unit)).collect();
+    log::append(|| {
+        let mut record = Record::of_hits("context", &tree, &query, shown.iter(), None);
+        record.tokens = Some(tokens);
+        record.file_tokens = Some(file_tokens(&tree.index, &found.shown));
+        record
+    });
+    Printed { root: &root, text, tokens, tokenizer: TOKENIZER, confident }.print(args.json, args.tokens)?;
     Ok(ExitCode::from(u8::from(confident == Some(false))))
 }
 
 /// Runs `quarry outline`.
 ///
 /// # Errors
-/// When the tree cannot be indexed.
+/// When a tree cannot be indexed.
 pub fn run_outline(args: &OutlineArgs) -> anyhow::Result<ExitCode> {
-    let settings = Settings::load(&args.source.path)?;
-    let filter = args.filter.filter(&settings, &args.source.path)?;
-    let index = args.source.open(&settings, Update::IfPossible)?.index;
-    let text = outline(&index, &filter, args.tokens)?;
+    let all = settings_of(&args.source)?;
+    let Asked { tree, root, prefixes } = Asked::open(&args.source, &args.filter, &all)?;
+    let text = outline(&tree.index, &Filter::default(), args.tokens, &prefixes)?;
     let tokens = count_tokens(&text);
-    let root = args.source.path.as_path();
-    Printed { root, text: &text, tokens, tokenizer: TOKENIZER, confident: None }
+    Printed { root: &root, text: &text, tokens, tokenizer: TOKENIZER, confident: None }
         .print(args.json, args.tokens)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -35,7 +35,7 @@ pub struct LogArgs {
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so automatically
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// With show, print the number of tokens given to agents, and that of the files that they opened
+    /// With show, print how many tokens agents were given, and how many the files have that they read in parts
     #[arg(long, conflicts_with = "opened")]
     savings: bool,
     /// Print the state, or the savings, as one JSON object
@@ -70,7 +70,7 @@ pub struct Record<'a> {
     /// Tokens of what an agent was given (o200k_base).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
-    /// Tokens of the whole file, where a result was opened.
+    /// Tokens of the whole file, where a result was opened, or of the files of all results, where all were shown in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_tokens: Option<usize>,
 }
@@ -224,11 +224,11 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
 pub struct Savings {
     /// Searches of agents whose tokens are recorded.
     searches: usize,
-    /// Results that were opened.
+    /// Results that were opened, or shown in full by `context`.
     opened: usize,
     /// Tokens of all answers to searches, and of the results that were opened.
     tokens_given: u64,
-    /// Tokens of the files of the results that were opened, each once for a search.
+    /// Tokens of the files of these results, each once for a search.
     tokens_of_files: u64,
     /// Name of the tokenizer.
     tokenizer: &'static str,
@@ -243,16 +243,26 @@ impl Savings {
         for record in records.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let Some(tokens) = record["tokens"].as_u64() else { continue };
             savings.tokens_given += tokens;
+            let file_tokens = record["file_tokens"].as_u64();
+            let file = |result: &Value| {
+                let [root, path] =
+                    [&record["root"], &result["path"]].map(|part| part.as_str().unwrap_or_default());
+                format!("{root}/{path}")
+            };
             let rank = record["opened"].as_u64().and_then(|rank| usize::try_from(rank).ok());
             let Some(rank) = rank.filter(|rank| *rank > 0) else {
                 savings.searches += 1;
                 opened.clear();
+                if let (Some(tokens), Some(shown)) = (file_tokens, record["results"].as_array()) {
+                    savings.opened += shown.len();
+                    savings.tokens_of_files += tokens;
+                    opened.extend(shown.iter().map(file));
+                }
                 continue;
             };
             savings.opened += 1;
-            let path = record["results"][rank - 1]["path"].as_str().unwrap_or_default();
-            if opened.insert(format!("{}/{path}", record["root"].as_str().unwrap_or_default())) {
-                savings.tokens_of_files += record["file_tokens"].as_u64().unwrap_or_default();
+            if opened.insert(file(&record["results"][rank - 1])) {
+                savings.tokens_of_files += file_tokens.unwrap_or_default();
             }
         }
         savings
@@ -264,7 +274,7 @@ impl Savings {
         }
         let Self { searches, opened, tokens_given, tokens_of_files, tokenizer } = self;
         Ok(output::print(&format!(
-            "{} by agents, who opened {}\n{} ({tokenizer}) given: all answers, and the opened results\n{} in the \
+            "{} by agents, who read {}\n{} ({tokenizer}) given: all answers, and the results that were read\n{} in the \
              files of these results, each counted once per search\nUnknown: which files an agent would have read \
              without Quarry, what it searched for elsewhere, and what it read with other tools.\n",
             counted(*searches, "search"),
@@ -347,5 +357,13 @@ mod tests {
         let savings = Savings::of(&records.join("\n"));
         assert_eq!((savings.searches, savings.opened), (1, 2));
         assert_eq!((savings.tokens_given, savings.tokens_of_files), (420, 4_000), "a file is read once");
+        // What `context` shows in full is read.
+        let records = [
+            r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}], "opened": null, "tokens": 900, "file_tokens": 6000}"#,
+            r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}], "opened": 2, "tokens": 50, "file_tokens": 2000}"#,
+        ];
+        let savings = Savings::of(&records.join("\n"));
+        assert_eq!((savings.searches, savings.opened), (1, 3));
+        assert_eq!((savings.tokens_given, savings.tokens_of_files), (950, 6_000));
     }
 }

@@ -16,7 +16,9 @@ use serde::Serialize;
 /// they occur in strings only.
 fn harmless_json(json: &str) -> Cow<'_, str> {
     escaped(json, &['\n'], |out, c| {
-        let _ = write!(out, "\\u{:04x}", u32::from(c));
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
     })
 }
 
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn json_stays_json_and_is_harmless() {
-        let value = "a\u{9b}31m\u{7f}\u{202e}\x1b\n\"é";
+        let value = "a\u{9b}31m\u{7f}\u{202e}\u{e0041}\x1b\n\"é";
         let json = serde_json::to_string(value).unwrap();
         let escaped = harmless_json(&json);
         assert!(!escaped.contains(quarry_text::needs_escape), "{escaped}");

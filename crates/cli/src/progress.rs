@@ -23,6 +23,9 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 const MIN_ELAPSED: Duration = Duration::from_secs(3);
 const MIN_SHARE: f64 = 0.02;
 
+/// Nor at less than this share of the rate so far.
+const MIN_RATE: f64 = 0.1;
+
 /// Work on a number of items, or of unknown length while that number is 0. Prints nothing if stderr is to stay quiet;
 /// disappears when it is dropped.
 pub struct Progress {
@@ -168,7 +171,9 @@ fn line(bar: &ProgressBar) -> String {
 /// The time that the rest takes at the recent rate, in items per second; `None` while that is a guess.
 fn remaining(done: u64, length: Option<u64>, elapsed: Duration, rate: f64) -> Option<Duration> {
     let length = length.filter(|length| done < *length)?;
-    let is_guess = elapsed < MIN_ELAPSED || (done as f64) < MIN_SHARE * length as f64 || rate <= 0.0;
+    // A long item looks as if nothing went on for ever.
+    let has_stalled = rate <= MIN_RATE * done as f64 / elapsed.as_secs_f64();
+    let is_guess = elapsed < MIN_ELAPSED || (done as f64) < MIN_SHARE * length as f64 || has_stalled;
     (!is_guess).then(|| Duration::try_from_secs_f64((length - done) as f64 / rate).ok()).flatten()
 }
 
@@ -190,6 +195,7 @@ mod tests {
         assert_eq!(remaining(50, 100, 2, 25.0), None, "too early");
         assert_eq!(remaining(1, 100, 10, 0.1), None, "too little is done");
         assert_eq!(remaining(50, 100, 10, 0.0), None, "nothing was done recently");
+        assert_eq!(remaining(50, 100, 10, 0.1), None, "hardly anything was");
         assert_eq!(remaining(1, 0, 10, 1.0), None, "the length is unknown");
         assert_eq!(remaining(100, 100, 10, 1.0), None, "all is done");
         assert_eq!(remaining(50, 100, 10, f64::MIN_POSITIVE), None, "longer than a duration can be");

@@ -60,11 +60,17 @@ impl SearchArgs {
     /// # Errors
     /// When it is too long, not text, or cannot be read.
     pub fn with_query(mut self) -> anyhow::Result<Self> {
-        if self.query.as_deref() == Some("-") {
-            self.query = Some(query_of(io::stdin().lock())?);
-        }
+        self.query = self.query.map(given_query).transpose()?;
         Ok(self)
     }
+}
+
+/// A query as it was given, or the one that stdin has instead of `-`.
+///
+/// # Errors
+/// When that is too long, not text, or cannot be read.
+pub fn given_query(query: String) -> anyhow::Result<String> {
+    if query == "-" { query_of(io::stdin().lock()) } else { Ok(query) }
 }
 
 fn named(ranking: NamedRanking) -> PossibleValue {

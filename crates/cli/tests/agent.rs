@@ -47,6 +47,15 @@ fn an_agent_is_installed_for_and_uninstalled() {
     assert!(stderr(&again).contains("nothing was installed"), "{}", stderr(&again));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_of_definitions_that_has_no_end_is_refused() {
+    let fixture = Fixture::new();
+    let output = fixture.run(&["agent", "list", "--definitions", "/dev/zero"]);
+    check_error(&output, "/dev/zero: cannot be read");
+    assert!(stderr(&output).contains("longer than 1048576 bytes"), "{}", stderr(&output));
+}
+
 #[test]
 fn a_project_has_entries_that_fit_everybody() {
     let fixture = Fixture::new();

@@ -178,14 +178,10 @@ fn tools_are_listed_and_answer() {
         ["search", "context", "outline", "read_unit", "callers", "callees", "similar", "index_status"]
     );
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
-    server.check_answer("read_unit", json!({"path": "net.py", "line": 3}), "     3|     return dial(host)\n");
+    server.check_answer("read_unit", json!({"path": "net.py", "line": 3}), "3|     return dial(host)\n");
     server.check_answer("similar", json!({"path": "net.py", "line": 1}), "net.py:1-3 function connect");
-    server.check_answer(
-        "context",
-        json!({"query": "open a socket"}),
-        "net.py:1-3 function connect\n     1| def",
-    );
-    server.check_answer("outline", json!({}), "net.py\n     1| def connect(host)\n");
+    server.check_answer("context", json!({"query": "open a socket"}), "net.py:1-3 function connect\n1| def");
+    server.check_answer("outline", json!({}), "net.py\n1| def connect(host)\n");
     server.check_answer("search", json!({"query": "knitting patterns for mittens"}), "Nothing ");
     server.check_answer("index_status", json!({}), "1 unit in 1 file, up to date");
     assert_eq!(server.end(), Some(0));

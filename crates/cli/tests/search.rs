@@ -586,3 +586,46 @@ fn what_no_word_of_the_query_is_in_can_be_explained_too() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output).matches("    score ").count(), 2, "{}", stdout(&output));
 }
+
+#[cfg(feature = "mcp")]
+#[test]
+fn context_and_outline_take_several_paths_and_context_a_query_from_stdin() {
+    use std::io::Write;
+    use std::process::Stdio;
+
+    let fixture = Fixture::new();
+    fixture.write("tree/http/net.py", "def connect(address):\n    return dial(address)\n");
+    let map = stdout(&fixture.run(&["outline", "http", "net.py"]));
+    assert!(map.contains("http/header.py\n") && map.contains("http/net.py\n"), "{map}");
+    assert!(map.contains("\nnet.py\n") || map.starts_with("net.py\n"), "{map}");
+    // Of one path, paths are relative to it.
+    let map = stdout(&fixture.run(&["outline", "http"]));
+    assert!(map.contains("header.py\n") && !map.contains("http/"), "{map}");
+    let code = fixture.json(&["context", "open a socket to a host", ".", "http", "--json"]);
+    assert_eq!(code["root"], ".");
+    let text = code["text"].as_str().unwrap();
+    assert!(text.contains("net.py:1-3 function connect\n"), "{text}");
+
+    let mut command = fixture.command(&["context", "-", "http"]);
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    running.stdin.take().unwrap().write_all(b"  HeaderParser\n").unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert!(stdout(&output).contains("class HeaderParser"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[cfg(feature = "mcp")]
+#[test]
+fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
+    let fixture = Fixture::new();
+    fixture.run(&["log", "on"]);
+    let given = fixture.json(&["context", "HeaderParser.parse", "--json"]);
+    let savings = fixture.json(&["log", "show", "--savings", "--json"]);
+    assert_eq!((&savings["searches"], &savings["tokens_given"]), (&1.into(), &given["tokens"]));
+    assert!(
+        savings["opened"].as_u64().unwrap() >= 1 && savings["tokens_of_files"].as_u64().unwrap() > 10,
+        "{savings}"
+    );
+    let records = stdout(&fixture.run(&["log", "show"]));
+    assert!(records.contains("\"command\":\"context\""), "{records}");
+}

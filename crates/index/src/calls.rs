@@ -20,11 +20,13 @@ use std::sync::Arc;
 
 use quarry_source::{Language, language_named};
 use quarry_text::lexical_terms;
+use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
 use self::file::Asked;
 use self::module::Packages;
 use self::resolve::{Candidate, Candidates};
+use self::stored::StoredReferences;
 use crate::ranking::rules::{is_definition, last_part};
 use crate::{Error, Filter, Hit, Index};
 
@@ -182,8 +184,8 @@ impl Index {
         last.map_or(beginning.end_line, |unit| self.table.units[unit].end_line)
     }
 
-    /// The calls of any of `targets`, which are definitions, or if there are none, of anything named `name`, in the
-    /// order of paths and lines, in files that pass `filter`.
+    /// The calls of any of `targets`, which are definitions, or if there are none, of anything named `name`, in files
+    /// that pass `filter`, in the order of paths and lines, those in test code last.
     ///
     /// # Errors
     /// When the index cannot be read. Files that cannot be read are skipped.
@@ -213,7 +215,7 @@ impl Index {
         let rows: Vec<usize> = rows.into_iter().filter(may_call).collect();
         let of_file = |row: usize| {
             let asked = Asked::Names(&wanted.names);
-            let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), None) };
+            let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), Vec::new(), None) };
             let mut sites = file.sites(|call| wanted.names.contains(call), &definitions);
             if !targets.is_empty() {
                 sites.retain_mut(|(called, site)| self.calls_one_of(&wanted, called, site));
@@ -222,16 +224,42 @@ impl Index {
             let is_found = |site: &CallSite| {
                 allowed.is_none() || site.caller.as_ref().is_some_and(|hit| is_allowed(hit.unit))
             };
-            (sites.filter(is_found).collect(), file.unfinished())
+            let is_test_file = self.table.files[row].flags().contains(FileFlags::TEST);
+            let is_test =
+                |site: &CallSite| is_test_file || site.caller.as_ref().is_some_and(|hit| self.is_test(hit));
+            let (tests, others) = sites.filter(is_found).partition::<Vec<CallSite>, _>(is_test);
+            (others, tests, file.unfinished())
         };
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
         // Files differ in size: single tasks keep all threads busy.
-        let files: Vec<(Vec<CallSite>, _)> = rows.into_par_iter().with_max_len(1).map(of_file).collect();
-        for (sites, unfinished) in files {
+        let files: Vec<(Vec<CallSite>, _, _)> = rows.into_par_iter().with_max_len(1).map(of_file).collect();
+        let mut in_tests = Vec::new();
+        for (sites, tests, unfinished) in files {
             calls.found.extend(sites);
+            in_tests.extend(tests);
             calls.unfinished.extend(unfinished);
         }
+        calls.found.append(&mut in_tests);
         Ok(calls)
+    }
+
+    /// Whether a unit is test code.
+    #[must_use]
+    pub fn is_test(&self, hit: &Hit) -> bool {
+        self.flags(&self.table.units[hit.unit]).contains(FileFlags::TEST)
+    }
+
+    /// The first lines (1-based) of the imports in a unit, as it was indexed.
+    #[must_use]
+    pub fn import_lines(&self, hit: &Hit) -> Vec<u32> {
+        let file = self.table.file_of(&self.table.units[hit.unit]);
+        let language = language_named(self.table.text(file.language));
+        let stored = language.and_then(|language| StoredReferences::read(self.table.calls(file), language));
+        let imports = stored.into_iter().flat_map(|stored| stored.imports);
+        imports
+            .map(|import| import.line)
+            .filter(|line| (hit.start_line..=hit.end_line).contains(line))
+            .collect()
     }
 
     /// Whether a call of a name targets one of the wanted definitions; a type stands for its constructors.

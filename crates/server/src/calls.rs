@@ -28,14 +28,41 @@ pub(crate) fn callers_text(
     }
     let head = format!("{} of {of}:\n{unfinished}", counted(sites.len(), "call"));
     let mut text = BudgetedText::new(&head, size.max_tokens);
-    let line = |site: &CallSite| {
+    let line = |(number, site): (usize, &CallSite)| {
+        let code = numbered(site.line, &site.text);
+        let before = number.checked_sub(1).map(|before| &sites[before]);
+        if before.is_some_and(|before| is_beside(before, site)) {
+            return code;
+        }
         let caller = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
         let caller = caller.map(|hit| format!(" in {}", what(hit.kind, &hit.name))).unwrap_or_default();
         let doubt = doubt(index, site.is_certain, &site.definitions);
-        format!("{}:{}{caller}{doubt}\n{}", quoted(&site.path), site.line, numbered(site.line, &site.text))
+        format!("{}:{}{caller}{doubt}\n{code}", quoted(&site.path), site.line)
     };
-    let n_shown = sites.iter().take(size.k).take_while(|site| text.push(&line(site))).count();
+    let numbers = sites.iter().enumerate().take(size.k);
+    let n_shown = numbers.take_while(|site| text.push(&line(*site))).count();
     text.finish(&ending(sites.len() - n_shown))
+}
+
+/// Whether a call needs no place of its own after another one: it is in the same definition, and as sure.
+fn is_beside(before: &CallSite, site: &CallSite) -> bool {
+    let unit = |site: &CallSite| site.caller.as_ref().map(|hit| hit.unit);
+    (before.root, &before.path, unit(before)) == (site.root, &site.path, unit(site))
+        && (before.is_certain, &before.definitions) == (site.is_certain, &site.definitions)
+}
+
+/// What each of several gets of `n`, as evenly as they can use it: at most what is `wanted`.
+pub(crate) fn shares(mut n: usize, wanted: &[usize]) -> Vec<usize> {
+    let mut shares = vec![0; wanted.len()];
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    // Those that want least leave most to the others.
+    order.sort_by_key(|number| wanted[*number]);
+    for (place, number) in order.iter().enumerate() {
+        let share = n.div_ceil(order.len() - place).min(wanted[*number]);
+        shares[*number] = share;
+        n -= share;
+    }
+    shares
 }
 
 /// What each of some definitions calls.
@@ -44,8 +71,11 @@ pub(crate) fn callees_text(index: &Index, name: &str, found: &[(Hit, Calls<Calle
         return format!("Nothing in the tree defines {}.\n", quoted_start(name));
     }
     let mut text = BudgetedText::new("", size.max_tokens);
-    let (mut n_left, mut n_left_out) = (size.k, 0);
-    for (hit, Calls { found: callees, unfinished }) in found {
+    let mut n_left_out = 0;
+    let is_inside = |callee: &&Callee| !callee.definitions.is_empty();
+    let n_inside = found.iter().map(|(_, callees)| callees.found.iter().filter(is_inside).count());
+    let shares = shares(size.k, &n_inside.collect::<Vec<_>>());
+    for ((hit, Calls { found: callees, unfinished }), mut n_left) in found.iter().zip(shares) {
         text.push(&unfinished_text(unfinished));
         let (external, inside): (Vec<&Callee>, Vec<&Callee>) =
             callees.iter().partition(|callee| callee.definitions.is_empty());
@@ -148,5 +178,18 @@ fn ending(n_left_out: usize) -> String {
     match n_left_out {
         0 => String::new(),
         n => format!("{n} more; raise k or max_tokens to see them.\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_definition_gets_its_share() {
+        assert_eq!(shares(10, &[50, 1, 50]), [5, 1, 4]);
+        assert_eq!(shares(10, &[2, 3]), [2, 3]);
+        assert_eq!(shares(1, &[5, 5]).iter().sum::<usize>(), 1);
+        assert_eq!(shares(3, &[]), Vec::<usize>::new());
     }
 }

@@ -178,10 +178,7 @@ mod tests {
     #[test]
     fn a_line_means_its_unit() {
         let text = read(CART, UnitSelector::Line(7), 2_000).unwrap();
-        assert_eq!(
-            text,
-            "cart.py:6-7 method Cart.total\n     6|     def total(self):\n     7|         return 1\n"
-        );
+        assert_eq!(text, "cart.py:6-7 method Cart.total\n6|     def total(self):\n7|         return 1\n");
         // Line 12 is blank: the nearest unit is meant.
         assert!(
             read(CART, UnitSelector::Line(12), 2_000).unwrap().starts_with("cart.py:13-14 function total")
@@ -212,13 +209,10 @@ mod tests {
         let read = |wanted| read_unit("a.ipynb", &source, &units, wanted, 2_000).unwrap().1;
         let by_line = read(UnitSelector::Line(1));
         assert!(
-            by_line.ends_with("     1|     return 2\nOn the same line, to be read by name: f.\n"),
+            by_line.ends_with("1|     return 2\nOn the same line, to be read by name: f.\n"),
             "{by_line}"
         );
-        assert_eq!(
-            read(UnitSelector::Name("f")),
-            "a.ipynb:1-1 function f\n     1| def f():\n     1|     return 1\n"
-        );
+        assert_eq!(read(UnitSelector::Name("f")), "a.ipynb:1-1 function f\n1| def f():\n1|     return 1\n");
     }
 
     #[test]
@@ -241,13 +235,13 @@ mod tests {
         assert!(text.starts_with("cart.py:1-501 function long\n"), "{}", &text[..60]);
         assert_eq!(text.lines().count(), 502);
         let cut = read(&source, UnitSelector::Name("long"), 300).unwrap();
-        assert!(cut.len() <= 1_200);
+        assert!(quarry_answer::count_tokens(&cut) <= 300);
         let shown = cut.lines().count() - 2;
         assert!(
             cut.ends_with(&format!("Lines {} to 501 did not fit; raise max_tokens.\n", shown + 1)),
             "{cut}"
         );
-        assert!(shown > 20);
+        assert!(shown > 10);
     }
 
     #[test]

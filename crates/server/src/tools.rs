@@ -218,11 +218,11 @@ impl Call {
         call
     }
 
-    /// The same call with one of `n` equal shares of its tokens, less some.
-    pub(crate) fn with_share(&self, n: usize, less: usize) -> Self {
+    /// The same call with another maximum of tokens, if it has one.
+    pub(crate) fn with_budget(&self, max_tokens: usize) -> Self {
         let mut call = self.clone();
-        if let Some(max_tokens) = call.budget() {
-            *max_tokens = (*max_tokens / n).saturating_sub(less);
+        if let Some(budget) = call.budget() {
+            *budget = max_tokens;
         }
         call
     }

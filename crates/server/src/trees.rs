@@ -5,13 +5,18 @@
 //! without a path is asked of all trees, and those that are most confident answer.
 
 use std::collections::{BTreeSet, HashMap};
+use std::iter;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
 use std::time::Instant;
 
 use quarry_answer::count_tokens;
 use quarry_answer::text::quoted_start;
 
+use crate::calls::shares;
 use crate::tools::Call;
 use crate::{ReportProgress, ToolAnswer, ToolError, Workspace};
 
@@ -148,12 +153,11 @@ fn ask_all(
     report: ReportProgress,
 ) -> Result<ToolAnswer, ToolError> {
     let is_status = matches!(call, Call::IndexStatus(_));
-    let n_shown = if is_status { trees.len() } else { trees.len().min(SHOWN) };
-    let max_tokens = call.max_tokens();
     let headings = trees.iter().map(|tree| count_tokens(&heading(tree)));
-    let call = call.with_share(n_shown.max(1), headings.max().unwrap_or_default());
-    let mut found: Vec<(&NamedTree, Result<ToolAnswer, ToolError>)> =
-        trees.iter().map(|tree| (tree, tree.workspace.answer_of(&call, asked, report))).collect();
+    let heading_tokens = headings.max().unwrap_or_default();
+    let whole = call.max_tokens().map(|max| call.with_budget(max.saturating_sub(heading_tokens)));
+    let whole = whole.as_ref().unwrap_or(call);
+    let mut found = at_once(trees, |tree| tree.workspace.answer_of(whole, asked, report));
     if found.iter().all(|(_, answer)| answer.is_err())
         && let Some((_, error)) = found.pop()
     {
@@ -163,19 +167,65 @@ fn ask_all(
         |answer: &Result<ToolAnswer, ToolError>| answer.as_ref().map_or(-1.0, |found| found.confidence);
     // Stable: ties stay in the order of the trees.
     found.sort_by(|a, b| confidence(&b.1).total_cmp(&confidence(&a.1)));
-    let answers = found.iter().take(n_shown).map(|(tree, answer)| {
+    let confidence = found.first().map_or(0.0, |(_, answer)| confidence(answer));
+    if !is_status {
+        // What has nothing is told where none has more.
+        let n_having =
+            found.iter().filter(|(_, answer)| answer.as_ref().is_ok_and(|found| found.confidence > 0.0));
+        found.truncate(n_having.count().clamp(1, SHOWN));
+    }
+    let text_of = |(tree, answer): &(&NamedTree, Result<ToolAnswer, ToolError>)| {
         let answer =
             answer.as_ref().map_or_else(|error| format!("{}\n", error.report()), |found| found.text.clone());
         heading(tree) + &answer
-    });
-    let mut answers: Vec<String> = answers.collect();
-    // What a tree answers may be longer than its share where that is too small for anything.
-    while answers.len() > 1 && max_tokens.is_some_and(|max| count_tokens(&answers.concat()) > max) {
-        answers.pop();
+    };
+    let mut answers: Vec<String> = found.iter().map(text_of).collect();
+    if let Some(max_tokens) = call.max_tokens() {
+        let is_too_long = |answers: &[String]| count_tokens(&answers.concat()) > max_tokens;
+        if is_too_long(&answers) {
+            // What the short answers leave is for the long ones.
+            let costs: Vec<usize> = answers.iter().map(|answer| count_tokens(answer)).collect();
+            let shares = shares(max_tokens, &costs);
+            for (((tree, answer), share), cost) in found.iter_mut().zip(shares).zip(costs) {
+                if share < cost {
+                    let call = call.with_budget(share.saturating_sub(heading_tokens));
+                    *answer = tree.workspace.answer_of(&call, asked, report);
+                }
+            }
+            answers = found.iter().map(text_of).collect();
+        }
+        // What a tree answers may be longer than its share where that is too small for anything.
+        while answers.len() > 1 && is_too_long(&answers) {
+            answers.pop();
+        }
     }
-    let text = answers.concat();
-    let confidence = found.first().map_or(0.0, |(_, answer)| confidence(answer));
-    Ok(ToolAnswer { text, structured: None, confidence })
+    Ok(ToolAnswer { text: answers.concat(), structured: None, confidence })
+}
+
+/// What each tree answers, as many of them at a time as there are processors: no more are open at once.
+fn at_once<'t, T: Send>(
+    trees: &'t [NamedTree],
+    ask: impl Fn(&NamedTree) -> T + Sync,
+) -> Vec<(&'t NamedTree, T)> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = iter::from_fn(|| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            trees.get(number).map(|tree| (number, tree, ask(tree)))
+        });
+        mine.collect::<Vec<_>>()
+    };
+    // Not those of rayon, which would wait for each other where one waits for an index that another one builds.
+    let n_threads = thread::available_parallelism().map_or(2, usize::from).min(trees.len());
+    let mut answers: Vec<(usize, &NamedTree, T)> = thread::scope(|scope| {
+        let threads: Vec<_> = (1..n_threads).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        let others =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        others.flatten().chain(own).collect()
+    });
+    answers.sort_by_key(|(number, ..)| *number);
+    answers.into_iter().map(|(_, tree, answer)| (tree, answer)).collect()
 }
 
 /// What stands above the answer of a tree.
@@ -302,6 +352,11 @@ mod tests {
         let status = ask(&trees, "index_status", json!({}));
         assert_eq!(status.matches("Tree ").count(), 3, "{status}");
 
+        let found = ask(&trees, "callers", json!({"name": "post"}));
+        assert!(found.starts_with("Tree b,") && !found.contains("Tree a"), "{found}");
+        let found = ask(&trees, "callers", json!({"name": "no_such_function"}));
+        assert_eq!(found.matches("Tree ").count(), 1, "{found}");
+
         // What a client has open is found where nothing else was named.
         let trees = Trees::new(&[at("a")], true, make.clone());
         trees.set_roots(&[at("b")]);
@@ -318,6 +373,56 @@ mod tests {
             count_tokens(&ask(&trees, "context", json!({"query": "send a letter", "max_tokens": 200})))
                 <= 200
         );
+    }
+
+    #[test]
+    fn what_a_short_answer_leaves_is_for_a_long_one() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, n) in [("a", 1), ("b", 60)] {
+            fs::create_dir_all(directory.path().join(name)).unwrap();
+            let code: String = (0..n)
+                .map(|n| format!("def post_{n}(letter):\n    return stamp(letter, {n})\n\n\n"))
+                .collect();
+            fs::write(directory.path().join(name).join("main.py"), code).unwrap();
+        }
+        let indexes = directory.path().join("indexes");
+        let trees = Trees::new(&["a", "b"].map(|name| directory.path().join(name)), false, move |path| {
+            let directory = Some(indexes.join(path.file_name().unwrap()));
+            let options = OpenOptions { directory, ..OpenOptions::default() };
+            Workspace::new(path.to_owned(), options, Arc::new(StaticModel::builtin()))
+        });
+        for max_tokens in [500, 1_000] {
+            let text = ask(&trees, "callers", json!({"name": "stamp", "k": 50, "max_tokens": max_tokens}));
+            let n_tokens = count_tokens(&text);
+            assert!(text.contains("Tree a,") && text.contains("Tree b,"), "{text}");
+            // Half of it would be lost to the tree that has one call.
+            assert!(
+                n_tokens <= max_tokens && 10 * n_tokens > 6 * max_tokens,
+                "{n_tokens} of {max_tokens}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn trees_are_asked_at_once_and_answer_in_their_order() {
+        let trees = Trees::new(
+            &(0..9).map(|n| PathBuf::from(format!("/none/{n}"))).collect::<Vec<_>>(),
+            false,
+            |path| Workspace::new(path.to_owned(), OpenOptions::default(), Arc::new(StaticModel::builtin())),
+        );
+        let trees = trees.all();
+        let (n_now, n_most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let answers = at_once(&trees, |tree| {
+            n_most.fetch_max(n_now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(std::time::Duration::from_millis(20));
+            n_now.fetch_sub(1, Ordering::SeqCst);
+            tree.name.clone()
+        });
+        let names: Vec<&str> = answers.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["0", "1", "2", "3", "4", "5", "6", "7", "8"]);
+        let n_threads = thread::available_parallelism().map_or(2, usize::from);
+        assert!((n_threads.min(2)..=n_threads).contains(&n_most.load(Ordering::SeqCst)));
+        assert!(at_once(&[], |_| ()).is_empty());
     }
 
     #[test]

@@ -70,7 +70,7 @@ type Observer = dyn Fn(&Searched, &dyn Fn() -> Tokens) + Send + Sync;
 pub struct Tokens {
     /// Of the answer.
     pub given: usize,
-    /// Of the whole file, where a result was read.
+    /// Of the whole file, where a result was read, or of the files of all results that were shown in full.
     pub of_file: Option<usize>,
 }
 
@@ -128,7 +128,7 @@ pub struct ToolAnswer {
     pub text: String,
     /// The same as JSON. Only where it is all that the text says, because some clients show an agent nothing else.
     pub structured: Option<Value>,
-    /// How sure it is that the answer is in the tree, 0 to 1; 1 of a tool that does not rank.
+    /// How sure it is that the answer is in the tree, 0 to 1; of a tool that does not rank 1, or 0 where nothing is there.
     pub confidence: f32,
 }
 
@@ -238,7 +238,7 @@ impl Workspace {
         let searched: Vec<SearchedUnit> = found.hits.iter().map(SearchedUnit::of).collect();
         let results = results(&index, &found, search.detail);
         let text = list(&heading, &results, search.detail, search.size.max_tokens);
-        self.note_search(&search.query, searched, &text);
+        self.note_search(&search.query, searched, &|| Tokens { given: count_tokens(&text), of_file: None });
         Ok(ToolAnswer { text, structured: None, confidence: found.confidence })
     }
 
@@ -272,10 +272,15 @@ impl Workspace {
                 ranking: &self.ranking,
                 max_tokens: asked.max_tokens,
                 weights: context::Weights::default(),
+                prefixes: &[],
             },
         )?;
         let shown = found.shown.iter().map(|unit| SearchedUnit::of(&index.unit(*unit))).collect();
-        self.note_search(&asked.query, shown, &found.text);
+        let tokens = || Tokens {
+            given: count_tokens(&found.text),
+            of_file: Some(context::file_tokens(&index, &found.shown)),
+        };
+        self.note_search(&asked.query, shown, &tokens);
         Ok(ToolAnswer { text: found.text, structured: None, confidence: found.confidence })
     }
 
@@ -285,7 +290,7 @@ impl Workspace {
         index: impl FnOnce() -> Result<Arc<Index>, ToolError>,
     ) -> Result<ToolAnswer, ToolError> {
         let filter = Filter::default().with_globs(&self.part(&asked.path)?.globs(&[]), None)?;
-        Ok(outline::outline(&*index()?, &filter, asked.max_tokens)?.into())
+        Ok(outline::outline(&*index()?, &filter, asked.max_tokens, &[])?.into())
     }
 
     fn similar(
@@ -315,7 +320,9 @@ impl Workspace {
         let definitions = self.definitions(index, calls)?;
         let name = calls.name.as_deref().unwrap_or_default();
         let sites = index.callers(name, &definitions, &Filter::default())?;
-        Ok(callers_text(index, name, &definitions, &sites, calls.size).into())
+        let confidence = if definitions.is_empty() && sites.found.is_empty() { 0.0 } else { 1.0 };
+        let text = callers_text(index, name, &definitions, &sites, calls.size);
+        Ok(ToolAnswer { text, structured: None, confidence })
     }
 
     fn callees(&self, calls: &Calls, index: &Index) -> Result<ToolAnswer, ToolError> {
@@ -326,7 +333,9 @@ impl Workspace {
             let callees = index.callees(&definition)?;
             found.push((definition, callees));
         }
-        Ok(callees_text(index, name, &found, calls.size).into())
+        let confidence = if found.is_empty() { 0.0 } else { 1.0 };
+        let text = callees_text(index, name, &found, calls.size);
+        Ok(ToolAnswer { text, structured: None, confidence })
     }
 
     /// The definitions that a call asks about; none where nothing has the name.
@@ -366,10 +375,10 @@ impl Workspace {
         Ok(answer.into())
     }
 
-    fn note_search(&self, query: &str, results: Vec<SearchedUnit>, answer: &str) {
+    fn note_search(&self, query: &str, results: Vec<SearchedUnit>, tokens: &dyn Fn() -> Tokens) {
         let Some(observer) = &self.observer else { return };
         let searched = Searched { query: query.to_owned(), results, opened: None };
-        observer(&searched, &|| Tokens { given: count_tokens(answer), of_file: None });
+        observer(&searched, tokens);
         *self.last_search.lock().unwrap_or_else(PoisonError::into_inner) = Some(searched);
     }
 
@@ -538,7 +547,7 @@ mod tests {
             let call = Call::new(name, arguments).unwrap().unwrap();
             workspace.answer(&call, &|_| {}).unwrap().text
         };
-        let expected = format!("{:>6}|     say(\"bye\")\n{line:>6}|     socket.shut()\n", line - 1);
+        let expected = format!("{}|     say(\"bye\")\n{line}|     socket.shut()\n", line - 1);
         let found = call(
             "search",
             json!({"query": "say bye and shut a socket", "languages": ["python"], "detail": "full"}),
@@ -559,10 +568,9 @@ mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
         let options = OpenOptions { directory: Some(index), ..OpenOptions::default() };
-        let observed = Arc::clone(&seen);
-        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin())).with_observer(
-            move |searched, tokens| observed.lock().unwrap().push((searched.clone(), tokens())),
-        );
+        let (observed, noted) = (Arc::clone(&seen), Arc::clone(&seen));
+        let workspace = Workspace::new(root, options, Arc::new(StaticModel::builtin()))
+            .with_observer(move |searched, tokens| noted.lock().unwrap().push((searched.clone(), tokens())));
         let call = |name: &str, arguments: Value| {
             let Value::Object(arguments) = arguments else { return };
             let call = Call::new(name, arguments).unwrap().unwrap();
@@ -581,5 +589,11 @@ mod tests {
         let rank = searched.results.iter().position(|unit| unit.start_line == 5).unwrap() + 1;
         assert_eq!(seen[1].0, Searched { opened: Some(rank), ..searched.clone() });
         assert_eq!(seen[1].1.of_file, Some(count_tokens(source)));
+        drop(seen);
+        call("context", json!({"query": "close a socket", "globs": ["net.py"]}));
+        let seen = observed.lock().unwrap();
+        let (searched, tokens) = &seen[2];
+        assert!(searched.opened.is_none() && !searched.results.is_empty(), "{searched:?}");
+        assert_eq!(tokens.of_file, Some(count_tokens(source)), "whole functions of one file");
     }
 }

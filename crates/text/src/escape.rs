@@ -8,11 +8,16 @@ pub fn changes_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Whether a character is a tag (or reserved beside them): invisible to people, but letters to language models.
+fn is_tag(c: char) -> bool {
+    matches!(c, '\u{e0000}'..='\u{e00ff}')
+}
+
 /// Whether a character of untrusted text needs an escape: control characters, which begin the sequences that terminals obey
-/// (some from U+0080 on), separators of lines and paragraphs, and characters that change the direction of text.
+/// (some from U+0080 on), separators of lines and paragraphs, characters that change the direction of text, and tags.
 #[must_use]
 pub fn needs_escape(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || changes_direction(c)
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || changes_direction(c) || is_tag(c)
 }
 
 /// Untrusted text on one line: what [needs an escape](needs_escape) is written as one, such as `\u{1b}`. Tabs are kept.
@@ -51,6 +56,7 @@ mod tests {
             r"a\u{1b}[31m	b\r\n\u{9b}c\u{2028}\u{202e}\u{200f}\u{7f}"
         );
         assert_eq!(harmless("a\n\tb\x07"), "a\n\tb\\u{7}");
-        assert!(matches!(printable("größer, 名前, \u{1f600}"), Cow::Borrowed(_)));
+        assert_eq!(printable("f\u{e0001}\u{e0069}\u{e007f}"), r"f\u{e0001}\u{e0069}\u{e007f}");
+        assert!(matches!(printable("größer, 葛\u{e0100}, \u{1f600}"), Cow::Borrowed(_)));
     }
 }

@@ -2,6 +2,7 @@
 
 use jsonc_parser::ast::{Object, ObjectProp, Value as Node};
 use jsonc_parser::common::Ranged;
+use jsonc_parser::cst::{CstArray, CstInputValue, CstRootNode};
 use jsonc_parser::errors::ParseError;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast, parse_to_serde_value};
 use serde::Serialize;
@@ -237,4 +238,40 @@ pub(super) fn remove(text: &str, at: &[String], name: &str) -> Result<String, Pr
         };
         Ok(format!("{}{}", &text[..from], &text[to..]))
     })
+}
+
+/// The text with an element at the end of a list.
+pub(super) fn insert_element(text: &str, at: &[String], value: &Value) -> Result<String, Problem> {
+    let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| invalid(&error))?;
+    list(&root, at).ok_or("the list, or a table on the way to it, is something else")?.append(input(value));
+    Ok(root.to_string())
+}
+
+/// The text without an element of a list.
+pub(super) fn remove_element(text: &str, at: &[String], number: usize) -> Result<String, Problem> {
+    let root = CstRootNode::parse(text, &OPTIONS).map_err(|error| invalid(&error))?;
+    let elements = list(&root, at).map(|list| list.elements()).unwrap_or_default();
+    elements.into_iter().nth(number).ok_or("the element is not there")?.remove();
+    Ok(root.to_string())
+}
+
+/// A list, which is made if it is missing. None where it or a table on the way is something else.
+fn list(root: &CstRootNode, at: &[String]) -> Option<CstArray> {
+    let (list, outer) = at.split_last()?;
+    let table = root.object_value_or_create()?;
+    let table = outer.iter().try_fold(table, |table, name| table.object_value_or_create(name))?;
+    table.array_value_or_create(list)
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(object) => {
+            CstInputValue::Object(object.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
 }

@@ -29,6 +29,13 @@ pub enum Content {
         /// The entry.
         value: Value,
     },
+    /// An element of a list in a JSON file; the only one there that mentions Quarry.
+    Element {
+        /// The names that lead to the list.
+        at: Vec<String>,
+        /// The element.
+        value: Value,
+    },
     /// An item of a list in a YAML file.
     Item {
         /// The name of the list.
@@ -76,6 +83,7 @@ impl Content {
     pub(crate) fn slot(&self) -> String {
         match self {
             Self::Entry { at, .. } => format!("entry {}", at.join("\0")),
+            Self::Element { at, .. } => format!("element {}", at.join("\0")),
             Self::Item { at, value } => format!("item {at}\0{value}"),
             Self::Block { .. } => "block".to_owned(),
             Self::File { .. } => "file".to_owned(),
@@ -94,6 +102,12 @@ impl Content {
                 block::find(text)?.map(|range| text[range].replace('\r', "") == block::lines(own, ""))
             }
             Self::Item { at, value } => yaml::has_item(text, at, value)?.map(|()| true),
+            Self::Element { at, value } => {
+                let whole = json::parse(text)?;
+                let list = elements(&whole, at).unwrap_or_default();
+                let is_own = list.contains(value);
+                is_own.then_some(true).or_else(|| list.iter().any(mentions).then_some(false))
+            }
             Self::Entry { format, at, value } => {
                 let whole = format.parse(text)?;
                 at.iter()
@@ -119,6 +133,14 @@ impl Content {
             Self::File { text } => text.clone(),
             Self::Block { text: own } => block::insert(text, own),
             Self::Item { at, value } => yaml::insert_item(text, at, value)?,
+            Self::Element { at, value } => {
+                let edited = json::insert_element(text, at, value)?;
+                let mut expected = json::parse(text)?;
+                push(&mut expected, at, value.clone())
+                    .ok_or("a name on the way to the list is not a table")?;
+                check(Format::Json, &edited, &expected)?;
+                edited
+            }
             Self::Entry { format, at, value } => {
                 let mut expected = format.parse(text)?;
                 let edited = match format {
@@ -145,36 +167,26 @@ impl Content {
             Self::File { .. } => String::new(),
             Self::Block { .. } => block::remove(text)?,
             Self::Item { at, value } => yaml::remove_item(text, at, value)?,
+            Self::Element { at, value } => {
+                let mut expected = json::parse(text)?;
+                let list = elements(&expected, at).unwrap_or_default();
+                let number =
+                    list.iter().position(|element| element == value).ok_or("the element is not there")?;
+                if let Some(list) = at.iter().try_fold(&mut expected, |table, name| table.get_mut(name)) {
+                    list.as_array_mut().map(|list| list.remove(number));
+                }
+                let edited = json::remove_element(text, at, number)?;
+                without_made(Format::Json, edited, expected, at, n_made)?
+            }
             Self::Entry { format, at, .. } => {
                 let mut expected = format.parse(text)?;
                 take(&mut expected, at);
-                let mut edited = match format {
+                let edited = match format {
                     Format::Json => json::remove(text, at, NAME)?,
                     Format::Toml => toml::remove(text, at)?,
                     Format::Yaml => yaml::remove(text, at, NAME)?,
                 };
-                // A table that nothing is in is null in YAML, and not there in TOML.
-                let expected = without_empty(expected, at);
-                let mut found = format.parse(&edited)?;
-                if without_empty(found.clone(), at) != expected {
-                    return Err(UNSAFE.into());
-                }
-                for n_outer in (0..at.len()).rev().take(n_made) {
-                    let (outer, name) = (&at[..n_outer], &at[n_outer]);
-                    let around = outer.iter().try_fold(&found, |table, name| table.get(name));
-                    let is_empty =
-                        |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                    if !around.and_then(|table| table.get(name)).is_some_and(is_empty) {
-                        break;
-                    }
-                    edited = match format {
-                        Format::Json => json::remove(&edited, outer, name)?,
-                        Format::Yaml => yaml::remove(&edited, outer, name)?,
-                        Format::Toml => edited,
-                    };
-                    found = format.parse(&edited)?;
-                }
-                edited
+                without_made(*format, edited, expected, at, n_made)?
             }
         };
         Ok(format!("{mark}{edited}"))
@@ -182,7 +194,10 @@ impl Content {
 
     /// Whether two texts have the same meaning, except for empty tables around an entry.
     pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
-        let Self::Entry { format, at, .. } = self else { return a.trim_end() == b.trim_end() };
+        let (Self::Entry { at, .. } | Self::Element { at, .. }) = self else {
+            return a.trim_end() == b.trim_end();
+        };
+        let format = self.format();
         match (format.parse(a), format.parse(b)) {
             (Ok(a), Ok(b)) => without_empty(a, at) == without_empty(b, at),
             _ => false,
@@ -191,8 +206,8 @@ impl Content {
 
     /// How many of the tables around an entry are missing in a text.
     pub(crate) fn n_missing(&self, text: &str) -> usize {
-        let Self::Entry { format, at, .. } = self else { return 0 };
-        let Ok(whole) = format.parse(text) else { return 0 };
+        let (Self::Entry { at, .. } | Self::Element { at, .. }) = self else { return 0 };
+        let Ok(whole) = self.format().parse(text) else { return 0 };
         let mut table = Some(&whole);
         at.iter()
             .filter(|name| {
@@ -206,13 +221,19 @@ impl Content {
     pub(crate) fn is_nothing(&self, text: &str) -> bool {
         let text = split_mark(text).1;
         match self {
-            Self::Entry { format, .. } => {
-                format.parse(text).is_ok_and(|value| value.as_object().is_none_or(Map::is_empty))
-            }
-            Self::Item { .. } => {
-                yaml::parse(text).is_ok_and(|value| value.as_object().is_none_or(Map::is_empty))
+            Self::Entry { .. } | Self::Element { .. } | Self::Item { .. } => {
+                self.format().parse(text).is_ok_and(|value| value.as_object().is_none_or(Map::is_empty))
             }
             Self::Block { .. } | Self::File { .. } => text.trim().is_empty(),
+        }
+    }
+
+    /// The format of its file, if that holds settings.
+    fn format(&self) -> Format {
+        match self {
+            Self::Entry { format, .. } => *format,
+            Self::Item { .. } => Format::Yaml,
+            Self::Element { .. } | Self::Block { .. } | Self::File { .. } => Format::Json,
         }
     }
 
@@ -225,6 +246,11 @@ impl Content {
             Self::Entry { at, value, .. } => {
                 let mut whole = Value::Object(Map::new());
                 put(&mut whole, at, value.clone());
+                whole.to_string()
+            }
+            Self::Element { at, value } => {
+                let mut whole = Value::Object(Map::new());
+                push(&mut whole, at, value.clone());
                 whole.to_string()
             }
             Self::Item { at, value } => format!("{at}: [{value}]"),
@@ -253,6 +279,74 @@ fn check(format: Format, edited: &str, expected: &Value) -> Result<(), Problem> 
         Ok(found) if found == *expected => Ok(()),
         _ => Err(UNSAFE.into()),
     }
+}
+
+/// An edited text without the last `n_made` tables around what was removed, if they are empty.
+fn without_made(
+    format: Format,
+    mut edited: String,
+    expected: Value,
+    at: &[String],
+    n_made: usize,
+) -> Result<String, Problem> {
+    // An empty table is null in YAML, and missing in TOML.
+    let expected = without_empty(expected, at);
+    let mut found = format.parse(&edited)?;
+    if without_empty(found.clone(), at) != expected {
+        return Err(UNSAFE.into());
+    }
+    for n_outer in (0..at.len()).rev().take(n_made) {
+        let (outer, name) = (&at[..n_outer], &at[n_outer]);
+        let around = outer.iter().try_fold(&found, |table, name| table.get(name));
+        if !around.and_then(|table| table.get(name)).is_some_and(is_empty) {
+            break;
+        }
+        edited = match format {
+            Format::Json => json::remove(&edited, outer, name)?,
+            Format::Yaml => yaml::remove(&edited, outer, name)?,
+            Format::Toml => edited,
+        };
+        found = format.parse(&edited)?;
+    }
+    Ok(edited)
+}
+
+/// Whether a table or list is empty.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(table) => table.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+/// The elements of a list.
+fn elements<'v>(whole: &'v Value, at: &[String]) -> Option<&'v [Value]> {
+    let list = at.iter().try_fold(whole, |table, name| table.get(name))?;
+    list.as_array().map(Vec::as_slice)
+}
+
+/// Whether a text in a value mentions Quarry.
+fn mentions(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(NAME),
+        Value::Array(items) => items.iter().any(mentions),
+        Value::Object(object) => object.values().any(mentions),
+        _ => false,
+    }
+}
+
+/// Appends an element to a list. `None` if one of the names is something other than a table or the list.
+fn push(whole: &mut Value, at: &[String], value: Value) -> Option<()> {
+    let (list, outer) = at.split_last()?;
+    let mut table = whole;
+    for name in outer {
+        table = table.as_object_mut()?.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    }
+    let list = table.as_object_mut()?.entry(list).or_insert_with(|| Value::Array(Vec::new()));
+    list.as_array_mut()?.push(value);
+    Some(())
 }
 
 /// Inserts the entry where it belongs. `None` if one of the names is something other than a table.
@@ -285,10 +379,7 @@ fn without_empty(mut value: Value, at: &[String]) -> Value {
     for (n_outer, name) in at.iter().enumerate().rev() {
         let outer = at[..n_outer].iter().try_fold(&mut value, |table, name| table.get_mut(name));
         let Some(outer) = outer.and_then(Value::as_object_mut) else { continue };
-        if outer
-            .get(name)
-            .is_some_and(|table| table.is_null() || table.as_object().is_some_and(Map::is_empty))
-        {
+        if outer.get(name).is_some_and(is_empty) {
             outer.remove(name);
         }
     }

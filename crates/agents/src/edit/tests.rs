@@ -270,3 +270,34 @@ mod random {
         }
     }
 }
+
+#[test]
+fn json_gets_an_element_of_a_list() {
+    let at = ["hooks", "PreToolUse"].map(str::to_owned).to_vec();
+    let hook = Content::Element { at, value: json!({ "command": "quarry \"x\" \\n", "n": 5 }) };
+    let own = "\"command\": \"quarry \\\"x\\\" \\\\n\"";
+    for before in [
+        "{}\n",
+        "{\n  \"a\": 1\n}\n",
+        "// mine\n{\n\t\"hooks\": {\n\t\t\"Stop\": [], // none\n\t},\n}\n",
+        "{\"hooks\": {\"PreToolUse\": [{\"command\": \"mine\"}], \"x\": 1}}",
+        "{\r\n  \"hooks\": {\r\n    \"PreToolUse\": [\r\n      { \"command\": \"mine\" } // ä\r\n    ]\r\n  }\r\n}\r\n",
+    ] {
+        let edited = hook.insert(before).unwrap();
+        assert!(edited.contains(own) && !edited.replace("\r\n", "").contains('\r'), "{edited}");
+        assert_eq!(edited.contains("\r\n"), before.contains("\r\n"));
+        assert_eq!(hook.presence(before), Ok(Presence::No));
+        assert_eq!(hook.presence(&edited), Ok(Presence::Same));
+        let removed = hook.remove(&edited, hook.n_missing(before)).unwrap();
+        assert_eq!(hook.presence(&removed), Ok(Presence::No));
+        assert!(hook.means_the_same(&removed, before), "{removed}");
+    }
+    let whole = hook.insert("").unwrap();
+    assert!(whole.ends_with("}\n") && !whole.ends_with("\n\n"), "{whole}");
+    assert!(hook.is_nothing(&hook.remove(&whole, 2).unwrap()));
+    let others = "{\"hooks\": {\"PreToolUse\": [{\"command\": \"my quarry\"}]}}";
+    assert_eq!(hook.presence(others), Ok(Presence::Other));
+    check_refused(&hook, "{\"hooks\": []}", "something else");
+    check_refused(&hook, "{\"hooks\": {}, \"hooks\": {\"a\": 1}}", "safely");
+    check_refused(&hook, "[]", "something else");
+}

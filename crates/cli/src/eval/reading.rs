@@ -67,8 +67,12 @@ impl FromStr for PolicyName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let weights = |text: &str| {
-            let (decay, thrift) = text.split_once(':')?;
-            Some(Weights { decay: decay.parse().ok()?, thrift: thrift.parse().ok()? })
+            let [decay, thrift, test] =
+                text.split(':').map(str::parse::<f64>).collect::<Result<Vec<_>, _>>().ok()?[..]
+            else {
+                return None;
+            };
+            Some(Weights { decay, thrift, test })
         };
         match text {
             "search" => Ok(Self::Search),
@@ -206,7 +210,7 @@ impl Policy for ContextPolicy<'_> {
     fn name(&self) -> String {
         match self.weights == Weights::default() {
             true => "context".to_owned(),
-            false => format!("context:{}:{}", self.weights.decay, self.weights.thrift),
+            false => PolicyName::Context(self.weights).to_string(),
         }
     }
 
@@ -214,7 +218,8 @@ impl Policy for ContextPolicy<'_> {
         for max_tokens in BUDGETS {
             let filter = Filter::default();
             let (ranking, weights) = (self.ranking, self.weights);
-            let request = ContextRequest { query: question, filter: &filter, ranking, max_tokens, weights };
+            let (query, filter) = (question, &filter);
+            let request = ContextRequest { query, filter, ranking, max_tokens, weights, prefixes: &[] };
             match context(self.index, &request) {
                 Ok(found) if !reader.see_instead(&found.text) => break,
                 Ok(found) if found.confident == Some(false) => {
@@ -252,7 +257,7 @@ impl Policy for OutlinePolicy<'_> {
     }
 
     fn read(&self, question: &str, reader: &mut Reader<'_>) -> Result<(), EvalError> {
-        let map = outline(self.index, &Filter::default(), MAP_TOKENS)?;
+        let map = outline(self.index, &Filter::default(), MAP_TOKENS, &[])?;
         if !reader.see_answer(&map) {
             return Ok(());
         }
@@ -316,7 +321,9 @@ impl std::fmt::Display for PolicyName {
         match self {
             Self::Search => formatter.write_str("search"),
             Self::Context(weights) if *weights == Weights::default() => formatter.write_str("context"),
-            Self::Context(Weights { decay, thrift }) => write!(formatter, "context:{decay}:{thrift}"),
+            Self::Context(Weights { decay, thrift, test }) => {
+                write!(formatter, "context:{decay}:{thrift}:{test}")
+            }
             Self::Outline => formatter.write_str("outline"),
             Self::Grep(grep) => write!(formatter, "{grep}"),
         }

@@ -79,3 +79,23 @@ fn a_file_that_changed_since_then_is_read_anew() {
     fs::write(&path, "def f():\n    pass\n\n\ndef g():\n    pass\n    f()\n    f()\n").unwrap();
     assert_eq!(lines(), [7, 8]);
 }
+
+#[test]
+fn calls_in_tests_come_last() {
+    let directory = tempfile::tempdir().unwrap();
+    let tree = directory.path().join("tree");
+    fs::create_dir_all(tree.join("tests")).unwrap();
+    fs::write(tree.join("lib.rs"), "pub fn f() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn t() {\n        super::f();\n    }\n}\n")
+        .unwrap();
+    fs::write(tree.join("tests/b.rs"), "use tree::f;\n\nfn g() {\n    f();\n}\n").unwrap();
+    fs::write(tree.join("zebra.rs"), "use std::fmt;\nuse crate::f;\n\nfn h() {\n    f();\n}\n").unwrap();
+    let index = index_of(directory.path());
+    let found = index.callers("f", &[], &Filter::default()).unwrap().found;
+    let paths: Vec<&str> = found.iter().map(|site| site.path.as_str()).collect();
+    assert_eq!(paths, ["zebra.rs", "lib.rs", "tests/b.rs"]);
+    let (caller, test) = (found[0].caller.as_ref().unwrap(), found[1].caller.as_ref().unwrap());
+    assert!(!index.is_test(caller) && index.is_test(test));
+    let header = index.units(&Filter::default()).find(|hit| hit.path == "zebra.rs").unwrap();
+    assert_eq!((header.name.as_str(), index.import_lines(&header)), ("", vec![1, 2]));
+    assert!(index.import_lines(caller).is_empty());
+}

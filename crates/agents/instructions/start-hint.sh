@@ -1,0 +1,1 @@
+command -v {shell-command} >/dev/null 2>&1 && printf '%s\n' '{"hookSpecificOutput":{"hookEventName":"{event}","additionalContext":"To find code by what it does, ask the tool context of the MCP server quarry in plain words (search for the tool if it is not listed) before you guess words for grep. For exact strings, use grep."}}'; exit 0

@@ -35,7 +35,7 @@ pub struct LogArgs {
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so automatically
     #[arg(long, value_name = "RANK", conflicts_with = "action")]
     opened: Option<usize>,
-    /// With show, print how many tokens agents were given, and how many the files have that they read in parts
+    /// With show, print the number of tokens given to agents, and that of the files that they read in parts
     #[arg(long, conflicts_with = "opened")]
     savings: bool,
     /// Print the state, or the savings, as one JSON object

@@ -131,7 +131,8 @@ impl EvaluationData {
     /// little (stop words and names of languages). Of at least three words.
     #[must_use]
     pub fn has_query_nearly(&self, query: &str) -> bool {
-        self.has_query(query) || words_hash(&undisguised(query)).is_some_and(|hash| self.query_words.contains(&hash))
+        self.has_query(query)
+            || words_hash(&undisguised(query)).is_some_and(|hash| self.query_words.contains(&hash))
     }
 
     /// Whether a code is in the data, from any of its first lines on (decorators and comments may precede the part that
@@ -149,11 +150,11 @@ impl EvaluationData {
     }
 
     /// Whether a function is in the data: by its code, with or without its documentation, by name and summary
-    /// together, or by the query that its documentation becomes.
+    /// together, or, nearly, by the query that its documentation becomes.
     pub(crate) fn has_function(&self, whole: &str, pair: &FunctionPair) -> bool {
         summary_fingerprint(&undisguised(&pair.name), &undisguised(&pair.query))
             .is_some_and(|hash| self.codes.contains(&hash))
-            || self.has_query(&pair.query)
+            || self.has_query_nearly(&pair.query)
             || self.has_code(whole)
             || self.has_code(&pair.code)
     }

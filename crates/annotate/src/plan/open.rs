@@ -44,13 +44,17 @@ pub(super) fn wrong(path: &Path, text: &str, at: &[&'static str], problem: Strin
     AnnotateError::PlanEntry { path: path.to_owned(), mistake }
 }
 
+/// The path of an entry: the names of its tables, and its own.
+type EntryPath = &'static [&'static str];
+
 /// Validates the entries of a plan, individually and in combination.
 ///
 /// # Errors
 /// The path of the invalid entry, and what was expected.
-pub(super) fn validate(file: &PlanFile) -> Result<(), (&'static [&'static str], String)> {
-    const ATTEMPTS: &[&str] = &["attempts"];
-    for (at, count) in [(ATTEMPTS, file.attempts as usize), (&["workers"], file.workers.unwrap_or(1))] {
+pub(super) fn validate(file: &PlanFile) -> Result<(), (EntryPath, String)> {
+    let counts: [(EntryPath, usize); 2] =
+        [(&["attempts"], file.attempts as usize), (&["workers"], file.workers.unwrap_or(1))];
+    for (at, count) in counts {
         if count == 0 || count > 1000 {
             return Err((at, format!("`{}` is {count}; expected 1 to 1000", at.join("."))));
         }
@@ -63,8 +67,9 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), (&'static [&'static str], 
         let problem = "`nats.url` contains a user; give that address with --nats instead";
         return Err((&["nats", "url"], problem.to_owned()));
     }
-    const ROUNDS: &[&str] = &["rounds"];
-    for (at, rounds) in [(ROUNDS, file.rounds), (&["generation", "rounds"], file.generation.rounds)] {
+    let rounds: [(EntryPath, u32); 2] =
+        [(&["rounds"], file.rounds), (&["generation", "rounds"], file.generation.rounds)];
+    for (at, rounds) in rounds {
         if rounds == 0 || rounds > MAX_ROUNDS {
             return Err((at, format!("`{}` is {rounds}; expected 1 to {MAX_ROUNDS}", at.join("."))));
         }
@@ -244,11 +249,7 @@ impl<'f> Resolved<'f> {
     }
 
     /// The plan for one member.
-    pub(super) fn plan(
-        &self,
-        ledger: Option<&Path>,
-        member: Member,
-    ) -> Result<Plan, AnnotateError> {
+    pub(super) fn plan(&self, ledger: Option<&Path>, member: Member) -> Result<Plan, AnnotateError> {
         let Self { file, path, text, directory, .. } = self;
         let resolve = |at: &'static str| {
             move |path: &PathBuf| {

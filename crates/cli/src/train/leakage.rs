@@ -123,7 +123,9 @@ pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> 
             bail!("{summary}; remove them: a model that was trained on them cannot be measured on them")
         }
         Allowed::OnRequest => {
-            bail!("{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so")
+            bail!(
+                "{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so"
+            )
         }
         Allowed::Now => Ok(format!("**{summary}**, which was allowed{shared}")),
     }

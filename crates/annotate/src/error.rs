@@ -38,9 +38,9 @@ pub enum AnnotateError {
         /// What was expected, and what to do.
         problem: String,
     },
-    /// A plan is not TOML, or has an unknown entry or one of another type.
+    /// A plan is not TOML, or has an invalid entry.
     #[error("{}:{mistake}", path.display())]
-    PlanSyntax {
+    PlanEntry {
         /// The file of the plan.
         path: PathBuf,
         /// The line, and what was expected.

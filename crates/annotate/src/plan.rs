@@ -89,13 +89,12 @@ impl Plan {
     /// # Errors
     /// When the file cannot be read or is invalid, naming the entry and what was expected.
     pub fn open(path: &Path, ledger: Option<&Path>) -> Result<Self, AnnotateError> {
-        let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
         let (text, file) = open::parse(path)?;
-        open::validate(&file).map_err(wrong)?;
-        let resolved = open::Resolved::new(path, &file)?;
+        open::validate(&file).map_err(|(at, problem)| open::wrong(path, &text, at, problem))?;
+        let resolved = open::Resolved::new(path, &text, &file)?;
         let members = resolved.members()?;
-        let plan = resolved.plan(&text, ledger, resolved.first_member()?)?;
-        open::multiply(plan, members).map_err(wrong)
+        let plan = resolved.plan(ledger, resolved.first_member()?)?;
+        open::multiply(plan, members).map_err(|problem| open::wrong(path, &text, &["models"], problem))
     }
 
     /// Sets enough concurrent pairs to keep workers on other machines busy, unless the plan specifies the number.
@@ -105,12 +104,10 @@ impl Plan {
     pub(crate) fn for_workers(mut self) -> Result<Self, AnnotateError> {
         let rules = self.packages.iter().flat_map(|packages| [&packages.pip, &packages.npm]);
         if rules.into_iter().any(|rules| matches!(rules.index, Some(Index::Directory(_)))) {
-            return Err(AnnotateError::Plan {
-                path: self.path,
-                problem: "`packages.pip.index` is a directory, which workers on other machines do not have; expected the \
-                          address of an index"
-                    .to_owned(),
-            });
+            let problem = "`packages.pip.index` is a directory, which workers on other machines do not have; expected the \
+                           address of an index";
+            let at = ["packages", "pip", "index"];
+            return Err(open::wrong(&self.path, &self.text, &at, problem.to_owned()));
         }
         if !self.says_workers {
             self.workers = self.workers.max(PAIRS_FOR_WORKERS);
@@ -243,7 +240,7 @@ impl Plan {
         // An error in the settings is an error in this file.
         let here = |error| match error {
             LlmError::Settings { problem } => {
-                AnnotateError::Plan { path: self.path.clone(), problem: format!("model: {problem}") }
+                open::wrong(&self.path, &self.text, &["model"], format!("model: {problem}"))
             }
             error @ LlmError::Key { .. } => {
                 AnnotateError::Plan { path: self.path.clone(), problem: error.to_string() }

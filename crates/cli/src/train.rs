@@ -26,6 +26,7 @@ use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize,
 use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
+pub use self::leakage::Allowed;
 use crate::{output, progress};
 
 /// Maximum length of a line that is looked at to tell formats apart, in bytes.
@@ -74,6 +75,9 @@ struct StaticArgs {
     /// as are those in public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
+    /// Train on evaluation data all the same; the model's card will say so
+    #[arg(long)]
+    allow_evaluation_data: bool,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
     #[arg(long, value_name = "FILE")]
     teacher: Option<PathBuf>,
@@ -87,8 +91,8 @@ struct StaticArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Directory for the model (model.bin), its vocabulary, its settings and the run's state; an interrupted run
-    /// resumes from there
+    /// Directory for the model (model.bin), its card, its vocabulary, its settings and the run's state; an interrupted
+    /// run resumes from there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -106,20 +110,24 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the
-/// codes that were judged not to answer.
+/// codes that were judged not to answer. Also what a card says of evaluation data among them.
 ///
 /// # Errors
-/// When the file cannot be read, or holds evaluation data.
-pub fn training_pairs(path: &Path, exclude: &[PathBuf]) -> anyhow::Result<Vec<FunctionPair>> {
+/// When the file cannot be read, or holds evaluation data that are not allowed.
+pub fn training_pairs(
+    path: &Path,
+    exclude: &[PathBuf],
+    allowed: Allowed,
+) -> anyhow::Result<(Vec<FunctionPair>, String)> {
     check_regular(path)?;
     let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
         (read_pairs(path)?, leakage::named(path)?)
     } else {
         labeled_pairs(path)?
     };
-    leakage::refuse(named, exclude, path, &pairs)?;
+    let leakage = leakage::of_pairs(named, exclude, path, &pairs, allowed)?;
     note_left_out(clean(&mut pairs));
-    Ok(pairs)
+    Ok((pairs, leakage))
 }
 
 /// Notes what is not learned from.
@@ -204,7 +212,7 @@ fn is_training_pair(line: &str) -> bool {
 }
 
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
-    let pairs = training_pairs(&args.pairs, &[])?;
+    let (pairs, _) = training_pairs(&args.pairs, &[], Allowed::Never)?;
     let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&FunctionPair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
@@ -224,7 +232,8 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
-    let pairs = training_pairs(&args.pairs, &args.exclude)?;
+    let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+    let (pairs, leakage) = training_pairs(&args.pairs, &args.exclude, allowed)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be created", args.out.display()))?;
@@ -236,6 +245,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     };
     let bar = progress::Progress::new("training", 0);
     let mut mean_loss = None;
+    let (mut numbers, mut held_out) = (String::new(), "nothing was held out".to_owned());
     let (weights, vocabulary) = train(
         &pairs,
         &settings,
@@ -245,15 +255,9 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
         |progress| match progress {
             Progress::Ready { n_pairs, n_validation, n_tokens, n_steps } => {
                 bar.set(0, n_steps);
-                say(
-                    &bar,
-                    &format!(
-                        "{}, {n_validation} held out, {}, {}",
-                        counted(n_pairs, "pair"),
-                        counted(n_tokens, "token"),
-                        counted(n_steps, "step")
-                    ),
-                );
+                numbers = format!("{}, {n_validation} held out", counted(n_pairs, "pair"));
+                let (tokens, steps) = (counted(n_tokens, "token"), counted(n_steps, "step"));
+                say(&bar, &format!("{numbers}, {tokens}, {steps}"));
             }
             Progress::Step { step, loss } => {
                 let mean = mean_loss.get_or_insert(loss);
@@ -263,13 +267,10 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
             }
             Progress::Validated { step, mrr } => {
                 let loss = mean_loss.unwrap_or(f32::NAN);
-                let validated = match mrr {
-                    Some(HeldOutMrr { summary, name }) => {
-                        format!("held-out MRR {summary:.4} by summary, {name:.4} by name")
-                    }
-                    None => "nothing was held out".to_owned(),
-                };
-                say(&bar, &format!("step {step}: loss {loss:.3}, {validated}"));
+                if let Some(HeldOutMrr { summary, name }) = mrr {
+                    held_out = format!("held-out MRR {summary:.4} by summary, {name:.4} by name");
+                }
+                say(&bar, &format!("step {step}: loss {loss:.3}, {held_out}"));
             }
         },
     )?;
@@ -282,7 +283,16 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     if begin.is_none() {
         write("vocabulary.txt", (vocabulary.texts.join("\n") + "\n").as_bytes())?;
     }
-    write("settings.toml", toml::to_string(&settings)?.as_bytes())?;
+    let (settings, command) = (toml::to_string(&settings)?, encoder::command_line(std::env::args_os()));
+    let (file, hash) = encoder::hash_of(&args.pairs)?;
+    let card = format!(
+        "# A static model trained with Quarry\n\nTrained by quarry {} with\n\n```sh\n{command}\n```\n\n## Data\n\n\
+         {numbers}: `{file}` (xxh3 {hash}).\n\nEvaluation data: {leakage}.\n\n## Results\n\nAfter the last step: \
+         {held_out}.\n\n## Settings\n\n```toml\n{settings}```\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    write("README.md", card.as_bytes())?;
+    write("settings.toml", settings.as_bytes())?;
     write("model.bin", &model)?;
     say(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
     Ok(ExitCode::SUCCESS)

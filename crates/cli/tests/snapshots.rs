@@ -180,6 +180,7 @@ fn mistakes() {
             "data check none.jsonl",
             "data convert wrong.jsonl",
             "data convert wrong.jsonl out --to parquet",
+            "data convert --hide-names python pairs.json out",
             "data split wrong.jsonl",
             "data split wrong.jsonl --parts train out",
             "data pull csn9",

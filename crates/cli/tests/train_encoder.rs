@@ -303,6 +303,59 @@ fn the_static_trainer_refuses_evaluation_data_too() {
     assert!(errors.contains("own.jsonl:1: ") && errors.contains("the label 1"), "{errors}");
 }
 
+#[test]
+fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
+    let directory = data();
+    let path = |name: &str| directory.path().join(name);
+    let queries = [
+        "sort a list of words",
+        "open the file again",
+        "close idle connections",
+        "reverse long strings slowly",
+    ];
+    let row = |query: &str| {
+        let name = query.replace(' ', "_");
+        format!(
+            "{{\"query\":\"{query}\",\"doc\":\"\",\"name\":\"{name}\",\"code\":\"def {name}(): pass\",\"language\":\"python\",\
+             \"repository\":\"o/r\"}}\n"
+        )
+    };
+    fs::write(path("own.jsonl"), queries.map(row).concat()).unwrap();
+    // In full-width letters.
+    fs::write(path("evaluation.txt"), "ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\n").unwrap();
+    let train = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+            .current_dir(directory.path())
+            .args([
+                "train",
+                "static",
+                "--pairs",
+                "own.jsonl",
+                "--exclude",
+                "evaluation.txt",
+                "--out",
+                "static",
+            ])
+            .args(["--set", "batch=2", "--set", "dimension=8", "--set", "validation=0.0"])
+            .args(words)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, errors) = train(&[]);
+    assert!(code == Some(2) && errors.contains("or give --allow-evaluation-data"), "{errors}");
+    assert!(!path("static").exists());
+    let (code, errors) = train(&["--allow-evaluation-data"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let told = "**the training data contain evaluation data: pair 4 (\"reverse long strings slowly\"), whose query is in \
+                evaluation.txt**, which was allowed";
+    let card = fs::read_to_string(path("static/README.md")).unwrap();
+    for text in [told, "--allow-evaluation-data", "4 pairs, 0 held out: `own.jsonl`", "dimension = 8"] {
+        assert!(card.contains(text), "{text}\n{card}");
+    }
+    assert!(errors.contains(told), "{errors}");
+}
+
 #[cfg(unix)]
 #[test]
 fn pipes_are_refused_where_files_are_read_twice() {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::dataset::near::NearIndex;
 use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
+use crate::disguise::undisguised;
 use crate::formats::source::check_regular;
 use crate::formats::{FormatError, Record};
 use crate::pairs::{MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
@@ -25,8 +26,8 @@ const MIN_QUERY_WORDS: usize = 3;
 /// Maximum number of words of a query that is compared by its words.
 const MAX_QUERY_WORDS: usize = 40;
 
-/// Texts that no training pair may contain: codes and queries, exactly but for white space, punctuation and case, and
-/// codes that are nearly identical.
+/// Texts that no training pair may contain: codes and queries, exactly but for white space, punctuation, case and letters
+/// that only look alike, and codes that are nearly identical.
 #[derive(Debug)]
 pub struct EvaluationData {
     /// Hashes of codes, and of name and summary of the functions in them.
@@ -90,6 +91,7 @@ impl EvaluationData {
     /// Adds a text, whole and split at ` [CODESPLIT] `, and, if it contains Python functions, each of them with its
     /// summary, so that other versions of them are recognized.
     pub fn add(&mut self, text: &str) {
+        let text = &*undisguised(text);
         for text in
             std::iter::once(text).chain(text.split("[CODESPLIT]").filter(|part| part.len() < text.len()))
         {
@@ -119,6 +121,7 @@ impl EvaluationData {
     /// Whether a query is in the data.
     #[must_use]
     pub fn has_query(&self, query: &str) -> bool {
+        let query = &*undisguised(query);
         !self.queries.is_empty()
             && identifiers(query).take(MIN_QUERY_WORDS).count() == MIN_QUERY_WORDS
             && self.queries.contains(&fingerprint(query))
@@ -128,7 +131,8 @@ impl EvaluationData {
     /// little (stop words and names of languages). Of at least three words.
     #[must_use]
     pub fn has_query_nearly(&self, query: &str) -> bool {
-        self.has_query(query) || words_hash(query).is_some_and(|hash| self.query_words.contains(&hash))
+        self.has_query(query)
+            || words_hash(&undisguised(query)).is_some_and(|hash| self.query_words.contains(&hash))
     }
 
     /// Whether a code is in the data, from any of its first lines on (decorators and comments may precede the part that
@@ -138,6 +142,7 @@ impl EvaluationData {
         if self.codes.is_empty() {
             return false;
         }
+        let code = &*undisguised(code);
         let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).take(12);
         starts.into_iter().any(|at| self.codes.contains(&fingerprint(&code[at..])))
             || identifiers(code).take(MIN_NEAR_WORDS).count() == MIN_NEAR_WORDS
@@ -145,10 +150,11 @@ impl EvaluationData {
     }
 
     /// Whether a function is in the data: by its code, with or without its documentation, by name and summary
-    /// together, or by the query that its documentation becomes.
+    /// together, or, nearly, by the query that its documentation becomes.
     pub(crate) fn has_function(&self, whole: &str, pair: &FunctionPair) -> bool {
-        summary_fingerprint(&pair.name, &pair.query).is_some_and(|hash| self.codes.contains(&hash))
-            || self.has_query(&pair.query)
+        summary_fingerprint(&undisguised(&pair.name), &undisguised(&pair.query))
+            .is_some_and(|hash| self.codes.contains(&hash))
+            || self.has_query_nearly(&pair.query)
             || self.has_code(whole)
             || self.has_code(&pair.code)
     }
@@ -306,5 +312,32 @@ mod tests {
         assert!(EvaluationData::read(&[path("noise.bin")]).is_err());
         assert!(EvaluationData::read(&[path("none")]).is_err());
         assert!(!EvaluationData::default().has_query("how to sort a list"));
+    }
+
+    #[test]
+    fn disguised_letters_are_recognized_on_either_side() {
+        let code = "def sort(values):\n    values.sort()\n    return values[0] if values else None";
+        let full_width = |text: &str| -> String {
+            let wide = |c: char| char::from_u32(u32::from(c) + 0xfee0).filter(|_| c.is_ascii_graphic());
+            text.chars().map(|c| wide(c).unwrap_or(c)).collect()
+        };
+        let homoglyphs = |text: &str| text.replace('a', "а").replace('o', "ο").replace('e', "е");
+        let hidden = |text: &str| text.replace('s', "s\u{200b}");
+        let disguises: [&dyn Fn(&str) -> String; 3] = [&full_width, &homoglyphs, &hidden];
+        let of = |texts: [&str; 2]| {
+            let mut data = EvaluationData::default();
+            texts.into_iter().for_each(|text| data.add(text));
+            data
+        };
+        let query = "python sort list by length of strings";
+        let plain = of([query, code]);
+        for disguise in disguises {
+            assert!(plain.has_query(&disguise(&query.to_uppercase())));
+            assert!(plain.has_query_nearly(&disguise("sorting lists by the length of a string")));
+            assert!(!plain.has_query_nearly(&disguise("reversing lists by the length of a string")));
+            assert!(plain.has_code(&disguise(code)));
+            let disguised = of([&disguise(query), &disguise(code)]);
+            assert!(disguised.has_query(query) && disguised.has_code(code));
+        }
     }
 }

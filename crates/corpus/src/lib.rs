@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod dataset;
+mod disguise;
 pub mod evaluation_data;
 pub mod evaluation_guard;
 pub mod formats;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::toml_file;
+use quarry_corpus::toml_file::{self, At, Mistake, line_of};
 use quarry_files::{digest, read_regular_text};
 use quarry_llm::budget::Price;
 use quarry_llm::{Limits as BudgetLimits, Money, Settings};
@@ -33,46 +33,64 @@ pub(super) fn parse(path: &Path) -> Result<(String, PlanFile), AnnotateError> {
         .map_err(|source| AnnotateError::Read { path: path.to_owned(), source })?;
     // Mistakes do not quote the line, which may contain an API key under an unknown name.
     let file = toml_file::parse(&text)
-        .map_err(|mistake| AnnotateError::PlanSyntax { path: path.to_owned(), mistake })?;
+        .map_err(|mistake| AnnotateError::PlanEntry { path: path.to_owned(), mistake })?;
     Ok((text, file))
 }
+
+/// The error of an entry, with its line.
+pub(super) fn wrong(path: &Path, text: &str, at: &[&'static str], problem: String) -> AnnotateError {
+    let at: Vec<At> = at.iter().copied().map(At::Key).collect();
+    let mistake = Mistake { line: line_of(text, &at), problem };
+    AnnotateError::PlanEntry { path: path.to_owned(), mistake }
+}
+
+/// The path of an entry: the names of its tables, and its own.
+type EntryPath = &'static [&'static str];
 
 /// Validates the entries of a plan, individually and in combination.
 ///
 /// # Errors
-/// The invalid entry, and what was expected.
-pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
-    for (name, count) in [("attempts", file.attempts as usize), ("workers", file.workers.unwrap_or(1))] {
+/// The path of the invalid entry, and what was expected.
+pub(super) fn validate(file: &PlanFile) -> Result<(), (EntryPath, String)> {
+    let counts: [(EntryPath, usize); 2] =
+        [(&["attempts"], file.attempts as usize), (&["workers"], file.workers.unwrap_or(1))];
+    for (at, count) in counts {
         if count == 0 || count > 1000 {
-            return Err(format!("`{name}` is {count}; expected 1 to 1000"));
+            return Err((at, format!("`{}` is {count}; expected 1 to 1000", at.join("."))));
         }
     }
     if file.replay.is_some() && (file.record.is_some() || file.cache.is_some()) {
-        return Err("`replay` replaces the model; remove `record` and `cache`".to_owned());
+        return Err((&["replay"], "`replay` replaces the model; remove `record` and `cache`".to_owned()));
     }
     // The plan is stored in the ledger.
     if file.nats.as_ref().is_some_and(|nats| nats.url.contains('@')) {
-        return Err("`nats.url` contains a user; give that address with --nats instead".to_owned());
+        let problem = "`nats.url` contains a user; give that address with --nats instead";
+        return Err((&["nats", "url"], problem.to_owned()));
     }
-    for (name, rounds) in [("rounds", file.rounds), ("generation.rounds", file.generation.rounds)] {
+    let rounds: [(EntryPath, u32); 2] =
+        [(&["rounds"], file.rounds), (&["generation", "rounds"], file.generation.rounds)];
+    for (at, rounds) in rounds {
         if rounds == 0 || rounds > MAX_ROUNDS {
-            return Err(format!("`{name}` is {rounds}; expected 1 to {MAX_ROUNDS}"));
+            return Err((at, format!("`{}` is {rounds}; expected 1 to {MAX_ROUNDS}", at.join("."))));
         }
     }
     if let Some(temperature) = file.temperature.filter(|given| !(0.0..=2.0).contains(given)) {
-        return Err(format!("`temperature` is {temperature}; expected 0 to 2"));
+        return Err((&["temperature"], format!("`temperature` is {temperature}; expected 0 to 2")));
     }
     match (file.model.is_some(), file.models.is_empty()) {
-        (true, false) => return Err("both `model` and `models` are set; expected one of them".to_owned()),
+        (true, false) => {
+            return Err((&["models"], "both `model` and `models` are set; expected one of them".to_owned()));
+        }
         (false, true) => {
-            return Err("`[model]` is missing; add it, or several `[models.NAME]`".to_owned());
+            return Err((&[], "`[model]` is missing; add it, or several `[models.NAME]`".to_owned()));
         }
         _ => {}
     }
     if let Some(TestOptions { programs, .. }) = &file.tests
         && (*programs == 0 || *programs > MAX_PROGRAMS)
     {
-        return Err(format!("`tests.programs` is {programs}; expected 1 to {MAX_PROGRAMS}"));
+        let problem = format!("`tests.programs` is {programs}; expected 1 to {MAX_PROGRAMS}");
+        return Err((&["tests", "programs"], problem));
     }
     Ok(())
 }
@@ -80,6 +98,7 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), String> {
 /// The resolved entries of a plan: prompts, limits, packages, prices.
 pub(super) struct Resolved<'f> {
     path: &'f Path,
+    text: &'f str,
     file: &'f PlanFile,
     directory: &'f Path,
     prompts: Prompts,
@@ -101,25 +120,28 @@ pub(super) struct Member {
 }
 
 impl<'f> Resolved<'f> {
-    pub(super) fn new(path: &'f Path, file: &'f PlanFile) -> Result<Self, AnnotateError> {
-        let wrong = |problem: String| AnnotateError::Plan { path: path.to_owned(), problem };
+    pub(super) fn new(path: &'f Path, text: &'f str, file: &'f PlanFile) -> Result<Self, AnnotateError> {
+        let wrong = |at: &'static str| move |problem: String| wrong(path, text, &[at], problem);
         let directory = path.parent().unwrap_or(Path::new(""));
-        let prompts = file.prompts.as_ref().map(|path| quarry_files::member(directory, path).map_err(wrong));
-        let prompts = Prompts::open(prompts.transpose()?.as_deref())?;
-        let packages = file.packages.clone().settings(directory).map_err(wrong)?;
-        let limits = file.sandbox.limits().map_err(wrong)?;
+        let in_directory = |path: &PathBuf| quarry_files::member(directory, path).map_err(wrong("prompts"));
+        let prompts = file.prompts.as_ref().map(in_directory).transpose()?;
+        let prompts = Prompts::open(prompts.as_deref())?;
+        let packages = file.packages.clone().settings(directory).map_err(wrong("packages"))?;
+        let limits = file.sandbox.limits().map_err(wrong("sandbox"))?;
         let dollars = |dollars: f64| {
-            Money::from_dollars(dollars)
-                .ok_or_else(|| wrong(format!("`budget.dollars` is {dollars}; expected dollars, 0 or more")))
+            Money::from_dollars(dollars).ok_or_else(|| {
+                let problem = format!("`budget.dollars` is {dollars}; expected dollars, 0 or more");
+                self::wrong(path, text, &["budget", "dollars"], problem)
+            })
         };
         let money = file.budget.dollars.map(dollars).transpose()?;
-        let resolved = Self { path, file, directory, prompts, packages, limits, money };
+        let resolved = Self { path, text, file, directory, prompts, packages, limits, money };
         resolved.check_judge()?;
         Ok(resolved)
     }
 
-    fn wrong(&self, problem: String) -> AnnotateError {
-        AnnotateError::Plan { path: self.path.to_owned(), problem }
+    fn wrong(&self, at: &'static str, problem: String) -> AnnotateError {
+        wrong(self.path, self.text, &[at], problem)
     }
 
     fn check_judge(&self) -> Result<(), AnnotateError> {
@@ -127,14 +149,15 @@ impl<'f> Resolved<'f> {
         let runs_tests = self.judge(0, self.tests())?.runs_tests();
         if file.tests.is_some() && !runs_tests {
             let problem = format!("`[tests]` is for judges that run programs; {} does not", file.judge);
-            return Err(self.wrong(problem));
+            return Err(self.wrong("tests", problem));
         }
         if let Some(language) = &file.language
             && runs_tests
             && Language::named(&crate::pairs::language(language)).is_none()
         {
             let known = Language::names().collect::<Vec<_>>().join(", ");
-            return Err(self.wrong(format!("`language` is {language:?}; expected one of {known}")));
+            let problem = format!("`language` is {language:?}; expected one of {known}");
+            return Err(self.wrong("language", problem));
         }
         Ok(())
     }
@@ -155,7 +178,8 @@ impl<'f> Resolved<'f> {
         let judge = Judge::with_options(&file.judge, &self.prompts, file.attempts, options)?;
         let judge = judge.ok_or_else(|| {
             let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
-            self.wrong(format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", ")))
+            let problem = format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", "));
+            self.wrong("judge", problem)
         })?;
         Ok(if self.packages.is_some() { judge.with_packages() } else { judge })
     }
@@ -183,7 +207,8 @@ impl<'f> Resolved<'f> {
             true => None,
             false => Some(self.version(&self.judge(round, TestOptions::default())?, settings)),
         };
-        let price = price(settings).map_err(|problem| self.wrong(problem))?;
+        let at = if file.model.is_some() { "model" } else { "models" };
+        let price = price(settings).map_err(|problem| self.wrong(at, problem))?;
         Ok(Member {
             name,
             version: self.version(&judge, settings),
@@ -199,7 +224,7 @@ impl<'f> Resolved<'f> {
     pub(super) fn first_member(&self) -> Result<Member, AnnotateError> {
         match self.models().first() {
             Some((_, settings)) => self.member(None, settings, 0),
-            None => Err(self.wrong("`[model]` is missing; add it".to_owned())),
+            None => Err(self.wrong("model", "`[model]` is missing; add it".to_owned())),
         }
     }
 
@@ -224,29 +249,27 @@ impl<'f> Resolved<'f> {
     }
 
     /// The plan for one member.
-    pub(super) fn plan(
-        &self,
-        text: &str,
-        ledger: Option<&Path>,
-        member: Member,
-    ) -> Result<Plan, AnnotateError> {
-        let Self { file, path, directory, .. } = self;
-        let resolve =
-            |path: &PathBuf| quarry_files::member(directory, path).map_err(|problem| self.wrong(problem));
+    pub(super) fn plan(&self, ledger: Option<&Path>, member: Member) -> Result<Plan, AnnotateError> {
+        let Self { file, path, text, directory, .. } = self;
+        let resolve = |at: &'static str| {
+            move |path: &PathBuf| {
+                quarry_files::member(directory, path).map_err(|problem| self.wrong(at, problem))
+            }
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let Member { name, judge, version, plain_version, settings, price, workers } = member;
         Ok(Plan {
             path: (*path).to_owned(),
-            text: text.to_owned(),
-            pairs: file.pairs.iter().map(resolve).collect::<Result<_, _>>()?,
+            text: (*text).to_owned(),
+            pairs: file.pairs.iter().map(resolve("pairs")).collect::<Result<_, _>>()?,
             format: file.format.clone(),
             language: file.language.clone(),
             ledger: match (ledger, &file.ledger) {
                 (Some(ledger), _) => ledger.to_owned(),
-                (None, Some(ledger)) => resolve(ledger)?,
+                (None, Some(ledger)) => resolve("ledger")(ledger)?,
                 (None, None) => {
                     let beside = path.with_extension("ledger");
-                    resolve(&PathBuf::from(beside.file_name().unwrap_or_default()))?
+                    resolve("ledger")(&PathBuf::from(beside.file_name().unwrap_or_default()))?
                 }
             },
             packages: self.packages_of(&judge).cloned(),
@@ -266,9 +289,9 @@ impl<'f> Resolved<'f> {
             settings,
             spendable: BudgetLimits { tokens: file.budget.tokens, money: self.money },
             batch: file.batch,
-            replay: file.replay.as_ref().map(resolve).transpose()?,
-            record: file.record.as_ref().map(resolve).transpose()?,
-            cache: file.cache.as_ref().map(resolve).transpose()?,
+            replay: file.replay.as_ref().map(resolve("replay")).transpose()?,
+            record: file.record.as_ref().map(resolve("record")).transpose()?,
+            cache: file.cache.as_ref().map(resolve("cache")).transpose()?,
         })
     }
 

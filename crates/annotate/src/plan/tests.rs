@@ -191,6 +191,22 @@ fn plans_that_cannot_work_say_why() {
 }
 
 #[test]
+fn what_is_wrong_has_its_line() {
+    for (from, to, line) in [
+        ("['p.json']", "['p.json']\nattempts = 0", 2),
+        ("['p.json']", "['p.json']\njudge = 'agent'", 2),
+        ("model = 'm'", "model = 'm'\n[budget]\ntokens = 1\ndollars = -1.0", 8),
+        ("model = 'm'", "model = 'm'\n[generation]\nrounds = 0", 7),
+        ("model = 'm'", "model = 'm'\n\n[packages.pip]\ndeny = ['tor ch']", 7),
+        ("model = 'm'", "model = 'm'\ninput_price = -1.0", 2),
+        ("[model]", "[models.a]\nmodel = 'm'\nprovider = 'anthropic'\nbase_url = 'https://a.b'\n[model]", 2),
+    ] {
+        let error = open(&PLAN.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(&format!("plan.toml:{line}: ")), "{error}");
+    }
+}
+
+#[test]
 fn workers_elsewhere_get_more_pairs_and_no_directory_of_this_machine() {
     let workers = |text: &str| open(text).unwrap().for_workers().map(|plan| (plan.workers, plan.programs));
     assert_eq!(workers(PLAN).unwrap(), (PAIRS_FOR_WORKERS, PAIRS_FOR_WORKERS));

@@ -42,8 +42,8 @@ pub struct ConvertArgs {
     /// Renumber queries and documents from 0, merging equal texts of pairs
     #[arg(long)]
     renumber: bool,
-    /// Hide the names of functions and variables in code (func, arg_0, arg_1, ...), as in AdvTest; LANGUAGE, after an
-    /// equals sign, is that of code whose record does not name one
+    /// Hide the names of functions and variables in code (func, arg_0, arg_1, ...), as in AdvTest; with LANGUAGE, as in
+    /// --hide-names=python, also in code whose record names none
     #[arg(long, value_name = "LANGUAGE", num_args = 0..=1, require_equals = true)]
     hide_names: Option<Option<String>>,
     /// Number of results of each query in a run that become pairs [default: all]
@@ -86,6 +86,12 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let inputs: Vec<PathBuf> = [&args.queries, &args.corpus, rest].into_iter().flatten().cloned().collect();
     if inputs.is_empty() {
         bail!("{}: expected files to read before the one to write", out.display());
+    }
+    // A language after a space is a path: the option's value is optional, and paths follow it.
+    if let (Some(None), Some(name)) = (&args.hide_names, inputs.first().filter(|path| !path.exists()))
+        && let Some(name) = name.to_str().filter(|name| language_called(name).is_some())
+    {
+        bail!("{name}: no such file; as a language it belongs after an equals sign: --hide-names={name}");
     }
     let hide_names = args.hide_names.as_ref().map(|name| language(name.as_deref())).transpose()?;
     let options = ConvertOptions {

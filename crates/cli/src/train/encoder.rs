@@ -25,7 +25,7 @@ use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::leakage::{self, Leakage};
+use super::leakage::{self, Allowed, Leakage};
 use super::{note_left_out, read_settings, say};
 use crate::{model, new_file, progress};
 
@@ -154,7 +154,8 @@ impl LoadedRun {
             found.add(&guard, path, &of_file);
             rows.extend(of_file);
         }
-        let leakage = checked(args, &guard, &found)?;
+        let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+        let leakage = leakage::checked(&guard, &found, allowed)?;
         if !found.found.is_empty() {
             say(bar, &format!("warning: {leakage}"));
         }
@@ -482,29 +483,6 @@ fn joined(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-/// What the card says of evaluation data among the pairs, of which `found` names the first.
-fn checked(args: &EncoderArgs, guard: &EvaluationGuard, leakage: &Leakage) -> anyhow::Result<String> {
-    let shared = leakage.shared_codes();
-    let shared = if shared.is_empty() { shared } else { format!("; {shared}") };
-    if leakage.found.is_empty() {
-        let names: Vec<&str> = guard.names().collect();
-        return Ok(match names.as_slice() {
-            [] => "no file of evaluation data was given or found to check the pairs against".to_owned(),
-            names => format!(
-                "the pairs have no query and no other code of {}, exactly or nearly{shared}",
-                names.join(", ")
-            ),
-        });
-    }
-    let summary = leakage::summary(&leakage.found);
-    if !args.allow_evaluation_data {
-        bail!(
-            "{summary}; remove them, or pass --allow-evaluation-data for an experiment; the model's card notes this"
-        );
-    }
-    Ok(format!("**{summary}**, which was allowed{shared}"))
-}
-
 /// Numbers of pairs by license: their own, else that of their repository in a manifest.
 fn licenses(rows: &[Row], manifest: Option<&Path>) -> anyhow::Result<Vec<(String, usize)>> {
     let mut of_repository = BTreeMap::new();
@@ -528,7 +506,11 @@ fn licenses(rows: &[Row], manifest: Option<&Path>) -> anyhow::Result<Vec<(String
     Ok(numbers.into_iter().map(|(license, n)| (license.to_owned(), n)).collect())
 }
 
-fn hash_of(path: &Path) -> anyhow::Result<(String, String)> {
+/// The path of a file, and a hash of its content.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn hash_of(path: &Path) -> anyhow::Result<(String, String)> {
     let hash = if path.is_dir() {
         "of a directory: none".to_owned()
     } else {
@@ -539,7 +521,7 @@ fn hash_of(path: &Path) -> anyhow::Result<(String, String)> {
 }
 
 /// The command as one can type it again.
-fn command_line(args: impl Iterator<Item = OsString>) -> String {
+pub fn command_line(args: impl Iterator<Item = OsString>) -> String {
     let quoted = |word: OsString| {
         let word = word.to_string_lossy().into_owned();
         let plain = |c: char| c.is_alphanumeric() || "-_./=:,".contains(c);

@@ -83,34 +83,74 @@ impl Leakage {
 }
 
 /// What was found: the first three by name, and the number of the others.
-pub fn summary(found: &[String]) -> String {
+fn summary(found: &[String]) -> String {
     let (first, others) = found.split_at(found.len().min(3));
     let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
     format!("the training data contain evaluation data: {}{more}", first.join("; "))
 }
 
-/// Refuses pairs that are evaluation data: by name, or by their texts.
+/// Whether evaluation data may be trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowed {
+    /// The command has no option for it.
+    Never,
+    /// Its option was not given.
+    OnRequest,
+    /// Its option was given, and the model's card says so.
+    Now,
+}
+
+/// What a card says of evaluation data among the pairs, of which `leakage` names the first.
 ///
 /// # Errors
-/// When some are, or a file of evaluation data cannot be read.
-pub fn refuse(
+/// When there are some that are not allowed.
+pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> anyhow::Result<String> {
+    let shared = leakage.shared_codes();
+    let shared = if shared.is_empty() { shared } else { format!("; {shared}") };
+    if leakage.found.is_empty() {
+        let names: Vec<&str> = guard.names().collect();
+        return Ok(match names.as_slice() {
+            [] => "no file of evaluation data was given or found to check the pairs against".to_owned(),
+            names => format!(
+                "the pairs have no query and no other code of {}, exactly or nearly{shared}",
+                names.join(", ")
+            ),
+        });
+    }
+    let summary = summary(&leakage.found);
+    match allowed {
+        Allowed::Never => {
+            bail!("{summary}; remove them: a model that was trained on them cannot be measured on them")
+        }
+        Allowed::OnRequest => {
+            bail!(
+                "{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so"
+            )
+        }
+        Allowed::Now => Ok(format!("**{summary}**, which was allowed{shared}")),
+    }
+}
+
+/// As [`checked`] for pairs of a file, of which `named` is evaluation data by name.
+///
+/// # Errors
+/// As [`checked`], and when a file of evaluation data cannot be read.
+pub fn of_pairs(
     named: Vec<String>,
     exclude: &[PathBuf],
     path: &Path,
     pairs: &[FunctionPair],
-) -> anyhow::Result<()> {
+    allowed: Allowed,
+) -> anyhow::Result<String> {
     let mut leakage = Leakage { found: named, ..Leakage::default() };
     let file = path.to_owned();
-    leakage.add(&EvaluationGuard::open(exclude, std::slice::from_ref(&file))?, &file, pairs);
-    let shared = leakage.shared_codes();
-    if !shared.is_empty() {
-        output::note(&shared);
+    let guard = EvaluationGuard::open(exclude, std::slice::from_ref(&file))?;
+    leakage.add(&guard, &file, pairs);
+    let told = checked(&guard, &leakage, allowed)?;
+    if !leakage.found.is_empty() {
+        output::note(&format!("warning: {told}"));
+    } else if !leakage.of_splits.is_empty() {
+        output::note(&leakage.shared_codes());
     }
-    if leakage.found.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "{}; remove them: a model that was trained on them cannot be measured on them",
-        summary(&leakage.found)
-    )
+    Ok(told)
 }

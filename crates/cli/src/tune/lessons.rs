@@ -15,7 +15,7 @@ use quarry_source::FunctionPair;
 
 use super::TuneArgs;
 use crate::output;
-use crate::train::training_pairs;
+use crate::train::{Allowed, training_pairs};
 
 /// Similarity from which the code of a pair is that of a function.
 const SAME_CODE: f64 = 0.9;
@@ -40,7 +40,8 @@ pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec
         pairs.retain(|pair| !data.has_query(&pair.query) && !data.has_code(&pair.code));
     }
     if let Some(path) = &args.pairs {
-        add(training_pairs(path, &args.exclude)?, &functions, &is_held_out, &mut split, &mut pairs);
+        let (lessons, _) = training_pairs(path, &args.exclude, Allowed::Never)?;
+        add(lessons, &functions, &is_held_out, &mut split, &mut pairs);
     }
     Ok((split, pairs))
 }

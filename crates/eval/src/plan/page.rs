@@ -56,6 +56,9 @@ impl Results {
         let counts = format!("{}. {}", part.counts(), self.note(dataset));
         under(page, &counts, &part.methods_table(&dataset.baseline));
         let first = part.measures.first().map_or("", String::as_str);
+        if let Some(differences) = part.differences_table(&dataset.baseline) {
+            under(page, &format!("Differences in {first}, query by query:"), &differences);
+        }
         if !part.strata.is_empty() {
             under(
                 page,

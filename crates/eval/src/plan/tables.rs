@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use quarry_text::counted;
 
 use super::{DatasetResults, PartResults, Reference, Results, Slices, TrainedCombination, TrainingResults};
+use quarry_metrics::significance::PairedDifference;
 use quarry_metrics::table::Table;
 
 impl Results {
@@ -168,6 +169,35 @@ impl PartResults {
             table.push(row);
         }
         table
+    }
+
+    /// The first measure of each method, and its difference from the baseline with a paired interval and test; `None` if
+    /// nothing is compared. The deviation is that over seeds.
+    #[must_use]
+    pub fn differences_table(&self, baseline: &str) -> Option<Table> {
+        let measure = self.measures.first()?;
+        if !self.methods.iter().any(|method| method.over_baseline.contains_key(measure)) {
+            return None;
+        }
+        let has_seeds = self.methods.iter().any(|method| method.deviations.contains_key(measure));
+        let mut header = vec!["method".to_owned(), measure.clone()];
+        header.extend(has_seeds.then(|| "deviation".to_owned()));
+        header.extend([format!("difference from {baseline}"), "interval".into(), "p".into()]);
+        let mut table = Table::new(header);
+        for method in &self.methods {
+            let mut row = vec![method.method.clone(), number(method.metrics.get(measure).copied())];
+            row.extend(has_seeds.then(|| number(method.deviations.get(measure).copied())));
+            row.extend(match method.over_baseline.get(measure) {
+                Some(PairedDifference { difference, interval, p, .. }) => [
+                    format!("{difference:+.3}"),
+                    format!("[{:+.3}, {:+.3}]", interval.low, interval.high),
+                    p_value(*p),
+                ],
+                None => Default::default(),
+            });
+            table.push(row);
+        }
+        Some(table)
     }
 
     /// The first measure of each stratum.

@@ -117,6 +117,9 @@ fn a_plan_becomes_a_page() {
         "## Tiny",
         "| method | mrr | p | recall@1 | p |",
         "| Them \\| us | 0.500 | a paper |",
+        "Differences in mrr, query by query:",
+        "| method | mrr | difference from bow | interval | p |",
+        &format!("| bow | {:.3} |  |  |  |", tiny.methods[0].metrics["mrr"]),
         "Queries by words, mrr:",
         "| words | queries | bow | bm25 |",
         "| 1-3 | 1 | 0.333 | 1.000 |",
@@ -451,6 +454,13 @@ fn models_are_trained_once_for_each_combination_and_seed() {
     assert_eq!(started.len(), 1 + 2 + 2);
     assert_eq!(part.methods[1].deviations["mrr"], 0.0);
     assert!(part.methods[0].deviations.is_empty() && part.methods[1].over_baseline.contains_key("mrr"));
+    let differences = part.differences_table("bow").unwrap().render(Layout::Markdown);
+    let lines: Vec<&str> = differences.lines().collect();
+    assert_eq!(
+        lines[0], "| method | mrr | deviation | difference from bow | interval | p |",
+        "{differences}"
+    );
+    assert!(lines[3].starts_with("| trained:first | ") && lines[3].contains(" | 0.000 | "), "{differences}");
     // All mistakes are found before the first run, and other pairs make other models.
     write(directory.path(), &[("pairs.json", "[]")]);
     let again = plan.planned_runs(&locations, &store, &Letters).unwrap();

@@ -85,6 +85,10 @@ fn part_section(results: &Results, dataset: &DatasetResults, part: &PartResults)
     html! {
         p.note { (part.counts()) ". " (results.note(dataset)) }
         (table(&part.methods_table(&dataset.baseline)))
+        @if let Some(differences) = part.differences_table(&dataset.baseline) {
+            p.note { "Differences in " (part.measures.first().map_or("", String::as_str)) ", query by query" }
+            (table(&differences))
+        }
         (charts(dataset, part))
         @if !part.strata.is_empty() {
             details { summary { "By " (part.stratum_name) } (table(&part.strata_table(&dataset.references))) }

@@ -16,13 +16,13 @@ pub const MAX_FUNCTIONS: usize = 5;
 /// The functions that a commit changed or added, by path and name, without duplicates.
 #[must_use]
 pub fn changed_functions(commit: &Commit) -> Vec<(&str, String)> {
-    only_on_one_side(commit, &|change| &change.after, &|change| &change.before, true)
+    only_on_one_side(commit, &|change| change.after.as_slice(), &|change| change.before.as_slice(), true)
 }
 
 /// The functions that a commit changed or removed, by path and name as they were before it, without tests and duplicates.
 #[must_use]
 pub fn replaced_functions(commit: &Commit) -> Vec<(&str, String)> {
-    only_on_one_side(commit, &|change| &change.before, &|change| &change.after, false)
+    only_on_one_side(commit, &|change| change.before.as_slice(), &|change| change.after.as_slice(), false)
 }
 
 fn only_on_one_side<'c>(

@@ -45,13 +45,13 @@ fn repository<'p>(history: &History<'p>) -> &'p str {
 /// # Errors
 /// When an export of issues or a history cannot be read.
 pub(crate) fn step(plan: &Plan) -> Result<Step, FactoryError> {
-    let tracker = |(queries, path): (&QueryPlan, &Path)| -> Result<_, FactoryError> {
+    let mut identity = Vec::new();
+    for (queries, path) in trackers(plan) {
         let histories = history::open(plan, queries)?;
         let repositories = histories.iter().map(|history| (repository(history), history.commit.clone()));
-        Ok((queries.name.as_str(), hash_file(path)?, repositories.collect::<Vec<_>>()))
-    };
-    let trackers: Vec<_> = trackers(plan).map(tracker).collect::<Result<_, _>>()?;
-    let identity = (messages::RULES_TEXT, mask::RULES_TEXT, trackers);
+        identity.push((&queries.name, hash_file(path)?, repositories.collect::<Vec<_>>()));
+    }
+    let identity = (messages::RULES_TEXT, mask::RULES_TEXT, identity);
     Ok(Step::new(format!("export {LOCALIZE}"), VERSION, &identity, &[]))
 }
 
@@ -90,8 +90,7 @@ pub(crate) fn write(
         count("issues without a fix, left out", (numbers.len() - fixes.len()) as u64);
         // Bodies may be long: only those that are written are kept, one at a time.
         issues::read(export, &mut |issue| {
-            let Some((repository, fix)) =
-                fixes.remove(&issue.number).filter(|_| !issue.is_pull_request)
+            let Some((repository, fix)) = fixes.remove(&issue.number).filter(|_| !issue.is_pull_request)
             else {
                 return Ok(());
             };
@@ -169,12 +168,8 @@ fn fixes_of(
             replaced_functions(&commit).into_iter().map(|(path, name)| format!("{path}:{name}")).collect();
         let is_bulk = commit.n_files > options.max_files || functions.len() > MAX_FUNCTIONS;
         for number in fixed(&commit.header) {
-            let fix = || Fix {
-                before: commit.parent.clone(),
-                is_merge,
-                is_bulk,
-                functions: functions.clone(),
-            };
+            let fix =
+                || Fix { before: commit.parent.clone(), is_merge, is_bulk, functions: functions.clone() };
             match fixes.get_mut(&number) {
                 Some(known) if known.is_merge && !is_merge => {}
                 // Newest first: this one is older.

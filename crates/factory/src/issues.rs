@@ -241,8 +241,11 @@ mod tests {
         assert_eq!(found[0], Issue { author: "jane".into(), ..three });
         assert_eq!((found[1].is_pull_request, found[1].author.as_str()), (true, "x[bot]"));
         let gitlab = r#"[{"id":90,"iid":5,"title":"Five","description":"d","author":{"username":"joe"},"web_url":"https://gitlab.com/a/b/-/issues/5"}]"#;
-        let five =
-            Issue { author: "joe".into(), body: "d".into(), ..address(issue(5, "Five"), "https://gitlab.com/a/b/-/issues/5") };
+        let five = Issue {
+            author: "joe".into(),
+            body: "d".into(),
+            ..address(issue(5, "Five"), "https://gitlab.com/a/b/-/issues/5")
+        };
         assert_eq!(five.repository(), Some("https://gitlab.com/a/b/-/issues"));
         assert_eq!(issues(gitlab), Ok(vec![five]));
     }
@@ -290,7 +293,10 @@ mod tests {
     #[test]
     fn what_is_not_unicode_is_read_and_long_titles_are_cut() {
         let found = issues(b"[{\"number\":1,\"title\":\"a \xff\",\"body\":\"\xff \\ud800\"}]").unwrap();
-        assert_eq!(found, [Issue { body: "\u{fffd} \u{fffd}\u{fffd}\u{fffd}".into(), ..issue(1, "a \u{fffd}") }]);
+        assert_eq!(
+            found,
+            [Issue { body: "\u{fffd} \u{fffd}\u{fffd}\u{fffd}".into(), ..issue(1, "a \u{fffd}") }]
+        );
         let found = issues(r#"[{"number":1,"title":"a \ud800 b"}]"#).unwrap();
         assert!(found[0].title.contains('\u{fffd}'), "{found:?}");
         let long = issues(format!(r#"[{{"number":1,"title":"{}"}}]"#, "ä".repeat(1 << 20))).unwrap();

@@ -8,8 +8,8 @@ use quarry_eval::method::Method;
 use quarry_text::did_you_mean_or_all;
 
 use super::{
-    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, InvalidEntry,
-    LOCALIZE, LabelKind, LabelPlan, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION,
+    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, InvalidEntry, LOCALIZE,
+    LabelKind, LabelPlan, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION,
     SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, are_of_fixes, invalid, keyword,
 };
 use crate::{category, filter, license, styles};
@@ -238,7 +238,10 @@ impl PlanFile {
                     source.name
                 );
                 let key = if name.is_empty() { "name" } else { "repository" };
-                return Err(InvalidEntry { at: vec![At::Key("sources"), At::Item(item), At::Key(key)], problem });
+                return Err(InvalidEntry {
+                    at: vec![At::Key("sources"), At::Item(item), At::Key(key)],
+                    problem,
+                });
             }
         }
         if !self.exports[number].parts.is_empty() {

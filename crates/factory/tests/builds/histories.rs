@@ -225,11 +225,10 @@ fn fixed_repository(path: &Path) -> BTreeMap<u64, String> {
     let mut git = GitRepository::bare(path);
     let mut sums = [("first", 1), ("second", 2), ("third", 3)];
     let mut before = BTreeMap::new();
-    let mut head = git.commit("Add the sums", &[("sums.py", Some(&file(&sums)))]);
-    let side = head.clone();
+    let side = git.commit("Add the sums", &[("sums.py", Some(&file(&sums)))]);
     sums[0].1 = 10;
-    before.insert(1, head.clone());
-    head = git.commit("Start the first sum at ten (#1)", &[("sums.py", Some(&file(&sums)))]);
+    before.insert(1, side.clone());
+    git.commit("Start the first sum at ten (#1)", &[("sums.py", Some(&file(&sums)))]);
     // The merge counts, not the commits that it merges.
     sums[1].1 = 20;
     git.commit("Double the second sum, fixes #2", &[("sums.py", Some(&file(&sums)))]);
@@ -267,9 +266,11 @@ fn issues_are_exported_with_the_functions_that_fixed_them() {
     issues.push(json!({"number": 90, "title": "Sums of items", "pull_request": {}}));
     fs::write(directory.path().join("issues.json"), Value::from(issues).to_string()).unwrap();
     let source = SOURCE.replace("kind", "repository = \"o/sums\"\nkind");
-    let queries = "[[queries]]\nname = \"tracker\"\nkind = \"issues\"\npath = \"issues.json\"\nsources = [\"sums\"]\n";
+    let queries =
+        "[[queries]]\nname = \"tracker\"\nkind = \"issues\"\npath = \"issues.json\"\nsources = [\"sums\"]\n";
     let export = "[[exports]]\nformat = \"localize\"\n";
-    let plan = super::open_plan(directory.path(), &format!("{source}{queries}{export}")).unwrap();
+    let candidates = "[candidates]\nencoders = []\n";
+    let plan = super::open_plan(directory.path(), &format!("{source}{queries}{export}{candidates}")).unwrap();
     let out = directory.path().join("out");
     let built = made(&plan, &out).unwrap();
     let exported = out.join("exports/localize/issues.jsonl");
@@ -317,7 +318,10 @@ fn issues_are_exported_with_the_functions_that_fixed_them() {
     assert!(error.contains("plan.toml:") && error.contains("remove `parts`"), "{error}");
     fs::write(directory.path().join("issues.json"), json!([issue(7)]).to_string()).unwrap();
     let error = refused(directory.path(), &format!("{source}{queries}{export}"));
-    assert!(error.contains("expected issues that a commit fixes") && error.contains("--state all"), "{error}");
+    assert!(
+        error.contains("expected issues that a commit fixes") && error.contains("--state all"),
+        "{error}"
+    );
 }
 
 #[test]

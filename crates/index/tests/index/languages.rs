@@ -14,8 +14,7 @@ fn response(index: &Index, query: &str) -> SearchResponse {
 
 #[test]
 fn a_query_in_another_language_is_read_in_english() {
-    let index =
-        Fixture::new(&[("purge.py", DELETE), ("net.py", CONNECT), ("header.py", PARSE)]).open().index;
+    let index = Fixture::new(&[("purge.py", DELETE), ("net.py", CONNECT), ("header.py", PARSE)]).open().index;
     for query in [
         "die Datei löschen",
         "eliminar el archivo",
@@ -37,19 +36,23 @@ fn a_query_in_another_language_is_read_in_english() {
 
 #[test]
 fn english_and_names_are_not_translated() {
-    let index =
-        Fixture::new(&[("purge.py", DELETE), ("net.py", CONNECT), ("header.py", PARSE)]).open().index;
-    for query in
-        ["delete a file", "delet the filez", "Datei", "parse_datei_zeile", "header die datei", "no such word", "?!x"]
-    {
+    let index = Fixture::new(&[("purge.py", DELETE), ("net.py", CONNECT), ("header.py", PARSE)]).open().index;
+    for query in [
+        "delete a file",
+        "delet the filez",
+        "Datei",
+        "parse_datei_zeile",
+        "header die datei",
+        "no such word",
+        "?!x",
+    ] {
         assert_eq!(response(&index, query).read_as, None, "{query}");
     }
 }
 
 #[test]
 fn words_of_the_tree_are_not_foreign_to_it() {
-    let german =
-        "def loesche(pfad):\n    \"\"\"Die Datei löschen.\"\"\"\n    os.unlink(pfad)\n";
+    let german = "def loesche(pfad):\n    \"\"\"Die Datei löschen.\"\"\"\n    os.unlink(pfad)\n";
     let index = Fixture::new(&[("a.py", german), ("purge.py", DELETE)]).open().index;
     let SearchResponse { hits, read_as, .. } = response(&index, "Datei löschen");
     assert_eq!((hits[0].path.as_str(), read_as), ("a.py", None));

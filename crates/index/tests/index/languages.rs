@@ -19,7 +19,7 @@ fn a_query_in_another_language_is_read_in_english() {
         "die Datei löschen",
         "eliminar el archivo",
         "supprimer le fichier",
-        "eliminare i file",
+        "eliminare un file esistente",
         "excluir o arquivo",
         "verwijder het bestand",
         "usuń plik",
@@ -42,7 +42,7 @@ fn english_and_names_are_not_translated() {
         "delet the filez",
         "Datei",
         "parse_datei_zeile",
-        "header die datei",
+        "header datei",
         "no such word",
         "?!x",
     ] {

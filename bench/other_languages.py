@@ -17,12 +17,12 @@ HERE = Path(__file__).resolve().parent
 
 
 def rank(quarry, tree, query, targets):
-    """The rank of the first target among ten results, and how the query was read; None if it was not found."""
+    """The rank of the first target among ten results; None if it was not found."""
     command = [quarry, "search", query, tree, "--json", "-k", "10", "--threshold", "0"]
     answer = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     found = [f"{result['path']}#{result['name'].rsplit('.', 1)[-1]}" for result in answer["results"]]
     ranks = [number for number, place in enumerate(found, 1) if place in targets.split(",")]
-    return (ranks[0] if ranks else None), answer.get("read_as")
+    return ranks[0] if ranks else None
 
 
 def main():
@@ -35,9 +35,9 @@ def main():
     ranks = []
     for row in rows:
         tree = HERE.parent if row["repository"] == "quarry" else arguments.checkouts / row["repository"]
-        of_query, read_as = rank(arguments.quarry, tree, row["query"], row["targets"])
-        of_twin, twin_read_as = rank(arguments.quarry, tree, row["english"], row["targets"])
-        print(row["language"], row["repository"], of_query, of_twin, row["query"], "→", read_as, "|", twin_read_as or "")
+        of_query = rank(arguments.quarry, tree, row["query"], row["targets"])
+        of_twin = rank(arguments.quarry, tree, row["english"], row["targets"])
+        print(row["language"], row["repository"], of_query, of_twin, row["query"])
         ranks.append((of_query, of_twin))
     for name, part in [("chosen on", ranks[::2]), ("the others", ranks[1::2]), ("all", ranks)]:
         for what, column in zip(["queries", "English twins"], zip(*part)):

@@ -175,7 +175,9 @@ mod tests {
 
     #[test]
     fn words_without_spaces_are_cut() {
-        let text = |query| words(query).into_iter().map(|word| word.text).collect::<Vec<_>>();
+        fn text(query: &str) -> Vec<&str> {
+            words(query).into_iter().map(|word| word.text).collect()
+        }
         assert_eq!(text("Datei öffnen: readCsv v2"), ["Datei", "öffnen", "readCsv", "v2"]);
         assert_eq!(text("删除文件"), ["删除", "文件"]);
         assert_eq!(text(""), Vec::<&str>::new());

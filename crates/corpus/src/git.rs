@@ -35,6 +35,8 @@ pub struct HistoryOptions {
     /// Whether files are followed through renames: changes then have the path that a file has at the start, and
     /// removed files are among them.
     pub follows_renames: bool,
+    /// Whether merges are read too, each as the change of its first parent.
+    pub merges: bool,
 }
 
 impl Default for HistoryOptions {
@@ -46,6 +48,7 @@ impl Default for HistoryOptions {
             max_bytes: 1_000_000,
             max_total_bytes: u64::MAX,
             follows_renames: false,
+            merges: false,
         }
     }
 }
@@ -66,11 +69,13 @@ pub struct Header {
     pub parents: usize,
 }
 
-/// A commit with one parent, and its changes.
+/// A commit with a parent, and its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     /// Metadata of the commit.
     pub header: Header,
+    /// Id of its first parent, in hexadecimal.
+    pub parent: String,
     /// Number of files in the directory that it changed, added or removed.
     pub n_files: usize,
     /// The requested ones of these files; empty if there are more than [`HistoryOptions::max_files`].
@@ -245,7 +250,8 @@ fn start<'r>(
 
 /// Reads the history of the repository that contains a directory, newest first. `is_wanted` gets the metadata of every
 /// commit and decides whether its changes are read, `is_file` whether those of a file are, from its path relative to
-/// the directory; `on_commit` gets each wanted commit, except root commits and merges, and may stop the reading.
+/// the directory; `on_commit` gets each wanted commit, except root commits and, unless the options include them, merges, and
+/// may stop the reading.
 ///
 /// A commit that cannot be read is counted and skipped; if a commit's parents cannot be read, the history ends there.
 ///
@@ -285,7 +291,8 @@ pub fn read_history(
         reach.commits += 1;
         let header = header(&commit);
         let is_wanted = is_wanted(&header);
-        if header.parents != 1 || !is_wanted && !options.follows_renames {
+        let is_read = header.parents == 1 || header.parents > 1 && options.merges;
+        if !is_read || !is_wanted && !options.follows_renames {
             continue;
         }
         let Ok(commit) = history.read(&commit, header, is_wanted, is_file) else {
@@ -385,7 +392,7 @@ impl History<'_> {
         for (old, new) in renamed {
             self.renames.add(&deltas[old].path, &deltas[new].path);
         }
-        Ok(Commit { header, n_files, changes })
+        Ok(Commit { header, parent: commit.parent_id(0)?.to_string(), n_files, changes })
     }
 
     /// A changed file, if it is a file in the directory.

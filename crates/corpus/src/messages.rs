@@ -313,6 +313,31 @@ pub fn closed_issues(message: &str) -> Vec<Reference> {
     found
 }
 
+/// The issues that a commit fixes according to its message: those of [`closed_issues`], and those that its subject has in
+/// brackets, as in `Accept empty lines (#12)`. None if the commit, or what it merges, takes others back or applies them again.
+#[must_use]
+pub fn fixed_issues(message: &str) -> Vec<Reference> {
+    let is_of_others = |paragraph: &str| {
+        let first = identifiers(paragraph).next().unwrap_or_default().to_lowercase();
+        RULES.rule.iter().any(|rule| rule.name == "revert" && rule.first_words.contains(&first))
+    };
+    let subject = subject(message);
+    // The second paragraph of a merge is the title of the merged request.
+    let is_merge = subject.to_lowercase().starts_with("merge");
+    let title = message.split("\n\n").nth(1).filter(|_| is_merge);
+    if is_of_others(&subject) || title.is_some_and(is_of_others) {
+        return Vec::new();
+    }
+    let mut found = closed_issues(message);
+    let in_brackets = subject.split_whitespace().filter(|word| word.starts_with("(#"));
+    for reference in in_brackets.filter_map(reference) {
+        if !found.contains(&reference) {
+            found.push(reference);
+        }
+    }
+    found
+}
+
 /// A word as an issue.
 fn reference(word: &str) -> Option<Reference> {
     let bare = word
@@ -440,6 +465,15 @@ mod tests {
         check("See #12", &[]);
         check("Fixes owner/name#12, #99999999999999999999, #", &[]);
         check("fix #1 fix #1", &[1]);
+        let fixed = |message: &str, expected: &[u64]| {
+            let expected: Vec<Reference> = expected.iter().copied().map(Reference::Number).collect();
+            assert_eq!(fixed_issues(message), expected, "{message}");
+        };
+        fixed("Accept empty lines (#12)", &[12]);
+        fixed("Accept empty lines (#12)\n\nCloses #13, see (#14)", &[13, 12]);
+        fixed("Merge pull request #20 from jane/lines\n\nAccept empty lines\n\nFixes #12", &[12]);
+        fixed("Merge pull request #20 from jane/lines\n\nRevert \"Accept empty lines\"\n\nFixes #12", &[]);
+        fixed("Revert \"Accept empty lines (#12)\"", &[]);
         let address = "https://github.com/a/b/issues/7";
         assert_eq!(closed_issues(&format!("Closes {address}.")), [Reference::Address(address.into())]);
         assert_eq!(closed_issues("Closes https://github.com/a/b/pull/7"), []);

@@ -17,6 +17,7 @@ use crate::croissant;
 use crate::error::FactoryError;
 use crate::evaluation;
 use crate::export;
+use crate::fixes;
 use crate::forecast::{self, Forecast};
 use crate::graph;
 use crate::jsonl;
@@ -25,7 +26,7 @@ use crate::leaks;
 use crate::other_languages;
 use crate::outputs::BUILD;
 use crate::people;
-use crate::plan::{Calibrated, Extract, Plan, QueryKind, UnpopularBelow};
+use crate::plan::{Calibrated, Extract, LOCALIZE, Plan, QueryKind, UnpopularBelow};
 use crate::pool;
 use crate::query;
 use crate::source::{Opened, RECORDS};
@@ -197,6 +198,14 @@ impl Build<'_> {
             pool =
                 self.run(step, |step, _| categories::write(categories, authoring.as_ref(), &whole, step))?;
         }
+        let mut exports = Vec::new();
+        if plan.exports.iter().any(|export| export.format == LOCALIZE) {
+            let key = self.run(fixes::step(plan)?, |step, _| fixes::write(plan, step, stop))?;
+            exports.push((LOCALIZE.to_owned(), key));
+            if plan.is_of_fixes() {
+                return Ok((pool, exports));
+            }
+        }
         let at_pool = self.at(&pool);
         let authoring = authoring.filter(|_| plan.has_author());
         let annotations = match &authoring {
@@ -255,8 +264,7 @@ impl Build<'_> {
         }
 
         let at_written: Vec<PathBuf> = written.iter().map(|written| self.at(written)).collect();
-        let mut exports = Vec::new();
-        for export in &plan.exports {
+        for export in plan.exports.iter().filter(|export| export.format != LOCALIZE) {
             let mut inputs = vec![&pool, &queries, &splits];
             if Extract::named(&export.format).is_some() {
                 inputs.extend(&written);
@@ -302,7 +310,7 @@ impl Build<'_> {
         let at_queries = self.at(&queries);
         let at_written: Vec<PathBuf> = written.iter().map(|written| self.at(written)).collect();
         let mut exports = Vec::new();
-        for export in &plan.exports {
+        for export in plan.exports.iter().filter(|export| export.format != LOCALIZE) {
             let mut inputs = vec![pool, &queries];
             if Extract::named(&export.format).is_some() {
                 inputs.extend(written);

@@ -18,7 +18,7 @@ use crate::harmless::harmless;
 use crate::labels;
 use crate::outputs::OTHER_LANGUAGES;
 use crate::people::{self, Removal, SurveySummary};
-use crate::plan::{Documentation, LabelKind, LabelPlan, Plan, QueryKind, Units};
+use crate::plan::{Documentation, LOCALIZE, LabelKind, LabelPlan, Plan, QueryKind, Units};
 use crate::pool::{Fork, Removed, Shares, UNKNOWN_LICENSE};
 use crate::source::EXCLUSIONS;
 use crate::step::Step;
@@ -70,6 +70,32 @@ pub(crate) fn card(facts: &Facts<'_>) -> Card {
     let Facts { plan, steps, shares, .. } = *facts;
     let file = harmless(&plan.path.file_name().unwrap_or_default().to_string_lossy());
     let section = |heading, blocks| Section { heading, blocks };
+    // Of a plan that only joins issues with histories.
+    let is_left_out = |section: &Section| {
+        plan.is_of_fixes() && matches!(section.heading, "Queries" | "Candidates" | "Labels" | "Splits")
+    };
+    let mut sections = vec![
+        section("Contents", facts.contents()),
+        section("Sources", facts.sources()),
+        section("Filters", facts.filters()),
+        section("Queries", facts.queries()),
+        section("Candidates", facts.candidates()),
+        section("Labels", facts.labels()),
+        section("Splits", facts.splits()),
+        section("Exports", facts.exports()),
+        section(
+            "Known limits",
+            vec![Block::Bullets(limits(plan, shares, facts.count("labels", "unlabelled"), facts.evaluation))],
+        ),
+        section(
+            "Steps",
+            vec![table(
+                ["step", "directory"],
+                steps.iter().map(|step| [step.name.clone(), step.key().as_str().to_owned()]),
+            )],
+        ),
+    ];
+    sections.retain(|section| !is_left_out(section));
     Card {
         title: plan.title.clone(),
         introduction: vec![
@@ -77,32 +103,7 @@ pub(crate) fn card(facts: &Facts<'_>) -> Card {
             Block::Command(format!("quarry data build {file}")),
             text("The same plan, sources and version give the same files, byte for byte."),
         ],
-        sections: vec![
-            section("Contents", facts.contents()),
-            section("Sources", facts.sources()),
-            section("Filters", facts.filters()),
-            section("Queries", facts.queries()),
-            section("Candidates", facts.candidates()),
-            section("Labels", facts.labels()),
-            section("Splits", facts.splits()),
-            section("Exports", facts.exports()),
-            section(
-                "Known limits",
-                vec![Block::Bullets(limits(
-                    plan,
-                    shares,
-                    facts.count("labels", "unlabelled"),
-                    facts.evaluation,
-                ))],
-            ),
-            section(
-                "Steps",
-                vec![table(
-                    ["step", "directory"],
-                    steps.iter().map(|step| [step.name.clone(), step.key().as_str().to_owned()]),
-                )],
-            ),
-        ],
+        sections,
     }
 }
 
@@ -136,8 +137,7 @@ impl Facts<'_> {
             ("pairs without a label, left out", "labels", "unlabelled"),
             ("queries with an answer", "labels", "queries with a positive"),
         ];
-        let is_there = |step: &str| step != OTHER_LANGUAGES || self.find(step).is_some();
-        let rows = rows.into_iter().filter(|(_, step, _)| is_there(step));
+        let rows = rows.into_iter().filter(|(_, step, _)| self.find(step).is_some());
         let rows = rows.map(|(what, step, name)| [what.to_owned(), self.count(step, name).to_string()]);
         vec![table(["what", "number"], rows)]
     }
@@ -458,11 +458,18 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
     if unlabeled > 0 {
         limits.push(format!("{unlabeled} candidates have no label and are not exported."));
     }
-    limits.push(
-        "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \
-         methods that found the candidates."
-            .to_owned(),
-    );
+    if plan.exports.iter().any(|export| export.format == LOCALIZE) {
+        limits.push(
+            "A fix may change functions that its issue is not about, and issues that no commit names are missing.".to_owned(),
+        );
+    }
+    if !plan.is_of_fixes() {
+        limits.push(
+            "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \
+             methods that found the candidates."
+                .to_owned(),
+        );
+    }
     if shares.licenses.contains_key(UNKNOWN_LICENSE) {
         limits.push("The license of some code is unknown: do not share that code.".to_owned());
     }

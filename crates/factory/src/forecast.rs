@@ -113,6 +113,9 @@ pub(crate) fn forecast(
     let n_codes: f64 = sampled.kept.iter().map(|(weight, _)| weight).sum();
     forecast.add("codes in the pool", Amount::about(n_codes, None));
 
+    if plan.is_of_fixes() {
+        return Ok(forecast);
+    }
     let mut amounts = Vec::new();
     let mut texts = Vec::new();
     for queries in &plan.queries {

@@ -30,8 +30,8 @@ use crate::pool::POOL;
 use crate::record::{CodeKind, normalized_hash};
 
 /// Maximum number of commits of a source that are read, newest first, and of the bytes of their files.
-const MAX_COMMITS: usize = 100_000;
-const MAX_BYTES: u64 = 16 << 30;
+pub(crate) const MAX_COMMITS: usize = 100_000;
+pub(crate) const MAX_BYTES: u64 = 16 << 30;
 
 /// Maximum number of commits that are parsed at a time, and of the bytes of their files.
 const COMMITS_AT_ONCE: usize = 64;
@@ -410,7 +410,8 @@ pub(crate) fn distinct(
         } else if !seen.insert((issue.number, issue.repository().map(str::to_owned))) {
             left_out.add(&issue.title, rejection("number is there already", issue.number.to_string()));
         } else {
-            issues.push(issue);
+            // Bodies may be long, and nobody asks for those of all issues.
+            issues.push(Issue { body: String::new(), ..issue });
         }
         Ok(())
     })?;

@@ -22,6 +22,9 @@ const MAX_QUOTED_CHARS: usize = 200;
 /// Maximum size of a title, in bytes; longer ones are not titles.
 const MAX_TITLE_BYTES: usize = 4096;
 
+/// Maximum size of a body, in bytes; the rest is cut off.
+const MAX_BODY_BYTES: usize = 64 << 10;
+
 /// An issue, as far as it is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Issue {
@@ -29,6 +32,8 @@ pub(crate) struct Issue {
     pub(crate) number: u64,
     /// Invalid bytes are replaced with U+FFFD.
     pub(crate) title: String,
+    /// Its text below the title; may be empty.
+    pub(crate) body: String,
     /// Name of the account that opened it; empty if unknown.
     pub(crate) author: String,
     /// Address of its page.
@@ -51,6 +56,9 @@ struct Entry {
     #[serde(alias = "iid")]
     number: u64,
     title: Text,
+    /// GitLab has it as `description`.
+    #[serde(default, alias = "description")]
+    body: Option<Text>,
     #[serde(default, alias = "author")]
     user: Option<Account>,
     /// The address of the page, where `url` is that of the API.
@@ -95,15 +103,17 @@ impl<'de> Deserialize<'de> for Text {
 
 impl From<Entry> for Issue {
     fn from(entry: Entry) -> Self {
-        let Entry { number, title: Text(mut title), user, html_url, url, pull_request } = entry;
+        let Entry { number, title: Text(mut title), body, user, html_url, url, pull_request } = entry;
         title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
+        let mut body = body.map_or_else(String::new, |Text(body)| body);
+        body.truncate(body.floor_char_boundary(MAX_BODY_BYTES));
         let author = user.map_or_else(String::new, |Account { login, kind, is_bot }| {
             let is_bot = is_bot == Some(true) || kind.is_some_and(|Text(kind)| kind == "Bot");
             let login = login.map_or_else(String::new, |Text(login)| login);
             if is_bot && !login.contains("[bot]") { login + "[bot]" } else { login }
         });
         let address = html_url.or(url).map(|Text(address)| address);
-        Self { number, title, author, address, is_pull_request: pull_request.is_some() }
+        Self { number, title, body, author, address, is_pull_request: pull_request.is_some() }
     }
 }
 
@@ -213,7 +223,8 @@ mod tests {
     }
 
     fn issue(number: u64, title: &str) -> Issue {
-        Issue { number, title: title.into(), author: String::new(), address: None, is_pull_request: false }
+        let (body, author) = (String::new(), String::new());
+        Issue { number, title: title.into(), body, author, address: None, is_pull_request: false }
     }
 
     #[test]
@@ -221,7 +232,7 @@ mod tests {
         let address = |issue: Issue, address: &str| Issue { address: Some(address.into()), ..issue };
         let gh = r#"[{"body":"b","labels":[{"id":"x","name":"bug"}],"number":3,"state":"OPEN","title":"Three","url":"https://github.com/a/b/issues/3"}]"#;
         let three = address(issue(3, "Three"), "https://github.com/a/b/issues/3");
-        assert_eq!(issues(gh), Ok(vec![three.clone()]));
+        assert_eq!(issues(gh), Ok(vec![Issue { body: "b".into(), ..three.clone() }]));
         let github = r#"[
           {"url":"https://api.github.com/repos/a/b/issues/3","html_url":"https://github.com/a/b/issues/3","number":3,"title":"Three","user":{"login":"jane","type":"User"},"pull_request":null},
           {"url":"https://api.github.com/repos/a/b/issues/4","html_url":"https://github.com/a/b/pull/4","number":4,"title":"Four","user":{"login":"x","type":"Bot"},"pull_request":{"url":"u"}}
@@ -229,9 +240,12 @@ mod tests {
         let found = issues(github).unwrap();
         assert_eq!(found[0], Issue { author: "jane".into(), ..three });
         assert_eq!((found[1].is_pull_request, found[1].author.as_str()), (true, "x[bot]"));
-        let gitlab = r#"[{"id":90,"iid":5,"title":"Five","description":null,"author":{"username":"joe"},"web_url":"https://gitlab.com/a/b/-/issues/5"}]"#;
-        let five =
-            Issue { author: "joe".into(), ..address(issue(5, "Five"), "https://gitlab.com/a/b/-/issues/5") };
+        let gitlab = r#"[{"id":90,"iid":5,"title":"Five","description":"d","author":{"username":"joe"},"web_url":"https://gitlab.com/a/b/-/issues/5"}]"#;
+        let five = Issue {
+            author: "joe".into(),
+            body: "d".into(),
+            ..address(issue(5, "Five"), "https://gitlab.com/a/b/-/issues/5")
+        };
         assert_eq!(five.repository(), Some("https://gitlab.com/a/b/-/issues"));
         assert_eq!(issues(gitlab), Ok(vec![five]));
     }
@@ -279,7 +293,10 @@ mod tests {
     #[test]
     fn what_is_not_unicode_is_read_and_long_titles_are_cut() {
         let found = issues(b"[{\"number\":1,\"title\":\"a \xff\",\"body\":\"\xff \\ud800\"}]").unwrap();
-        assert_eq!(found, [issue(1, "a \u{fffd}")]);
+        assert_eq!(
+            found,
+            [Issue { body: "\u{fffd} \u{fffd}\u{fffd}\u{fffd}".into(), ..issue(1, "a \u{fffd}") }]
+        );
         let found = issues(r#"[{"number":1,"title":"a \ud800 b"}]"#).unwrap();
         assert!(found[0].title.contains('\u{fffd}'), "{found:?}");
         let long = issues(format!(r#"[{{"number":1,"title":"{}"}}]"#, "ä".repeat(1 << 20))).unwrap();

@@ -29,6 +29,7 @@ mod estimate;
 mod evaluation;
 mod export;
 mod filter;
+mod fixes;
 mod forecast;
 mod found;
 mod function;

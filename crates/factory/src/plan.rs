@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::FactoryError;
 use crate::license;
 pub(crate) use annotation::{AnnotationPlan, Calibrated, ShownCallees, UnpopularBelow};
-pub(crate) use formats::{CATEGORIES, EXPORT_FORMATS, Extract, ONLY_MATCHES, TRAINING_PAIRS};
+pub(crate) use formats::{CATEGORIES, EXPORT_FORMATS, Extract, LOCALIZE, ONLY_MATCHES, TRAINING_PAIRS};
 pub(crate) use labels::{LabelKind, LabelPlan};
 
 /// Maximum size of a plan's file, in bytes.
@@ -386,6 +386,10 @@ pub(crate) struct ExportPlan {
     pub(crate) parts: Vec<String>,
 }
 
+fn are_of_fixes(exports: &[ExportPlan]) -> bool {
+    !exports.is_empty() && exports.iter().all(|export| export.format == LOCALIZE)
+}
+
 /// Codes that CoSQA+'s script takes for each query, in the order of a partition, which is none.
 pub(crate) const RELEASED_PARTITION: usize = 30;
 
@@ -517,6 +521,11 @@ impl Plan {
     #[must_use]
     pub(crate) fn has_author(&self) -> bool {
         self.queries.iter().any(|query| query.kind == QueryKind::Written)
+    }
+
+    /// Whether it needs no queries, candidates and labels, because it only exports issues with what fixed them.
+    pub(crate) fn is_of_fixes(&self) -> bool {
+        are_of_fixes(&self.exports)
     }
 
     /// Whether a model decides which category codes are of.

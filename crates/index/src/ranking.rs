@@ -17,4 +17,5 @@ mod search;
 mod selection;
 mod similar;
 pub mod snippet;
+mod translation;
 pub(crate) mod weights;

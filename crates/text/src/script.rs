@@ -22,7 +22,7 @@ pub(crate) fn is_unspaced(c: char) -> bool {
 }
 
 /// The longest runs of `text` that are entirely in such a script or not at all, and whether they are.
-pub(crate) fn runs_by_script(text: &str) -> impl Iterator<Item = (&str, bool)> {
+pub fn runs_by_script(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let is_first_unspaced = is_unspaced(rest.chars().next()?);

@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::row::json_error;
 use super::{FormatError, for_each_line, open};
 
 /// An issue, and what its fix changed.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issue {
     /// Unique in the file.
     pub id: String,
@@ -28,7 +28,7 @@ pub struct Issue {
     #[serde(default)]
     pub functions: Vec<String>,
     /// Paths of the changed files; may be empty.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
     /// The data set that it is from; may be empty.
     #[serde(default)]
@@ -36,6 +36,16 @@ pub struct Issue {
 }
 
 const EXPECTED: &str = "an issue with `id`, `repository`, `commit`, `text` and `functions`";
+
+/// Whether a text names a repository as the format does: `OWNER/NAME`.
+#[must_use]
+pub fn is_repository(text: &str) -> bool {
+    let is_name = |part: &str| {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(is_allowed)
+    };
+    text.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name))
+}
 
 /// Reads a file of issues. See [`parse`].
 ///
@@ -56,11 +66,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Issue>, FormatErro
     for_each_line(reader, path, |line| {
         let issue: Issue =
             serde_json::from_str(line.text).map_err(|error| json_error(line, &error, EXPECTED))?;
-        let is_name = |part: &str| {
-            let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            !part.is_empty() && !part.starts_with('.') && part.chars().all(is_allowed)
-        };
-        if !issue.repository.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name)) {
+        if !is_repository(&issue.repository) {
             return Err(line.error(
                 "a repository as OWNER/NAME",
                 format!("{:?}", issue.repository),

@@ -116,7 +116,7 @@ mod tests {
 
     fn commit(subject: &str, after: &str) -> Commit {
         let change = Change { path: "a.py".into(), before: BEFORE.into(), after: after.into() };
-        Commit { header: header(subject), n_files: 1, changes: vec![change] }
+        Commit { header: header(subject), parent: "1".into(), n_files: 1, changes: vec![change] }
     }
 
     #[test]

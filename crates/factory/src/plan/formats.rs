@@ -1,7 +1,7 @@
 //! The formats of exports, and what plans must know of them.
 
 /// The formats of exports: that of `quarry train`, and formats of `quarry data convert`.
-pub(crate) const EXPORT_FORMATS: [&str; 15] = [
+pub(crate) const EXPORT_FORMATS: [&str; 16] = [
     TRAINING_PAIRS,
     "beir",
     "coir",
@@ -10,6 +10,7 @@ pub(crate) const EXPORT_FORMATS: [&str; 15] = [
     "cosqa-plus",
     "cosqa-plus-folder",
     "gecs",
+    LOCALIZE,
     "mteb",
     "mteb-parquet",
     "query-code",
@@ -24,6 +25,9 @@ pub(crate) const TRAINING_PAIRS: &str = "training-pairs";
 
 /// The format of exports that has categories.
 pub(crate) const CATEGORIES: &str = "statcodesearch";
+
+/// The format that `quarry eval localize` reads: issues with what fixed them, whatever the labels.
+pub(crate) const LOCALIZE: &str = "localize";
 
 /// The format of a file that has no negatives.
 pub(crate) const ONLY_MATCHES: &str = "query4code";

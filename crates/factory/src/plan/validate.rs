@@ -1,15 +1,16 @@
 //! Validates the entries of a plan, individually and in combination.
 
 use quarry_corpus::dataset::split::WEIGHTS;
+use quarry_corpus::formats::localize::is_repository;
 use quarry_corpus::pairs::Extent;
 use quarry_corpus::toml_file::At;
 use quarry_eval::method::Method;
 use quarry_text::did_you_mean_or_all;
 
 use super::{
-    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, InvalidEntry,
+    AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, InvalidEntry, LOCALIZE,
     LabelKind, LabelPlan, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan, RELEASED_PARTITION,
-    SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, invalid, keyword,
+    SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, are_of_fixes, invalid, keyword,
 };
 use crate::{category, filter, license, styles};
 
@@ -34,7 +35,8 @@ impl PlanFile {
             ("labels", self.labels.len(), "a source of labels"),
             ("exports", self.exports.len(), "a format to write"),
         ] {
-            if n_entries == 0 {
+            let is_needless = table == "labels" && are_of_fixes(&self.exports);
+            if n_entries == 0 && !is_needless {
                 return Err(invalid([], format!("expected [[{table}]], {what}, found none; add one")));
             }
         }
@@ -214,6 +216,41 @@ impl PlanFile {
         Ok(())
     }
 
+    /// An export of issues with what fixed them has issues of named repositories, and no parts.
+    fn validate_fixes(&self, number: usize) -> Result<(), InvalidEntry> {
+        let at = |key| vec![At::Key("exports"), At::Item(number), At::Key(key)];
+        let joined: Vec<&str> = (self.queries.iter())
+            .filter(|query| query.kind == QueryKind::Issues)
+            .flat_map(|query| query.sources.iter().map(String::as_str))
+            .collect();
+        if joined.is_empty() {
+            let problem = format!(
+                "{LOCALIZE:?} has issues with the functions that commits changed for them, and needs [[queries]] of `kind = \
+                 \"issues\"` with `sources`; add them"
+            );
+            return Err(InvalidEntry { at: at("format"), problem });
+        }
+        for (item, source) in self.sources.iter().enumerate() {
+            let name = source.repository.as_deref().unwrap_or_default();
+            if joined.contains(&source.name.as_str()) && !is_repository(name) {
+                let problem = format!(
+                    "expected `repository` as OWNER/NAME, by which {LOCALIZE:?} names the clone of {:?}, found {name:?}; add it",
+                    source.name
+                );
+                let key = if name.is_empty() { "name" } else { "repository" };
+                return Err(InvalidEntry {
+                    at: vec![At::Key("sources"), At::Item(item), At::Key(key)],
+                    problem,
+                });
+            }
+        }
+        if !self.exports[number].parts.is_empty() {
+            let problem = format!("{LOCALIZE:?} has all issues in one file; remove `parts`");
+            return Err(InvalidEntry { at: at("parts"), problem });
+        }
+        Ok(())
+    }
+
     /// Sources whose history is read have one.
     fn validate_histories(&self, number: usize, query: &QueryPlan) -> Result<(), InvalidEntry> {
         let at = |key| vec![At::Key("queries"), At::Item(number), At::Key(key)];
@@ -331,7 +368,8 @@ impl PlanFile {
     }
 
     fn validate_labels(&self) -> Result<(), InvalidEntry> {
-        if self.labels.iter().all(|label| label.kind == LabelKind::Pairing)
+        if !self.labels.is_empty()
+            && self.labels.iter().all(|label| label.kind == LabelKind::Pairing)
             && !self.queries.iter().any(QueryPlan::is_made_of_code)
         {
             let problem = "`pairing` labels queries that were made from code, and all [[queries]] are of `kind = \
@@ -421,6 +459,9 @@ impl PlanFile {
                     export.format
                 );
                 return Err(InvalidEntry { at: at("format"), problem });
+            }
+            if export.format == LOCALIZE {
+                self.validate_fixes(number)?;
             }
             let is_extract = Extract::named(&export.format).is_some();
             if is_extract && !self.queries.iter().any(|query| query.kind == QueryKind::Written) {

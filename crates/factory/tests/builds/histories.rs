@@ -6,7 +6,7 @@ use std::path::Path;
 
 use quarry_factory::{Amount, Built, DryRun, FactoryError, Plan, dry_run};
 use quarry_test_support::git::GitRepository;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{counts, directory_of, made, rest, with_tools};
 
@@ -218,6 +218,110 @@ fn titles_of_issues_ask_for_what_fixed_them() {
     fs::write(directory.path().join("issues.json"), "[{\"number\":1}]").unwrap();
     let error = refused(directory.path(), &with);
     assert!(error.contains("issues.json:1: expected issues, as `gh issue list"), "{error}");
+}
+
+/// The history of a tracker: fixes of all kinds.
+fn fixed_repository(path: &Path) -> BTreeMap<u64, String> {
+    let mut git = GitRepository::bare(path);
+    let mut sums = [("first", 1), ("second", 2), ("third", 3)];
+    let mut before = BTreeMap::new();
+    let side = git.commit("Add the sums", &[("sums.py", Some(&file(&sums)))]);
+    sums[0].1 = 10;
+    before.insert(1, side.clone());
+    git.commit("Start the first sum at ten (#1)", &[("sums.py", Some(&file(&sums)))]);
+    // The merge counts, not the commits that it merges.
+    sums[1].1 = 20;
+    git.commit("Double the second sum, fixes #2", &[("sums.py", Some(&file(&sums)))]);
+    sums[2].1 = 30;
+    before.insert(2, git.commit("Note the sums", &[("NOTES.md", Some("sums"))]));
+    let merge = "Merge pull request #90 from jane/sums\n\nSums of items\n\nCloses #2";
+    let test = function("test_sums", 5);
+    git.commit_by("Jane", merge, &[("sums.py", Some(&file(&sums))), ("test_sums.py", Some(&test))], &[&side]);
+    // Two commits fix one issue; the second renames the file, and adds a function.
+    before.insert(3, git.commit("Say more of sums", &[("NOTES.md", Some("all sums"))]));
+    sums[0].1 = 11;
+    git.commit("Start at eleven\n\nFixes #3", &[("sums.py", Some(&file(&sums)))]);
+    let new = [sums[0], ("second", 22), sums[2], ("fourth", 4)];
+    git.commit("Start the second anew\n\nFixes #3", &[("sums.py", None), ("lib/all.py", Some(&file(&new)))]);
+    let many = ["a", "b", "c", "d", "e", "f"];
+    let many = |by: u32| file(&many.map(|name| (name, by)));
+    git.commit("Add others", &[("lib/more.py", Some(&many(1)))]);
+    git.commit("Reformat everything\n\nFixes #4", &[("lib/more.py", Some(&many(2)))]);
+    git.commit("Test sums\n\nFixes #5", &[("test_sums.py", Some(&function("test_sums", 6)))]);
+    git.commit("Revert \"Start at ten\"\n\nFixes #6", &[("lib/all.py", Some(&file(&[sums[0]])))]);
+    git.commit("Add a sum\n\nFixes #8", &[("lib/all.py", Some(&file(&[sums[0], ("fifth", 5)])))]);
+    before
+}
+
+#[test]
+fn issues_are_exported_with_the_functions_that_fixed_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let before = fixed_repository(&directory.path().join("sums.git"));
+    let issue = |number: u64| {
+        let url = format!("https://github.com/o/sums/issues/{number}");
+        json!({"number": number, "title": format!("Sum {number} is wrong"), "body": "Ask jane@example.org.", "url": url})
+    };
+    let mut issues: Vec<Value> = (1..=8).map(issue).collect();
+    issues[0]["body"] = Value::Null;
+    issues.push(json!({"number": 90, "title": "Sums of items", "pull_request": {}}));
+    fs::write(directory.path().join("issues.json"), Value::from(issues).to_string()).unwrap();
+    let source = SOURCE.replace("kind", "repository = \"o/sums\"\nkind");
+    let queries =
+        "[[queries]]\nname = \"tracker\"\nkind = \"issues\"\npath = \"issues.json\"\nsources = [\"sums\"]\n";
+    let export = "[[exports]]\nformat = \"localize\"\n";
+    let candidates = "[candidates]\nencoders = []\n";
+    let plan = super::open_plan(directory.path(), &format!("{source}{queries}{export}{candidates}")).unwrap();
+    let out = directory.path().join("out");
+    let built = made(&plan, &out).unwrap();
+    let exported = out.join("exports/localize/issues.jsonl");
+    let found = quarry_corpus::formats::localize::read(&exported).unwrap();
+    let expected = |number: u64, text: &str, functions: &[&str]| quarry_corpus::formats::localize::Issue {
+        id: format!("o__sums-{number}"),
+        repository: "o/sums".into(),
+        commit: before[&number].clone(),
+        text: text.into(),
+        functions: functions.iter().map(|function| format!("sums.py:{function}")).collect(),
+        files: Vec::new(),
+        source: "tracker".into(),
+    };
+    let expected = [
+        expected(1, "Sum 1 is wrong", &["first"]),
+        expected(2, "Sum 2 is wrong\nAsk <EMAIL>.", &["third"]),
+        expected(3, "Sum 3 is wrong\nAsk <EMAIL>.", &["first", "second"]),
+    ];
+    assert_eq!(found, expected);
+    let found = counts(&built, "export localize");
+    let expected = [
+        ("issues whose fix changes much, left out", 1),
+        ("issues whose fix changes no function, left out", 2),
+        ("issues without a fix, left out", 2),
+        ("issues.jsonl", 3),
+    ];
+    assert_eq!(found, expected.map(|(name, count)| (name.to_owned(), count)).into());
+    assert!(!built.steps.iter().any(|step| step.name == "labels"));
+    let card = fs::read_to_string(out.join("card.md")).unwrap();
+    assert!(card.contains("| localize | issues.jsonl | 3 |") && !card.contains("## Labels"), "{card}");
+    assert!(with_tools(|tools| dry_run(&plan, &directory.path().join("dry"), tools)).is_ok());
+
+    // Beside other exports, it is the same.
+    let plan = open_plan(directory.path(), &format!("{source}{queries}{export}")).unwrap();
+    let other = directory.path().join("other");
+    made(&plan, &other).unwrap();
+    let read = |out: &Path| fs::read(out.join("exports/localize/issues.jsonl")).unwrap();
+    assert!(read(&out) == read(&other) && other.join("exports/beir/corpus.jsonl").exists());
+
+    let error = refused(directory.path(), &format!("{SOURCE}{queries}{export}"));
+    assert!(error.contains("expected `repository` as OWNER/NAME"), "{error}");
+    let error = refused(directory.path(), &format!("{source}{COMMITS}{export}"));
+    assert!(error.contains("needs [[queries]] of `kind = \"issues\"` with `sources`"), "{error}");
+    let error = refused(directory.path(), &format!("{source}{queries}{export}parts = [\"train\"]\n"));
+    assert!(error.contains("plan.toml:") && error.contains("remove `parts`"), "{error}");
+    fs::write(directory.path().join("issues.json"), json!([issue(7)]).to_string()).unwrap();
+    let error = refused(directory.path(), &format!("{source}{queries}{export}"));
+    assert!(
+        error.contains("expected issues that a commit fixes") && error.contains("--state all"),
+        "{error}"
+    );
 }
 
 #[test]

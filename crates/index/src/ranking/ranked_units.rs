@@ -24,6 +24,8 @@ pub struct RankedUnits {
     pub(crate) ranking: RankingWeights,
     /// Like [`crate::SearchResponse::read_as`].
     pub(crate) read_as: Option<String>,
+    /// The query in English, if it is in another language.
+    pub(crate) asked: Option<String>,
     /// From the ranking before any re-ranker read it, so that re-rankers do not change the confidence.
     pub(crate) evidence: Evidence,
     /// What was recognized, if the query is an issue.
@@ -48,7 +50,7 @@ impl RankedUnits {
     pub fn terms_to_show(&self, query: &str) -> Vec<String> {
         match &self.of_issue {
             Some(_) => self.signals.terms.iter().take(MAX_SHOWN).cloned().collect(),
-            None => query_terms(query),
+            None => query_terms(self.asked.as_deref().unwrap_or(query)),
         }
     }
 

@@ -28,8 +28,8 @@ pub struct SearchResponse {
     pub confidence: f32,
     /// The evidence for the confidence; none for [`Index::similar`](crate::Index::similar).
     pub evidence: Evidence,
-    /// The query as it was interpreted, if that differs from the text: with its symbols as they are written in the
-    /// code.
+    /// The query as it was interpreted, if that differs from the text: in English, and with its symbols as they are
+    /// written in the code.
     pub read_as: Option<String>,
 }
 

@@ -47,12 +47,13 @@ impl Index {
         symbols.filter(|symbol| !symbol.is_empty()).collect()
     }
 
-    /// A query with its symbols as they are written in the code of this index.
+    /// A query in English, with its symbols as they are written in the code of this index.
     ///
     /// # Errors
     /// When the index cannot be read.
     pub fn as_written(&self, query: &str, filter: &Filter) -> Result<String, Error> {
-        Ok(self.read_query(query, self.allowed(filter).as_deref())?.text)
+        let english = self.in_english(query)?;
+        Ok(self.read_query(english.as_deref().unwrap_or(query), self.allowed(filter).as_deref())?.text)
     }
 
     /// Interprets a query. Definitions in units that are not `allowed` are ignored.

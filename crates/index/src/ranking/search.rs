@@ -84,6 +84,12 @@ impl Index {
         {
             return self.rank_issue(request, &issue);
         }
+        let Some(english) = self.in_english(request.query)? else { return self.rank_query(request) };
+        let ranked = self.rank_query(&SearchRequest { query: &english, ..request.clone() })?;
+        Ok(RankedUnits { read_as: Some(ranked.signals.reading.text.clone()), asked: Some(english), ..ranked })
+    }
+
+    fn rank_query(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
         let signals = self.signals(request)?;
         let ranking = &request.ranking;
         let query = signals.query();
@@ -133,7 +139,8 @@ impl Index {
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
-        Ok(RankedUnits { candidates, signals, ranking: ranking.clone(), read_as, evidence, of_issue: None })
+        let ranking = ranking.clone();
+        Ok(RankedUnits { candidates, signals, ranking, read_as, asked: None, evidence, of_issue: None })
     }
 
     /// Puts first the units that print the query, if it is the text of a message: these get a share of what their scores lack to 1.

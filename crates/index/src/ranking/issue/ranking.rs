@@ -94,7 +94,8 @@ impl Index {
         if let Some(cross_encoder) = self.dense.as_ref().and_then(|dense| dense.embedder.cross_encoder()) {
             self.read_with_query(&mut candidates, &issue.sentences(), cross_encoder, &ranking)?;
         }
-        Ok(RankedUnits { candidates, signals, ranking, read_as: None, evidence, of_issue: Some(of_issue) })
+        let of_issue = Some(of_issue);
+        Ok(RankedUnits { candidates, signals, ranking, read_as: None, asked: None, evidence, of_issue })
     }
 
     /// The candidates for an issue with their features, for fitting an [`IssueModel`]; `None` if the text is not an issue.

@@ -102,6 +102,30 @@ fn questions_are_written_for_other_tools() {
 }
 
 #[test]
+fn the_values_of_each_query_are_written() {
+    let fixture = fixture();
+    let report = fixture.json(&["eval", "repo", "--json", "--per-query", "../out/values.jsonl"]);
+    let text = std::fs::read_to_string(fixture.path("out/values.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for proxy in report["proxies"].as_array().unwrap() {
+        let of: Vec<&Value> = lines.iter().filter(|line| line["proxy"] == proxy["proxy"]).collect();
+        assert_eq!(proxy["questions"].as_u64().unwrap(), of.len() as u64);
+        for variant in proxy["variants"].as_array().unwrap() {
+            let name = variant["name"].as_str().unwrap();
+            let values = of.iter().map(|line| line["ndcg@10"][name].as_f64().unwrap());
+            let mean = values.sum::<f64>() / of.len() as f64;
+            assert!((mean - variant["ndcg@10"].as_f64().unwrap()).abs() < 1e-9, "{name}: {mean}");
+        }
+    }
+    let area = lines.iter().find(|line| line["answer"] == "shapes.py" && line["proxy"] == "docstring");
+    assert_eq!(area.unwrap()["query"], "Compute the area that a polygon covers.");
+    fixture.run(&["eval", "repo", "--per-query", "../out/values.csv"]);
+    let table = std::fs::read_to_string(fixture.path("out/values.csv")).unwrap();
+    assert!(table.starts_with("proxy,query,answer,search,"), "{table}");
+    assert_eq!(table.lines().count(), 1 + lines.len());
+}
+
+#[test]
 fn the_results_are_also_a_page() {
     let fixture = fixture();
     let output = fixture.run(&["eval", "repo", "--page", "../out/methods.html"]);

@@ -23,18 +23,20 @@ use quarry_eval::self_benchmark::{
     tree,
 };
 use quarry_metrics::significance::{Bootstrap, mean};
-use quarry_metrics::table::{Sections, Table};
+use quarry_metrics::table::{Layout, Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
-use super::arguments::{BootstrapArgs, BuiltinModelArgs, LayoutArgs, ReposArgs, by_name};
+use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs, ReposArgs, by_name};
 use crate::eval::shown;
+use crate::new_file;
 use crate::progress;
 use crate::{model, output};
 
 /// Arguments of `quarry eval repo`.
 #[derive(Debug, Args)]
 #[command(mut_arg("repos", |repos| repos.requires("agreement")))]
+#[command(mut_arg("per_query", |file| file.conflicts_with_all(["write", "agreement"])))]
 pub struct RepoArgs {
     /// Directory to search; if it is a git checkout, its history is read too
     #[arg(value_name = "PATH", default_value = ".")]
@@ -76,7 +78,7 @@ pub struct RepoArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["write", "agreement"])]
     page: Option<PathBuf>,
     #[command(flatten)]
-    layout: LayoutArgs,
+    output: OutputArgs,
     #[command(flatten)]
     bootstrap: BootstrapArgs,
 }
@@ -148,7 +150,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         took_ms: quarry_answer::milliseconds(start.elapsed()),
     };
     let described: Vec<String> = benchmark.sets.iter().map(describe).collect();
-    args.layout.print(&printed, || {
+    args.output.layout.print(&printed, || {
         let named = |(set, described): (&QuerySet, &String)| format!("{}: {described}\n", set.source);
         let described: String = benchmark.sets.iter().zip(&described).map(named).collect();
         report.sections().after(format!("{described}\n"))
@@ -157,7 +159,45 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         write_whole(path, report.page(&printed.repository, &described, &benchmark.notes).as_bytes())?;
         output::note(&format!("wrote {}", path.display()));
     }
+    if let Some(path) = &args.output.per_query {
+        write_per_query(path, &benchmark.sets, &variants, &values)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a row or JSON object for each query: where it comes from, its first answer, and NDCG@10 by variant.
+fn write_per_query(
+    path: &Path,
+    sets: &[QuerySet],
+    variants: &[Variant],
+    values: &[Vec<Vec<f64>>],
+) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct QueryLine<'a> {
+        proxy: QuerySource,
+        query: &'a str,
+        answer: &'a str,
+        #[serde(rename = "ndcg@10")]
+        ndcg: BTreeMap<&'a str, f64>,
+    }
+    let names = || variants.iter().map(|variant| variant.name.as_str());
+    let lines = sets.iter().zip(values).flat_map(|(set, values)| {
+        set.questions.queries.iter().enumerate().map(move |(number, query)| QueryLine {
+            proxy: set.source,
+            query: &query.text,
+            answer: query.answers.iter().flatten().next().map_or("", |target| target.path.as_str()),
+            ndcg: names().zip(values.iter().map(|of_variant| of_variant[number])).collect(),
+        })
+    });
+    if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv")) {
+        return new_file::write_json_lines(path, lines);
+    }
+    let mut table = Table::new(["proxy", "query", "answer"].into_iter().chain(names()).map(str::to_owned));
+    for QueryLine { proxy, query, answer, ndcg } in lines {
+        let values = names().map(|name| ndcg[name].to_string());
+        table.push([proxy.to_string(), query.to_owned(), answer.to_owned()].into_iter().chain(values));
+    }
+    new_file::write_text(path, &table.render(Layout::Csv))
 }
 
 /// A set of queries with an example, and what was left out.
@@ -288,7 +328,7 @@ fn agree(args: &RepoArgs, table: &Path, bootstrap: &Bootstrap) -> anyhow::Result
         repositories: &values,
         bootstrap,
     };
-    args.layout.print(&report, || agreement_sections(&names, &values, &agreement))?;
+    args.output.layout.print(&report, || agreement_sections(&names, &values, &agreement))?;
     Ok(ExitCode::from(u8::from(agreement.is_empty())))
 }
 

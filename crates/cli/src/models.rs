@@ -229,9 +229,7 @@ fn pull_from_hub(args: &PullArgs, name: &str) -> anyhow::Result<PathBuf> {
     };
     fs::create_dir_all(&directory).with_context(|| new_file::cannot_write(&directory))?;
     let known = Receipt::read(&directory)?;
-    if let Some(known) =
-        known.as_ref().filter(|known| known.name != name || known.revision != revision)
-    {
+    if let Some(known) = known.as_ref().filter(|known| known.name != name || known.revision != revision) {
         bail!(
             "{}: has {} at {}; give another directory with --out",
             directory.display(),

@@ -31,7 +31,10 @@ const EXAMPLES: [(&str, &str); 23] = [
     ("data check", "quarry data check pairs.jsonl"),
     ("data pairs", "quarry data pairs --manifest repositories.tsv --sources checkouts --out pairs.jsonl"),
     ("model list", "quarry model list model"),
-    ("model pull", "quarry model pull balanced best\n  quarry model pull sentence-transformers/all-MiniLM-L6-v2"),
+    (
+        "model pull",
+        "quarry model pull balanced best\n  quarry model pull sentence-transformers/all-MiniLM-L6-v2",
+    ),
     ("train static", "quarry train static --pairs pairs.jsonl --out model"),
     ("train encoder", "quarry train encoder --model models/encoder --pairs pairs.jsonl --out model"),
 ];

@@ -131,7 +131,10 @@ fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
     check_error(&got, "escaped.json: expected the path of a file in the model's directory");
     assert!(!fixture.path("tree/escaped.json").exists());
-    check_error(&fixture.run(&["model", "pull", "tiny"]), "tiny: expected balanced, best, or the name of a model at a hub as owner/name");
+    check_error(
+        &fixture.run(&["model", "pull", "tiny"]),
+        "tiny: expected balanced, best, or the name of a model at a hub as owner/name",
+    );
     let missing = ["model", "pull", "owner/none", "--from", &address, "--out", "none"];
     assert_eq!(fixture.run(&missing).status.code(), Some(2));
     let builtin = stdout(&fixture.run(&["model", "list", "builtin"]));
@@ -307,7 +310,9 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
         };
         check_error(
             &alone(),
-            &format!("{quality}: this quality is not installed; install it with `quarry model pull {quality}`"),
+            &format!(
+                "{quality}: this quality is not installed; install it with `quarry model pull {quality}`"
+            ),
         );
         // A symbol is looked up by its name, for which no model is loaded.
         let symbol = ["search", "delay", "--quality", quality];

@@ -82,8 +82,7 @@ impl Alone {
 #[test]
 fn what_is_packed_is_pulled_once_and_then_used() {
     let alone = Alone::new();
-    let (address, seen) =
-        serve(|path| path.strip_prefix("/release/").map(archive), Duration::ZERO);
+    let (address, seen) = serve(|path| path.strip_prefix("/release/").map(archive), Duration::ZERO);
     let address = format!("{address}/release/");
     let search = ["search", "open a socket", "--quality", "best", "--json", "--threshold", "0"];
     check_error(&alone.run(&search), "install it with `quarry model pull balanced best`");
@@ -119,7 +118,10 @@ fn what_is_packed_is_pulled_once_and_then_used() {
     // What no pull wrote is not.
     fs::write(&config, "{}").unwrap();
     fs::remove_file(config.with_file_name("pulled.json")).unwrap();
-    check_error(&alone.pull(&address), "models/balanced: expected nothing, or what a pull wrote; move it, or remove it");
+    check_error(
+        &alone.pull(&address),
+        "models/balanced: expected nothing, or what a pull wrote; move it, or remove it",
+    );
     assert_eq!(fs::read_to_string(&config).unwrap(), "{}");
 }
 
@@ -206,7 +208,10 @@ fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
     alone.check_refused(&format!("{address}/none"), "expected the file, found the status 404");
     let (endless, _) = serve(|_| Some(vec![0; 30_000_000]), Duration::ZERO);
     alone.check_refused(&endless, "expected at most");
-    alone.check_refused("none", "none: expected an address that begins with https:// or http://, an archive such as");
+    alone.check_refused(
+        "none",
+        "none: expected an address that begins with https:// or http://, an archive such as",
+    );
     alone.check_refused("http://[", "expected an address, such as https://host");
     if option_env!("QUARRY_REPOSITORY").is_none() && env!("CARGO_PKG_REPOSITORY").is_empty() {
         let error = alone.run(&["model", "pull", "balanced"]);
@@ -220,7 +225,8 @@ fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
 fn packed(change: &str, name: &str) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let models = root().join("crates/embed/models").canonicalize().unwrap();
-    let script = format!("cp -R {}/balanced . && {change} && tar -czf ../out.tar.gz {name}", models.display());
+    let script =
+        format!("cp -R {}/balanced . && {change} && tar -czf ../out.tar.gz {name}", models.display());
     let inner = directory.path().join("in");
     fs::create_dir(&inner).unwrap();
     assert!(Command::new("sh").args(["-ec", &script]).current_dir(inner).status().unwrap().success());
@@ -238,7 +244,10 @@ fn a_full_disk_is_named_and_leaves_no_half() {
     check_error(&full(&models), "check the directory, its permissions and the free space");
     assert_eq!(alone.names(), Vec::<String>::new());
     let (address, _) = serve(|_| Some(archive(BALANCED)), Duration::ZERO);
-    check_error(&full(&address), "cannot be written; check the directory, its permissions and the free space");
+    check_error(
+        &full(&address),
+        "cannot be written; check the directory, its permissions and the free space",
+    );
     assert!(!alone.names().contains(&"balanced".to_owned()));
     // What came is kept for the next try.
     assert!(alone.pull(&address).status.success());

@@ -123,7 +123,9 @@ impl Failure {
     /// Whether it makes sense to ask again.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Length { .. } | Self::TooLong { .. } | Self::Hash { .. } => false,
+            Self::Unreachable { .. } | Self::Length { .. } | Self::TooLong { .. } | Self::Hash { .. } => {
+                false
+            }
             Self::Status { status } => matches!(status, 408 | 429 | 500..),
             Self::Answer { .. } | Self::Cut { .. } | Self::Broken { .. } | Self::Slow { .. } => true,
         }

@@ -182,7 +182,8 @@ mod tests {
             let needed = [Tier::Balanced, Tier::Best];
             Tier::Best.installed(&needed, &directories).unwrap_err().to_string()
         };
-        let expected = "best: this quality is not installed; install it with `quarry model pull balanced best`";
+        let expected =
+            "best: this quality is not installed; install it with `quarry model pull balanced best`";
         assert_eq!(message(), expected);
         fs::create_dir(directory.path().join("balanced")).unwrap();
         fs::write(directory.path().join("balanced/config.json"), "").unwrap();

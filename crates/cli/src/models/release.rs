@@ -87,8 +87,7 @@ pub fn pull(tier: Tier, from: Option<&str>) -> anyhow::Result<PathBuf> {
             .collect(),
     };
     new_file::write_json(&new.join(RECEIPT), &receipt)?;
-    replace(&target, &new, &staging.path().join("old"))
-        .with_context(|| new_file::cannot_write(&target))?;
+    replace(&target, &new, &staging.path().join("old")).with_context(|| new_file::cannot_write(&target))?;
     let size = files.iter().map(|file| file.size).sum::<u64>();
     output::note(&format!("{}: {}, verified", target.display(), counted(size, "byte")));
     Ok(target)
@@ -129,7 +128,9 @@ fn source(name: &str, from: Option<&str>) -> anyhow::Result<Source> {
             false => format!("{}/{archive}", from.trim_end_matches('/')),
         };
         let url = Url::parse(&address);
-        return url.map(Source::Url).with_context(|| format!("{from}: expected an address, such as https://host"));
+        return url
+            .map(Source::Url)
+            .with_context(|| format!("{from}: expected an address, such as https://host"));
     }
     let path = PathBuf::from(&from);
     let [packed, unpacked] = [&archive, name].map(|name| path.join(name));
@@ -146,13 +147,7 @@ fn source(name: &str, from: Option<&str>) -> anyhow::Result<Source> {
 }
 
 /// Writes the files of a model into an empty directory.
-fn fetch(
-    source: &Source,
-    name: &str,
-    files: &[KnownFile],
-    models: &Path,
-    new: &Path,
-) -> anyhow::Result<()> {
+fn fetch(source: &Source, name: &str, files: &[KnownFile], models: &Path, new: &Path) -> anyhow::Result<()> {
     let unpack = |path: &Path| {
         let archive = quarry_files::open_regular(path)
             .map_err(|source| KnownFileError::Read { path: path.to_owned(), source })?;
@@ -163,8 +158,7 @@ fn fetch(
         Source::Archive(path) => unpack(path),
         Source::Url(url) => {
             let packed = models.join(format!(".quarry-model-{name}-{VERSION}.tar.gz"));
-            let expected =
-                Expected { max_size: Some(known::max_archive_size(files)), ..Expected::default() };
+            let expected = Expected { max_size: Some(known::max_archive_size(files)), ..Expected::default() };
             progress::download(url, &packed, &expected)?;
             let fetched = unpack(&packed);
             // A wrong one is asked for again; a right one that there was no space to unpack is not.

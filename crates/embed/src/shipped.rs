@@ -168,7 +168,7 @@ mod tests {
             let path = path.strip_prefix(&models).unwrap().display().to_string().replace('\\', "/");
             table += &format!("{path}\t{size}\t{sha256}\n");
         }
-        expect_file!["../models/files.tsv"].assert_eq(&table);
+        expect_file![models.join("files.tsv")].assert_eq(&table);
         assert_eq!(Tier::Balanced.files().chain(Tier::Best.files()).count(), paths.len());
         let weights = Tier::Best.files().find(|file| file.path == "model.safetensors").unwrap();
         assert_eq!((weights.size, weights.sha256.len()), (62_039_824, 64));

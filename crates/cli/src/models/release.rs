@@ -88,7 +88,7 @@ pub fn pull(tier: Tier, from: Option<&str>) -> anyhow::Result<PathBuf> {
     };
     new_file::write_json(&new.join(RECEIPT), &receipt)?;
     replace(&target, &new, &staging.path().join("old")).with_context(|| new_file::cannot_write(&target))?;
-    let size: u64 = files.iter().map(|file| file.size).sum();
+    let size = files.iter().map(|file| file.size).sum::<u64>();
     output::note(&format!("{}: {}, verified", target.display(), counted(size, "byte")));
     Ok(target)
 }

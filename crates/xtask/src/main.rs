@@ -1,6 +1,7 @@
-//! Repository checks: `cargo xtask tidy` and `cargo xtask ci`.
+//! Repository checks, `cargo xtask tidy` and `cargo xtask ci`, and the packages of a release, `cargo xtask package`.
 
 mod ci;
+mod package;
 mod tidy;
 mod tree;
 
@@ -16,15 +17,20 @@ use crate::tree::Tree;
 const RULES: &str = include_str!("../tidy.toml");
 /// What `cargo xtask ci` runs.
 const STEPS: &str = include_str!("../ci.toml");
+/// What `cargo xtask package` writes.
+const PACKAGES: &str = include_str!("../package.toml");
 
 const USAGE: &str = "\
 usage: cargo xtask tidy
        cargo xtask ci [--list] [--fast] [--install] [--skip-missing] [--since REV] [STEP…]
+       cargo xtask package --archives DIR --repository URL [--skip-missing]
 
 tidy checks the rules in crates/xtask/tidy.toml.
 ci runs the steps in crates/xtask/ci.toml: all, the named ones, or with --fast format, clippy, tidy and the
 tests of the crates that differ from the last commit (--since REV: from REV). --list lists the steps. A step
-whose programs are missing fails; --skip-missing skips it, --install installs them with apt-get first.";
+whose programs are missing fails; --skip-missing skips it, --install installs them with apt-get first.
+package writes what package managers need, and the GitHub Action, to target/package, from the archives that
+packaging/pack.sh wrote to DIR. A missing archive is an error; --skip-missing leaves its platform out.";
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command speaks to the person who runs it")]
 fn main() -> anyhow::Result<ExitCode> {
@@ -48,6 +54,12 @@ fn main() -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             steps.run(&root(), &options)?
+        }
+        Some((command, options)) if command == "package" => {
+            let options = package::Options::parse(options).context(USAGE)?;
+            let packages = package::Packages::parse(PACKAGES).context("crates/xtask/package.toml")?;
+            println!("{}", packages.write(&root(), &options)?.display());
+            true
         }
         _ => {
             eprintln!("{USAGE}");

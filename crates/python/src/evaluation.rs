@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyDict;
 use quarry_corpus::formats::qrels::{self, Qrels};
 use quarry_corpus::formats::run::{self, Run};
@@ -40,13 +39,8 @@ impl Input<'_> {
             Self::Path(path) => return Ok(Source::Path(path)),
             Self::Values(values) => values,
         };
-        let grade = |value: &Bound<'_, PyAny>| value.extract().ok();
-        let qrels: BTreeMap<String, Vec<(PyBackedStr, i32)>> =
-            by_query(&values, "the judgments", "a grade, a whole number of 32 bits", grade)?;
-        let owned = |documents: Vec<(PyBackedStr, i32)>| {
-            documents.into_iter().map(|(document, grade)| (document.to_string(), grade)).collect()
-        };
-        Ok(Source::Values(qrels.into_iter().map(|(query, documents)| (query, owned(documents))).collect()))
+        let grade = |value: &Bound<'_, PyAny>| value.extract::<i32>().ok();
+        Ok(Source::Values(by_query(&values, "the judgments", "a grade, a whole number of 32 bits", grade)?))
     }
 
     fn run(self) -> PyResult<Source<Run>> {
@@ -54,13 +48,13 @@ impl Input<'_> {
             Self::Path(path) => return Ok(Source::Path(path)),
             Self::Values(values) => values,
         };
-        let score = |value: &Bound<'_, PyAny>| value.extract().ok().filter(|score: &f64| !score.is_nan());
+        let score = |value: &Bound<'_, PyAny>| value.extract::<f64>().ok().filter(|score| !score.is_nan());
         Ok(Source::Values(by_query(&values, "the run", "a score, a number other than NaN", score)?))
     }
 }
 
 /// What a dictionary of dictionaries holds; `given` and `expected` are the words for it and for a value.
-fn by_query<T, D: FromIterator<(PyBackedStr, T)>>(
+fn by_query<T, D: FromIterator<(String, T)>>(
     values: &Bound<'_, PyDict>,
     given: &str,
     expected: &str,
@@ -80,12 +74,12 @@ fn by_query<T, D: FromIterator<(PyBackedStr, T)>>(
             return Err(wrong(&place(), "a dictionary by document", &documents));
         };
         let document_of = |(document, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-            let Ok(id) = document.extract::<PyBackedStr>() else {
+            let Ok(id) = document.extract::<String>() else {
                 return Err(wrong(&place(), "the id of a document, a str", &document));
             };
             match value_of(&value) {
                 Some(value) => Ok((id, value)),
-                None => Err(wrong(&format!("{}, document {:?}", place(), &*id), expected, &value)),
+                None => Err(wrong(&format!("{}, document {:?}", place(), id), expected, &value)),
             }
         };
         let found = found.iter().map(document_of).collect::<PyResult<D>>()?;

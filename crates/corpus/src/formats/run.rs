@@ -77,12 +77,12 @@ impl RankedDocuments {
     }
 }
 
-impl<D: AsRef<str>> FromIterator<(D, f64)> for RankedDocuments {
+impl FromIterator<(String, f64)> for RankedDocuments {
     /// Documents that come from no file; each only once, with a score that is not NaN.
-    fn from_iter<T: IntoIterator<Item = (D, f64)>>(documents: T) -> Self {
+    fn from_iter<T: IntoIterator<Item = (String, f64)>>(documents: T) -> Self {
         let mut part = Part::default();
         for (row, (document, score)) in documents.into_iter().enumerate() {
-            part.push(document.as_ref(), score, row + 1);
+            part.push(&document, score, row + 1);
         }
         let rows = 0..part.scores.len();
         Self { segments: vec![Segment { part: Arc::new(part), rows }] }

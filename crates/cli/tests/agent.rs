@@ -6,8 +6,11 @@
 mod fixture;
 
 use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use fixture::{Fixture, check_error, stderr, stdout};
+use serde_json::{Value, json};
 
 #[test]
 fn an_agent_is_installed_for_and_uninstalled() {
@@ -106,4 +109,104 @@ fn mistakes_are_answered() {
         &fixture.run(&["agent", "install", "codex"]),
         "agents.json: not a record of installed entries",
     );
+}
+
+#[test]
+fn context_and_outline_take_several_paths_and_context_a_query_from_stdin() {
+    let fixture = Fixture::new();
+    fixture.write("tree/http/net.py", "def connect(address):\n    return dial(address)\n");
+    let map = stdout(&fixture.run(&["outline", "http", "net.py"]));
+    assert!(map.contains("http/header.py\n") && map.contains("http/net.py\n"), "{map}");
+    assert!(map.contains("\nnet.py\n") || map.starts_with("net.py\n"), "{map}");
+    // Of one path, paths are relative to it.
+    let map = stdout(&fixture.run(&["outline", "http"]));
+    assert!(map.contains("header.py\n") && !map.contains("http/"), "{map}");
+    let code = fixture.json(&["context", "open a socket to a host", ".", "http", "--json"]);
+    assert_eq!(code["root"], ".");
+    let text = code["text"].as_str().unwrap();
+    assert!(text.contains("net.py:1-3 function connect\n"), "{text}");
+
+    let mut command = fixture.command(&["context", "-", "http"]);
+    let mut running =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    running.stdin.take().unwrap().write_all(b"  HeaderParser\n").unwrap();
+    let output = running.wait_with_output().unwrap();
+    assert!(stdout(&output).contains("class HeaderParser"), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
+    let fixture = Fixture::new();
+    fixture.run(&["log", "on"]);
+    let given = fixture.json(&["context", "HeaderParser.parse", "--json"]);
+    let savings = fixture.json(&["log", "show", "--savings", "--json"]);
+    assert_eq!((&savings["searches"], &savings["tokens_given"]), (&1.into(), &given["tokens"]));
+    assert!(
+        savings["opened"].as_u64().unwrap() >= 1 && savings["tokens_of_files"].as_u64().unwrap() > 10,
+        "{savings}"
+    );
+    let records = stdout(&fixture.run(&["log", "show"]));
+    assert!(records.contains("\"command\":\"context\""), "{records}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hook_answers_guessed_words_and_fails_at_nothing() {
+    let fixture = Fixture::new();
+    let hook = |agent: &str, file: &str, event: &str, program: &str| {
+        let install = ["agent", "install", agent, "--scope", "project", "--command", program];
+        assert_eq!(fixture.run(&install).status.code(), Some(0));
+        let text = fs::read_to_string(fixture.path("tree").join(file)).unwrap();
+        let settings: Value = serde_json::from_str(&text).unwrap();
+        let hook = &settings["hooks"][event][0];
+        hook["command"].as_str().or(hook["hooks"][0]["command"].as_str()).unwrap().to_owned()
+    };
+    let run = |command: &str, input: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = shell.spawn().unwrap();
+        // One that reads nothing may be gone.
+        let _ = running.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = running.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        stdout(&output)
+    };
+    let call = |name: &str, value: &str| {
+        let input = json!({name: value, "description": "find retry|backoff"});
+        json!({"session_id": "a", "tool_name": "Bash", "tool_input": input}).to_string()
+    };
+    for (agent, file, event) in [
+        ("claude-code", ".claude/settings.json", "PreToolUse"),
+        ("gemini", ".gemini/settings.json", "AfterTool"),
+        ("crush", "crush.json", "PreToolUse"),
+    ] {
+        let silent = hook(agent, file, event, "no such program");
+        let command = hook(agent, file, event, "sh");
+        for (name, value) in [
+            ("pattern", "retry|backoff|attempt"),
+            ("pattern", "rate.*limit"),
+            ("command", "cd src && grep -rn \"retry\\|back off\" ."),
+            ("command", "rg -i 'throttl|rate.?limit' | head -5"),
+        ] {
+            let answer: Value = serde_json::from_str(&run(&command, &call(name, value))).unwrap();
+            let told = &answer["hookSpecificOutput"];
+            assert_eq!(told["hookEventName"], event);
+            assert!(told["additionalContext"].as_str().unwrap().contains("tool context"), "{told}");
+            assert!(told.get("permissionDecision").is_none(), "the call is not decided on");
+            assert_eq!(run(&silent, &call(name, value)), "");
+        }
+        for (name, value) in [
+            ("pattern", "parseHttpHeader"),
+            ("pattern", "fn connect\\("),
+            ("command", "cargo test 2>&1 | grep error | head"),
+            ("command", "echo 'retry|backoff'"),
+        ] {
+            assert_eq!(run(&command, &call(name, value)), "", "{value}");
+        }
+        for input in ["", "{", "\u{0}\u{fffd}", &"\"pattern\": \"".repeat(100_000)] {
+            assert_eq!(run(&command, input), "");
+        }
+    }
+    let start = hook("claude-code", ".claude/settings.json", "SubagentStart", "sh");
+    assert!(run(&start, "{}").contains("\"hookEventName\":\"SubagentStart\""));
 }

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, UndefinedBehavior, Value, context};
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, UndefinedBehavior, context};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -140,7 +141,7 @@ impl Packages {
             license => env!("CARGO_PKG_LICENSE"),
             repository => options.repository.as_str(),
             owner => owner(&options.repository),
-            platforms => Value::from_serialize(&archives),
+            platforms => Value::from(Serde(&archives)),
         };
         for file in &self.files {
             let has = |os: &String| archives.iter().any(|archive| archive.os == *os);
@@ -151,7 +152,7 @@ impl Packages {
             if file.each_platform {
                 for archive in &archives {
                     let of_platform =
-                        context! { platform => Value::from_serialize(archive), ..release.clone() };
+                        context! { platform => Value::from(Serde(archive)), ..release.clone() };
                     let path = out.join(render(&file.path, &of_platform)?);
                     unpack(&options.archives.join(&archive.archive), parent(&path))?;
                     write(&source, &path, &of_platform)?;

@@ -151,8 +151,7 @@ impl Packages {
             let source = root.join(TEMPLATES).join(&file.source);
             if file.each_platform {
                 for archive in &archives {
-                    let of_platform =
-                        context! { platform => Value::from(Serde(archive)), ..release.clone() };
+                    let of_platform = context! { platform => Value::from(Serde(archive)), ..release.clone() };
                     let path = out.join(render(&file.path, &of_platform)?);
                     unpack(&options.archives.join(&archive.archive), parent(&path))?;
                     write(&source, &path, &of_platform)?;

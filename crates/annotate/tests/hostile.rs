@@ -27,7 +27,7 @@ fn a_cache_that_cannot_be_written_is_told_of_before_anything_is_asked() {
         let mut fixture = Fixture::new(3, &server.url());
         fixture.entries[0] = entry.to_owned();
         let Err(error) = fixture.prepare() else { panic!("{entry}") };
-        assert!(error.to_string().contains("make room"), "{error}");
+        assert!(error.to_string().contains("free some space"), "{error}");
         assert!(!fixture.plan().ledger.exists());
     }
     assert_eq!(server.count(), 0);

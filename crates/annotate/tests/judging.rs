@@ -445,7 +445,7 @@ fn the_same_code_may_be_there_in_two_languages() {
     };
     fixture.write_pairs(&[with_id("javascript", 1), with_id("typescript", 2)]);
     let error = fixture.run().unwrap_err().to_string();
-    let expected = "pair p2: its code id stands for the same code in another language in pair p1 (\"javascript\", here \"typescript\")";
+    let expected = "pair p2: its code id refers to the same code in another language in pair p1 (\"javascript\", here \"typescript\")";
     assert!(error.contains(expected) && !error.contains("another text"), "{error}");
 }
 

@@ -81,12 +81,12 @@ fn what_earlier_rules_took_for_labels_waits_and_the_rest_is_kept() {
     assert_eq!((found.read, found.same), (36, 32));
     let reasons: Vec<&str> = found.changed.iter().map(|label| label.reason.as_str()).collect();
     assert!(
-        reasons[0].contains("screener is to be asked again") && reasons[0].contains("0 | 0.5 | 1"),
+        reasons[0].contains("screener must be asked again") && reasons[0].contains("0 | 0.5 | 1"),
         "{reasons:?}"
     );
     assert!(reasons[1].contains("found \"0 is not it\""), "{reasons:?}");
-    assert!(reasons[2].contains("arbiter is to be asked again"), "{reasons:?}");
-    assert!(reasons[3].contains("came to no_assertions, not to passed"), "{reasons:?}");
+    assert!(reasons[2].contains("arbiter must be asked again"), "{reasons:?}");
+    assert!(reasons[3].contains("is no_assertions, not passed"), "{reasons:?}");
     assert_eq!((server.count(), fixture.runs.load(Ordering::SeqCst)), asked, "nothing is asked or run");
     // Doing it again changes nothing.
     let again = reread(&plan).unwrap();

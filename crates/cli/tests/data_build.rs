@@ -226,7 +226,7 @@ fn two_builds_are_compared() {
     assert!(difference["pairs_removed"].as_u64().unwrap() > 0);
     assert_eq!((&difference["pairs_added"], &difference["pairs_relabelled"]), (&0.into(), &0.into()));
     let same = stdout(&fixture.run(&["data", "report", one_path, "--against", one_path]));
-    assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with another label"), "{same}");
+    assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with a different label"), "{same}");
     let missing =
         fixture.run(&["data", "report", one_path, "--against", fixture.path("none").to_str().unwrap()]);
     assert_eq!(missing.status.code(), Some(2));
@@ -362,7 +362,7 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
         .unwrap();
     let dry = dry(&one);
     assert!(dry.contains("writing 12 queries and 0 summaries: 24 questions, about "), "{dry}");
-    assert!(dry.contains(" dollars and 6 s at 2 s an answer"), "{dry}");
+    assert!(dry.contains(" dollars and 6 s at 2 s per answer"), "{dry}");
     let refused = fixture.run(&["data", "build", &path(&plan), "--out", &path(&one)]);
     assert!(
         !refused.status.success() && stderr(&refused).contains("written.jsonl: no recorded answer"),

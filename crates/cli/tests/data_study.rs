@@ -24,7 +24,7 @@ fn leaks_between_data_sets_are_listed_and_end_with_status_1() {
     let output = fixture.run(&["data", "check", "--leaks", "train.jsonl", "test.jsonl"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let text = stdout(&output);
-    assert!(text.contains("code train.jsonl:1 is that of test.jsonl:1"), "{text}");
+    assert!(text.contains("code train.jsonl:1 is the same as test.jsonl:1"), "{text}");
     let output = fixture.run(&["data", "check", "--leaks", "train.jsonl", "test.jsonl", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     check("data-check", &value);

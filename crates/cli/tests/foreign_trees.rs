@@ -120,7 +120,7 @@ fn settings_of_a_tree_name_nothing_outside_of_it() {
         for command in [&["search", "socket"][..], &["mcp"], &["index"]].into_iter().filter(is_here) {
             let output = run(&fixture, command);
             assert_eq!(output.status.code(), Some(2), "{model} {command:?}");
-            assert!(stderr(&output).contains("is not used"), "{model}: {}", stderr(&output));
+            assert!(stderr(&output).contains("is ignored"), "{model}: {}", stderr(&output));
         }
     }
     // One in the tree is read, and here found to be none.

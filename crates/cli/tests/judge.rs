@@ -65,7 +65,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
 
     // A second run has nothing to do, and prints the same.
     let again = judge(&["run", "--json"]);
-    assert!(stderr(&again).contains("every pair has its verdict"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("every pair has a verdict"), "{}", stderr(&again));
     assert_eq!(serde_json::from_slice::<Value>(&again.stdout).unwrap(), table);
     layouts::check_layouts(judge, "status");
     let status = stdout(&judge(&["status"]));
@@ -93,7 +93,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     assert_eq!(story.matches("def position(items, wanted):").count(), 1, "{story}");
     assert!(story.contains("test program, python: as above") && story.contains("exited with status 1"));
     assert!(stdout(&judge(&["show", "27", "--questions"])).contains("asked by arbiter"));
-    check_error(&judge(&["show", "400"]), "lists those of the plan");
+    check_error(&judge(&["show", "400"]), "lists the pairs of the plan");
     let list = stdout(&judge(&["show"]));
     assert_eq!(list.lines().count(), 41);
     assert!(

@@ -148,7 +148,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     // A single confidence is told, and nothing is made of it.
     assert!(stdout(&text).contains("as stated") && !stdout(&text).contains("can be kept"));
     assert!(
-        stderr(&text).contains("only 3 pairs: other pairs may give other numbers")
+        stderr(&text).contains("only 3 pairs: other pairs may give different numbers")
             && stderr(&text).contains("all confidences are equal")
     );
     let audit = fixture.run(&["judge", "audit", "one.toml"]);

@@ -179,7 +179,7 @@ fn a_chat_model_matches_pairs_once_within_the_budget_and_is_replayed() {
     check_refused(
         path,
         &[&endpoint[..], &["--method", "chat(tiny, judge = agents)"]].concat(),
-        "runs no programs",
+        "does not run programs",
     );
     check_refused(path, &[&endpoint[..], &["--method", "chat(tiny, judge = x)"]].concat(), "query4code");
 

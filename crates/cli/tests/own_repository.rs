@@ -104,8 +104,8 @@ fn questions_are_written_for_other_tools() {
 #[test]
 fn the_values_of_each_query_are_written() {
     let fixture = fixture();
-    let report = fixture.json(&["eval", "repo", "--json", "--per-query", "../out/values.jsonl"]);
-    let text = std::fs::read_to_string(fixture.path("out/values.jsonl")).unwrap();
+    let report = fixture.json(&["eval", "repo", "--json", "--per-query", "../values.jsonl"]);
+    let text = std::fs::read_to_string(fixture.path("values.jsonl")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for proxy in report["proxies"].as_array().unwrap() {
         let of: Vec<&Value> = lines.iter().filter(|line| line["proxy"] == proxy["proxy"]).collect();
@@ -119,8 +119,8 @@ fn the_values_of_each_query_are_written() {
     }
     let area = lines.iter().find(|line| line["answer"] == "shapes.py" && line["proxy"] == "docstring");
     assert_eq!(area.unwrap()["query"], "Compute the area that a polygon covers.");
-    fixture.run(&["eval", "repo", "--per-query", "../out/values.csv"]);
-    let table = std::fs::read_to_string(fixture.path("out/values.csv")).unwrap();
+    fixture.run(&["eval", "repo", "--per-query", "../values.csv"]);
+    let table = std::fs::read_to_string(fixture.path("values.csv")).unwrap();
     assert!(table.starts_with("proxy,query,answer,search,"), "{table}");
     assert_eq!(table.lines().count(), 1 + lines.len());
 }

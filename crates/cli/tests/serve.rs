@@ -184,7 +184,7 @@ fn results_are_shown_in_a_browser() {
     }
     assert_eq!(ask(&address, "POST", "/", "", "").unwrap().0, 405);
     let everywhere = ["serve", "--listen", "0.0.0.0:0", "--report", "cards"];
-    check_error(&fixture.run(&everywhere), "other machines can reach it");
+    check_error(&fixture.run(&everywhere), "other machines can reach this address");
     check_error(&fixture.run(&["serve", "--report", "http"]), "found neither");
 }
 
@@ -198,7 +198,10 @@ fn the_progress_of_judging_is_shown_where_nobody_labels() {
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let (status, _, page) = ask(&address, "GET", "/", "", "").unwrap();
     assert!(status == 200 && page.contains("quarry judge run"), "{page}");
-    check_error(&fixture.run(&[&serve[..], &["0.0.0.0:0"]].concat()), "other machines can reach it");
+    check_error(
+        &fixture.run(&[&serve[..], &["0.0.0.0:0"]].concat()),
+        "other machines can reach this address",
+    );
 }
 
 #[test]
@@ -460,7 +463,7 @@ fn an_answer_to_a_ledger_that_is_gone_is_refused() {
     }
     let body = format!("item=1&stage=final&label=yes&code={}", field(&page, "code").unwrap());
     let (status, _, text) = ask(&address, "POST", "/", &ann, &body).unwrap();
-    assert!(status == 500 && text.contains("nothing of it was kept"), "{status} {text}");
+    assert!(status == 500 && text.contains("nothing was saved"), "{status} {text}");
     // It is still to be answered.
     let page = ask(&address, "GET", "/", &ann, "").unwrap().2;
     assert_eq!(field(&page, "item"), Some("1"));

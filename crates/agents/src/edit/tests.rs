@@ -197,7 +197,7 @@ fn instructions_are_a_marked_block() {
     check_refused(
         &block,
         "# Mine\n<!-- quarry: begin (written by `quarry agent install`) -->\n",
-        ":2: Quarry's block begins here and does not end",
+        ":2: Quarry's block starts here but is not closed",
     );
 }
 

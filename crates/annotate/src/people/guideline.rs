@@ -453,9 +453,9 @@ mod tests {
         assert!(Guideline::parse("x", text, "x").is_ok());
         for (from, to, words) in [
             ("'list'", "'lists'", "lists"),
-            ("'list'", "'sides'", "`prefers` of two sides"),
-            ("['0']", "['1']", "a word of two values"),
-            ("['0']", "[]", "expected two `values`"),
+            ("'list'", "'sides'", "`prefers` for two sides"),
+            ("['0']", "['1']", "stands for two values"),
+            ("['0']", "[]", "expected at least two `values`"),
             ("['0']", "[' 0']", "white space"),
             ("means=''", "mean=''", "mean"),
         ] {

@@ -219,9 +219,9 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
         ":4: the text of the column code has changed since the form was exported",
         ":5: expected a number of minutes, such as 1.5, found \"long\"",
         ":6: expected a test program",
-        ":7: the column test_program is filled in and label is not",
+        ":7: the column test_program is filled in but label is not",
         ":8: expected a date such as 2026-03-31",
-        ":13: ann has labeled item 9 in line 9 already",
+        ":13: ann already labeled item 9 in line 9",
     ] {
         assert!(error.contains(words), "{words}: {error}");
     }
@@ -353,7 +353,7 @@ fn pairs_are_chosen_by_what_is_known_of_them() {
     let none = Sampling { tested: Some(true), ..all };
     let guideline = Guideline::named("cosqa-plus").unwrap();
     let error = export_pairs(&writer, judge, guideline, &none, false, &fixture.path("f.csv")).unwrap_err();
-    assert!(error.to_string().contains("nothing is left"), "{error}");
+    assert!(error.to_string().contains("nothing to export"), "{error}");
     let guideline = Guideline::named("preference").unwrap();
     let error = export_pairs(&writer, judge, guideline, &all, false, &fixture.path("f.csv")).unwrap_err();
     assert!(error.to_string().contains("--side NAME=PATH twice"), "{error}");
@@ -403,7 +403,7 @@ fn generated_code_is_reviewed() {
     fixture.fill(&out, |number, row| row["edited_code"] = json!(["", "def f1(): 1", "", ""][number]));
     let error = fixture.import(&out, &by("bob")).unwrap_err().to_string();
     assert!(
-        error.contains("invalid rows: 1\n") && error.contains("ann left this code edited, and bob"),
+        error.contains("invalid rows: 1\n") && error.contains("ann left this code edited, but bob"),
         "{error}"
     );
     let (writer, judge) = fixture.open();

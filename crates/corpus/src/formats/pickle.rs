@@ -440,14 +440,7 @@ fn values<'a>(row: &'a Node, fields: &[Field]) -> Result<Vec<Value<'a>>, String>
                         return Err("a longer one".into());
                     }
                 }
-                if all_texts {
-                    Value::List(texts)
-                } else {
-                    Value::Other(
-                        "a list that holds something other than \
-                                                                         texts",
-                    )
-                }
+                if all_texts { Value::List(texts) } else { Value::Other("a list not only of texts") }
             }
         };
     }

@@ -195,7 +195,7 @@ fn a_long_text_is_searched_for_by_its_body() {
         (r#"{"k": 3}"#.to_owned(), 400, "q: expected what the code does"),
         (r#"{"q": "x", "k": "3"}"#.to_owned(), 400, "k: expected a number"),
         (r#"{"q": "x", "k": 0}"#.to_owned(), 400, "k: expected 1 to 200"),
-        (r#"{"q": "x", "kk": 3}"#.to_owned(), 400, "there is no parameter"),
+        (r#"{"q": "x", "kk": 3}"#.to_owned(), 400, "unknown parameter"),
         ("[]".to_owned(), 400, "expected {\"q\""),
     ] {
         let problem = search_text(&served, &body);

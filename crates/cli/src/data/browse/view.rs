@@ -194,7 +194,7 @@ mod tests {
         }
         let nothing = Filter { words: Filter::words_of("nothing"), ..Filter::default() };
         let mut state = State::new(&browser, nothing, "nothing");
-        assert!(drawn(&browser, &mut state, 80, 9)[2].starts_with("none of the first 1 of 9 pairs fits"));
+        assert!(drawn(&browser, &mut state, 80, 9)[2].starts_with("none of the first 1 of 9 pairs matches"));
         let said = text(&browser.pairs[0]);
         assert_eq!(
             said,

@@ -401,7 +401,7 @@ mod tests {
         both("Accept empty header lines https://a.b/c/d/issues/12", "Accept empty header lines");
         both("\n\nAccept empty\nheader lines\nSigned-off-by: A <a@b.c>\n\nbody", "Accept empty header lines");
         check("feat(client): retry after timeout", Scopes::Kept, "client retry after timeout");
-        rejected("feat(client): retry after it", "too short", "fewer than 3 words that say something");
+        rejected("feat(client): retry after it", "too short", "fewer than 3 meaningful words");
         check("feat(client): retry requests after timeout", Scopes::Removed, "retry requests after timeout");
     }
 
@@ -422,8 +422,8 @@ mod tests {
         rejected("Prepare retries of the client for later", "release", "prepare");
         rejected("Apply rustfmt to all files", "formatting", "rustfmt");
         rejected("Fix typo in request handler name", "typo", "fix typo");
-        rejected("Fix it", "too short", "fewer than 3 words that say something");
-        rejected("", "too short", "fewer than 3 words that say something");
+        rejected("Fix it", "too short", "fewer than 3 meaningful words");
+        rejected("", "too short", "fewer than 3 meaningful words");
         rejected("Retry \u{1b}[31mrequests after timeout", "not text", "U+001B");
         rejected("Retry \u{202e}requests after timeout", "not text", "U+202E");
         rejected("Retry \u{61c}requests after timeout", "not text", "U+061C");

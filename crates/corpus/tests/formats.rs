@@ -413,7 +413,7 @@ fn what_only_one_format_demands_is_named_with_its_line() {
             "Language,Query\nGo,q\n".into(),
             "f:1: expected a line that names the columns GitHubUrl, Relevance",
         ),
-        ("webquery-answers", "a\t1\nb 0\n".into(), "f:2: expected 2 fields with a tab between"),
+        ("webquery-answers", "a\t1\nb 0\n".into(), "f:2: expected 2 fields separated by a tab"),
         ("webquery-answers", "a\t1\nb\t2\n".into(), "f:2: expected `label` from 0 to 1, found 2"),
         (
             "cosqa-codes",

@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn wrong_rows_are_named() {
         for (rows, start) in [
-            ("a\tr\t\tk\tq\tf.py\n", "t:2: expected 7 fields with tabs between, found 6"),
+            ("a\tr\t\tk\tq\tf.py\n", "t:2: expected 7 fields separated by tabs, found 6"),
             ("a\tr\t\tk\t \tf.py\t\n", "t:2: expected a query"),
             ("a\tr\t\tk\tq\t,\t\n", "t:2: expected at least one target"),
             ("a\tr\t\tunanswerable\tq\tf.py\t\n", "t:2: expected no target"),

@@ -253,6 +253,6 @@ mod tests {
         append(&git.join("config"), "[include]\npath = a\\\nb\n");
         assert!(check(&git).unwrap_err().problem.contains("not written plainly"));
         fs::write(git.join("config"), "[include]\npath = config\n").unwrap();
-        assert!(check(&git).unwrap_err().problem.contains("too often"));
+        assert!(check(&git).unwrap_err().problem.contains("nested too deeply"));
     }
 }

@@ -88,7 +88,7 @@ fn what_is_no_such_table_is_refused() {
     for end in [4, 11, 12, 100, whole.len() / 2, whole.len() - 1] {
         fs::write(&path, &whole[..end]).unwrap();
         let error = records(&path, "beir-corpus").unwrap_err().to_string();
-        assert!(error.contains("record 1: expected a Parquet file that is whole"), "{error}");
+        assert!(error.contains("record 1: expected a complete Parquet file"), "{error}");
         assert!(error.contains("download the file again"), "{error}");
     }
 }

@@ -290,7 +290,7 @@ fn two_runs_at_once_are_refused() {
 #[test]
 fn repository_search_needs_checkouts() {
     let error = run(&read(PLAN).unwrap(), false).unwrap_err().to_string();
-    assert!(error.contains("table.tsv: is searched in checkouts; name the directory"), "{error}");
+    assert!(error.contains("table.tsv: needs checkouts; name the directory"), "{error}");
 }
 
 #[test]

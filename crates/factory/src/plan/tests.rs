@@ -249,7 +249,7 @@ fn links_that_lead_out_of_the_directory_of_a_plan_are_refused() {
     let path = directory.join("plan.toml");
     fs::write(&path, PLAN).unwrap();
     let error = Plan::open(&path).unwrap_err().to_string();
-    assert!(error.contains("plan.toml:6: ") && error.contains("leads out of the directory"), "{error}");
+    assert!(error.contains("plan.toml:6: ") && error.contains("outside the directory"), "{error}");
 }
 
 /// The entries allowed in a table, as listed in the error about an unknown one.

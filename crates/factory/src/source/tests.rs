@@ -222,9 +222,9 @@ fn long_paths_and_commits_in_headers_of_tar_are_read() {
 fn hostile_archives_are_refused() {
     let good = ("a.py", FILES[0].1);
     for path in ["../a.py", "/etc/a.py", "x/../../a.py", "..\\a.py", "C:/a.py"] {
-        check_refused(&tar_of(&[good, (path, "x")], &|_| {}), "which leads out of it");
+        check_refused(&tar_of(&[good, (path, "x")], &|_| {}), "which points outside it");
         let files = [("a.py", FILES[0].1, 0o100_644), (path, "x", 0o100_644)];
-        check_refused(&zip_of(&files, None, ""), "which leads out of it");
+        check_refused(&zip_of(&files, None, ""), "which points outside it");
     }
     // 100 MB of zeros in a few hundred kB, whatever size the archive claims.
     let zeros = "\0".repeat(100 << 20);
@@ -465,7 +465,7 @@ fn accepted_answers_of_stack_exchange_are_snippets() {
     assert!(error.contains("Posts.xml:6: expected a row of Posts.xml"), "{error}");
     fs::write(&path, "<row ".repeat(1 << 20)).unwrap();
     let error = read(SourceKind::StackExchange, path.clone()).unwrap_err().to_string();
-    assert!(error.contains("Posts.xml:1: expected a row of 4194304 bytes at most"), "{error}");
+    assert!(error.contains("Posts.xml:1: expected a row of at most 4194304 bytes"), "{error}");
     fs::write(&path, "title,body\n").unwrap();
     let error = read(SourceKind::StackExchange, path).unwrap_err().to_string();
     assert!(error.contains("expected the rows of a Posts.xml, found none"), "{error}");

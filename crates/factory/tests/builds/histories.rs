@@ -343,7 +343,7 @@ fn sources_without_a_history_are_refused() {
     }
     let error = of("directory", "plain");
     assert!(error.contains("source sums: ") && error.contains("found no .git in it or above it"), "{error}");
-    assert!(error.contains("the queries history are made of its commits"), "{error}");
+    assert!(error.contains("the queries history are made from its commits"), "{error}");
     drop(git);
     let head = fs::read_to_string(directory.path().join("sums.git/refs/heads/main")).unwrap();
     fs::write(directory.path().join("sums.git/shallow"), head).unwrap();
@@ -378,7 +378,7 @@ fn queries_in_other_languages_are_a_data_set_of_their_own() {
     assert!(pairs.len() == 1 && pairs[0]["query"].as_str().unwrap().starts_with("Die Summe"));
     let card = fs::read_to_string(out.join("card.md")).unwrap();
     assert!(
-        card.contains("other languages than English: 2, of which 1 have known answers, in 1 pairs"),
+        card.contains("languages other than English: 2, of which 1 have known answers, in 1 pairs"),
         "{card}"
     );
     let metadata = fs::read_to_string(out.join("croissant.json")).unwrap();

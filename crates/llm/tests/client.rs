@@ -140,11 +140,7 @@ fn what_cannot_pass_is_not_and_says_what_to_do() {
         (401, "", "TEST_KEY"),
         (403, r#"{"error": "this was flagged"}"#, "this was flagged; the server refuses"),
         (404, r#"{"error": "model 'm' not found"}"#, "model 'm' not found; check that `base_url`"),
-        (
-            400,
-            r#"{"error": {"message": "unknown field"}}"#,
-            "unknown field; the server does not take this request",
-        ),
+        (400, r#"{"error": {"message": "unknown field"}}"#, "unknown field; the server rejects this request"),
         (301, "", "set `base_url`"),
         (308, "", "set `base_url`"),
         (429, quota, "billing"),

@@ -263,7 +263,7 @@ fn a_mark_before_json_is_no_part_of_it() {
 #[cfg(target_os = "linux")]
 fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_paid() {
     let error = Cache::open(Path::new("/proc/self")).unwrap_err().to_string();
-    assert!(error.contains("/proc/self: the answer cache cannot be written; make room"), "{error}");
+    assert!(error.contains("/proc/self: the answer cache cannot be written; free some space"), "{error}");
     for place in ["/proc/self/recording.jsonl", "/dev/full", "/dev/null"] {
         let error = Recorder::append(Path::new(place)).unwrap_err().to_string();
         assert!(

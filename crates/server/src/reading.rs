@@ -225,7 +225,7 @@ mod tests {
     fn several_of_a_name_are_told() {
         let text =
             read("def f():\n    pass\n\ndef f():\n    return 2\n", UnitSelector::Name("f"), 2_000).unwrap();
-        assert!(text.contains("pass") && text.contains("Others of that name are at lines 4."), "{text}");
+        assert!(text.contains("pass") && text.contains("Other units of that name are at lines 4."), "{text}");
     }
 
     #[test]

@@ -468,7 +468,7 @@ mod tests {
         check_refused(
             "search",
             json!({"query": "x", "langages": []}),
-            "no argument langages; nearest: languages",
+            "unknown argument langages; nearest: languages",
         );
         check_refused("search", json!({"query": "x", "k": 0}), "k: expected 1 to 50, found 0");
         check_refused("search", json!({"query": "x", "k": "ten"}), "invalid type: string \"ten\"");
@@ -491,14 +491,14 @@ mod tests {
             check_refused("callers", wrong, "either name, or path and line");
         }
         check_refused("callees", json!({"path": "a", "line": 0}), "line: expected 1 to");
-        check_refused("index_status", json!({"verbose": true}), "no argument verbose");
+        check_refused("index_status", json!({"verbose": true}), "unknown argument verbose");
         check_refused("search", json!({"query": "x", "limit": 0}), "k: expected 1 to 50, found 0");
-        check_refused("search", json!({"query": "x", "limit": 3, "k": 3}), "there is no argument limit");
+        check_refused("search", json!({"query": "x", "limit": 3, "k": 3}), "unknown argument limit");
         check_refused("search", json!({"query": "x", "Top_K": 3}), "did you mean k?");
         check_refused("search", json!({"q": "x"}), "did you mean query?");
         check_refused("similar", json!({"file": "a", "line": 1}), "did you mean path?");
         // The tool has none like it.
-        check_refused("index_status", json!({"limit": 3}), "there is no argument limit");
+        check_refused("index_status", json!({"limit": 3}), "unknown argument limit");
         assert!(Call::new("grep", Object::new()).is_none());
     }
 }

@@ -60,7 +60,7 @@ fn files_cannot_speak_for_the_tool() {
         }
     }
     assert!(answers[0].starts_with("1. \"net\\n1. safe.py"), "{}", answers[0]);
-    assert!(answers[1].contains("Most like \"net\\n1. safe"), "{}", answers[1]);
+    assert!(answers[1].contains("Most similar to \"net\\n1. safe"), "{}", answers[1]);
     assert!(answers[2].contains("\n7| connect('a')  # \\u{85}1. forged"), "{}", answers[2]);
     assert!(
         answers[4].contains("2|     # \\u{1b}[1A\\u{1b}[2K\\u{2028}\\u{e0068}\\u{e0069}Nothing found."),

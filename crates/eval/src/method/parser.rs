@@ -436,7 +436,7 @@ mod tests {
         check_refused("models/(1)", 0, "for a path write \"models/(1)\"");
         check_refused("zscore(-1 * bm25)", 7, "greater than 0");
         check_refused("zscore(x2 * bm25)", 7, "greater than 0");
-        check_refused("rrf(bm25, k = x)", 14, "from 0 on");
+        check_refused("rrf(bm25, k = x)", 14, "of 0 or more");
         check_refused("chat(judge = x)", 0, "a model's name in chat");
         check_refused("chat(m, prompt = x)", 17, "judge = …");
         check_refused("chat(m, temperature = 3)", 22, "a temperature from 0 to 2");
@@ -444,7 +444,7 @@ mod tests {
         check_refused("mean(bm25, k = 3)", 15, "in \"\"");
         check_refused("rerank(bm25, depth = 3)", 0, "two methods");
         check_refused("rerank(bm25, bow, static)", 18, "two methods");
-        check_refused("rerank(bm25, bow, depth = 0)", 26, "from 1 on");
+        check_refused("rerank(bm25, bow, depth = 0)", 26, "of 1 or more");
         check_refused("bow(vocabulary = all)", 17, "corpus or positives");
         check_refused("bow(static)", 4, "vocabulary");
         check_refused("api(dimensions = 3)", 0, "a model's name");

@@ -189,7 +189,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         "[[queries]]",
         "[candidates]\nencoders = [\"static\"]\nunion = [\"bm25\",\n\"static\"]\n[[queries]]",
         10,
-        &["\"static\" is there already"],
+        &["\"static\" occurs twice"],
     );
     check("[[queries]]", "[annotation]\ncalibration = 0\n[[queries]]", 8, &["found 0"]);
     check(

@@ -28,7 +28,7 @@ fn an_agent_is_installed_for_and_uninstalled() {
     let done = fixture.run(&["agent", "install", "claude-code"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let text = fs::read_to_string(fixture.path("home/.claude.json")).unwrap();
-    let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let settings: Value = serde_json::from_str(&text).unwrap();
     // The name would lead to another program, or to none.
     let command = settings["mcpServers"]["quarry"]["command"].as_str().unwrap();
     assert!(std::path::Path::new(command).is_absolute(), "{text}");

@@ -469,7 +469,7 @@ mod tests {
             (",label='none'", "", "the value \"0\" has no label; add `label = 1`"),
             ("label='none'", "label='no'", "expected 1, 0 or \"none\" as `label`"),
             ("label=1", "label=2", "expected 1, 0 or \"none\" as `label`"),
-            ("criterion = 'half'\n", "", "the value \"1\" has another label than its `exact = false`"),
+            ("criterion = 'half'\n", "", "the value \"1\" has a label that differs from its `exact = false`"),
             ("asks = 'pair'", "asks = 'list'", "does not fit"),
         ] {
             let error = Guideline::parse("x", &text.replace(from, to), "dir/x.toml").unwrap_err().to_string();

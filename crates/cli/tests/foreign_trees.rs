@@ -146,7 +146,7 @@ fn settings_of_a_tree_name_nothing_outside_of_it() {
     fixture.write("tree/.quarry.toml", "max_bytes = 9223372036854775807\n");
     fs::File::create(fixture.path("tree/huge.py")).unwrap().set_len(1 << 40).unwrap();
     let message = stderr(&run(&fixture, &["search", "socket"]));
-    assert!(message.contains("allow 67108864 at most"), "{message}");
+    assert!(message.contains("allow at most 67108864"), "{message}");
 }
 
 /// The names of an index, and of what its writer makes first.

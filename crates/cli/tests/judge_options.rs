@@ -158,7 +158,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     let before = server.count();
     let rounds = run("options.toml");
     assert!(rounds.status.success(), "{}", stderr(&rounds));
-    assert!(stderr(&rounds).contains("3 verdicts of 2 members to come"), "{}", stderr(&rounds));
+    assert!(stderr(&rounds).contains("3 verdicts of 2 members to go"), "{}", stderr(&rounds));
     assert!(server.count() > before);
     let status = fixture.json(&["judge", "status", "options.toml", "--json"]);
     assert_eq!(

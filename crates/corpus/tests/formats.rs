@@ -424,7 +424,7 @@ fn what_only_one_format_demands_is_named_with_its_line() {
         (
             "beir-queries",
             "{\"_id\":\"1\",\"text\":\"a\"}\n{\"_id\":\"2\",\"text\":\" \\t\"}\n".into(),
-            "f:2: expected `text` (what is asked) that is not blank, found only white space; write",
+            "f:2: expected `text` (the query) that is not blank, found only white space; write",
         ),
         ("csn99-queries", "query\na\n\" \"\n".into(), "f:3: expected `query` (the query) that is not blank"),
         ("csn99", format!("{CSN99}Go,,u,3,\n"), "f:2: expected `Query` (the query) that is not blank"),

@@ -203,10 +203,7 @@ fn ask_all(
 }
 
 /// What each tree answers, as many of them at a time as there are processors: no more are open at once.
-fn at_once<'t, T: Send>(
-    trees: &'t [NamedTree],
-    ask: impl Fn(&NamedTree) -> T + Sync,
-) -> Vec<(&'t NamedTree, T)> {
+fn at_once<T: Send>(trees: &[NamedTree], ask: impl Fn(&NamedTree) -> T + Sync) -> Vec<(&NamedTree, T)> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mine = iter::from_fn(|| {

@@ -48,7 +48,7 @@ struct PullArgs {
     /// Branch, tag or commit at the hub [default: main]
     #[arg(long, value_name = "NAME")]
     revision: Option<String>,
-    /// Address of the hub [default: https://huggingface.co]; for balanced and best, an address, archive or directory that
+    /// Address of the hub [default: huggingface.co]; for balanced and best, an address, archive or directory that
     /// has them [default: the release of this version]
     #[arg(long, value_name = "URL|PATH")]
     from: Option<String>,

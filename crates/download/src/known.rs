@@ -116,7 +116,7 @@ pub fn copy(from: &Path, files: &[KnownFile], to: &Path) -> Result<(), KnownFile
 /// Directories in the archive are ignored.
 ///
 /// # Errors
-/// When it is no archive or a damaged one, it holds something else or something twice, a file is missing or has another
+/// When it is not an archive or a damaged one, it holds something else or something twice, a file is missing or has another
 /// content, or one cannot be written. Files that were written stay.
 pub fn unpack(packed: impl Read, top: &str, files: &[KnownFile], to: &Path) -> Result<(), KnownFileError> {
     let mut archive = Archive::new(GzDecoder::new(packed).take(max_archive_size(files)));

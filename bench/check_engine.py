@@ -194,7 +194,7 @@ def main() -> int:
         expect(status == 503 and took < 20, f"without the engine a search is refused ({took:.1f} s)")
         expect(kept.get("/healthz", as_json=False)[0] == 200, "the server lives on")
         failed = subprocess.run([quarry, "index", str(trees[0]), "--to", engine.url], capture_output=True, text=True)
-        expect(failed.returncode == 2 and "does not answer" in failed.stderr, "an upload says that nobody answers")
+        expect(failed.returncode == 2 and "does not respond" in failed.stderr, "an upload says that the engine does not respond")
         engine = Engine(scratch / "milvus", engine.port)
         while (status := kept.get("/api/v1/search?q=plural")[0]) == 503 and time.monotonic() - start < 60:
             time.sleep(0.5)

@@ -182,18 +182,22 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             sites.push(site(bytes, *line, kind));
         }
     }
-    // Assertions of the program itself that are only called with what holds anyway.
+    // Assertions of the program itself that check their first argument alone, and are only called with what holds anyway.
     let hollow = |function: &&Function| {
         let mut calls = found.iter().filter_map(|check| match &check.kind {
             CheckKind::Call { name, arguments, .. } if *name == function.name => {
-                // A text names what is checked: it is not the condition.
-                let is_condition = |part: &&Range<usize>| !source[(*part).clone()].contains(['"', '\'', '`']);
-                let condition = arguments.first().filter(is_condition);
-                Some(condition.is_some_and(|first| check.constants.contains(&(first.clone(), true))))
+                Some(arguments.first().is_some_and(|first| check.constants.contains(&(first.clone(), true))))
             }
             _ => None,
         });
-        is_assertion(&function.name) && calls.next() == Some(true) && calls.all(|holds| holds)
+        let mut conditions = found.iter().filter(|check| {
+            matches!(check.kind, CheckKind::Branch { .. } | CheckKind::Assertion)
+                && within(&check.bytes, &function.body)
+        });
+        is_assertion(&function.name)
+            && calls.next() == Some(true)
+            && calls.all(|holds| holds)
+            && conditions.all(|check| is_first_parameter(&source[check.bytes.clone()], function, source))
     };
     for function in defined.iter().filter(hollow) {
         sites.retain(|site| !within(&site.bytes, &function.body));
@@ -219,6 +223,18 @@ pub(crate) fn may_assert(language: &str, source: &str) -> bool {
 
 fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
+}
+
+/// Whether a condition is the first parameter of the function, or its negation.
+fn is_first_parameter(condition: &str, function: &Function, source: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let separator = |c: char| !(c.is_alphanumeric() || c == '_');
+        text.split(separator).filter(|word| !word.is_empty() && *word != "not").map(str::to_owned).collect()
+    };
+    let header = source.get(function.bytes.start..function.body.start).unwrap_or_default();
+    let parameters = header.split_once(function.name.as_str()).map_or(header, |(_, parameters)| parameters);
+    let first = parameters.split(',').next().unwrap_or_default();
+    matches!(words(condition).as_slice(), [name] if words(first).contains(name))
 }
 
 /// Whether the name is that of a function that checks something.

@@ -174,21 +174,14 @@ pub fn write_per_query(path: &Path, evaluation: &Evaluation) -> anyhow::Result<(
     #[derive(Serialize)]
     struct QueryLine<'a> {
         query: &'a str,
-        metrics: BTreeMap<String, f64>,
+        metrics: serde_json::Map<String, serde_json::Value>,
     }
     let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
-        let mut table = Table::new(std::iter::once("query".to_owned()).chain(names));
-        for (query, values) in &evaluation.queries {
-            table.push(std::iter::once(query.clone()).chain(values.iter().map(f64::to_string)));
-        }
-        return new_file::write_text(path, &table.render(Layout::Csv));
-    }
     let lines = evaluation.queries.iter().map(|(query, values)| QueryLine {
         query,
-        metrics: names.iter().cloned().zip(values.iter().copied()).collect(),
+        metrics: names.iter().cloned().zip(values.iter().map(|value| (*value).into())).collect(),
     });
-    new_file::write_json_lines(path, lines)
+    new_file::write_records(path, lines)
 }
 
 /// Result files of other benchmarks.

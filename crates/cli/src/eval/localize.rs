@@ -114,7 +114,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     note_left_out(&report);
     let methods: Vec<String> = args.methods.iter().map(ToString::to_string).collect();
     if let Some(path) = &args.output.per_query {
-        new_file::write_json_lines(path, issue_lines(&issues, &methods, &outcome))?;
+        new_file::write_records(path, issue_lines(&issues, &methods, &outcome))?;
     }
     if let Some(path) = &args.features {
         new_file::write_json_lines(path, outcome.features.iter())?;

@@ -356,7 +356,7 @@ fn measure(args: &ProtocolArgs, protocol: MeasuredProtocol) -> anyhow::Result<()
         new_file::write_text(path, &predictions.text())?;
     }
     if let Some(path) = &args.output.per_query {
-        new_file::write_json_lines(path, cases(&outcome))?;
+        new_file::write_records(path, cases(&outcome))?;
     }
     let parts = outcome.parts.iter().map(|part| PartReport::new(part, &bootstrap));
     let mean = protocol.strata.map(|stratum| PartReport::mean(&outcome.parts, stratum, &bootstrap));

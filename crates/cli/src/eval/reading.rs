@@ -308,7 +308,7 @@ pub fn print(
 ) -> anyhow::Result<()> {
     let names: Vec<String> = args.policies.iter().map(PolicyName::to_string).collect();
     if let Some(path) = &output.per_query {
-        new_file::write_json_lines(path, reads.iter())?;
+        new_file::write_records(path, reads.iter())?;
     }
     let report = report(&names, reads, bootstrap)?;
     let printed =

@@ -23,7 +23,7 @@ use quarry_eval::self_benchmark::{
     tree,
 };
 use quarry_metrics::significance::{Bootstrap, mean};
-use quarry_metrics::table::{Layout, Sections, Table};
+use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
@@ -178,26 +178,18 @@ fn write_per_query(
         query: &'a str,
         answer: &'a str,
         #[serde(rename = "ndcg@10")]
-        ndcg: BTreeMap<&'a str, f64>,
+        ndcg: serde_json::Map<String, serde_json::Value>,
     }
-    let names = || variants.iter().map(|variant| variant.name.as_str());
+    let names = || variants.iter().map(|variant| variant.name.clone());
     let lines = sets.iter().zip(values).flat_map(|(set, values)| {
         set.questions.queries.iter().enumerate().map(move |(number, query)| QueryLine {
             proxy: set.source,
             query: &query.text,
             answer: query.answers.iter().flatten().next().map_or("", |target| target.path.as_str()),
-            ndcg: names().zip(values.iter().map(|of_variant| of_variant[number])).collect(),
+            ndcg: names().zip(values.iter().map(|of_variant| of_variant[number].into())).collect(),
         })
     });
-    if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv")) {
-        return new_file::write_json_lines(path, lines);
-    }
-    let mut table = Table::new(["proxy", "query", "answer"].into_iter().chain(names()).map(str::to_owned));
-    for QueryLine { proxy, query, answer, ndcg } in lines {
-        let values = names().map(|name| ndcg[name].to_string());
-        table.push([proxy.to_string(), query.to_owned(), answer.to_owned()].into_iter().chain(values));
-    }
-    new_file::write_text(path, &table.render(Layout::Csv))
+    new_file::write_records(path, lines)
 }
 
 /// A set of queries with an example, and what was left out.

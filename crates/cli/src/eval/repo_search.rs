@@ -61,10 +61,7 @@ pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
         repo_search::evaluate(&repositories, &args.repos.directories, method, &models, |_| bar.inc(1))?;
     bar.finish_and_clear();
     if let Some(path) = &args.output.per_query {
-        new_file::write_json_lines(
-            path,
-            scores.repositories.iter().flat_map(|repository| &repository.queries),
-        )?;
+        new_file::write_records(path, scores.repositories.iter().flat_map(|repository| &repository.queries))?;
     }
     let report = RepoSearchReport {
         dataset: shown::file_name(&args.table),

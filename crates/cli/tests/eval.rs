@@ -345,7 +345,11 @@ fn repositories_are_searched() {
     quarry(directory.path(), "eval repo-search table.tsv --repos repos --per-query values.csv");
     let rows = fs::read_to_string(directory.path().join("values.csv")).unwrap();
     let lines = fs::read_to_string(directory.path().join("values")).unwrap();
-    assert!(rows.starts_with("repository,category,query,ndcg,") && rows.lines().count() == 1 + lines.lines().count(), "{rows}");
+    assert!(
+        rows.starts_with("repository,category,query,ndcg,")
+            && rows.lines().count() == 1 + lines.lines().count(),
+        "{rows}"
+    );
     assert_eq!((report["queries"].as_u64(), report["method"].as_str()), (Some(2), Some("hybrid")));
     assert_eq!(report["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     assert_eq!(report["repositories"][0]["name"].as_str(), Some("demo"));

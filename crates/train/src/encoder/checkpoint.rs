@@ -67,6 +67,9 @@ const LOCK_FILE: &str = "checkpoint.lock";
 /// What a run may leave in its directory before its first checkpoint.
 const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
 
+/// What names of files begin with that are written under another name first: those of safetensors, and the page.
+const PARTIAL: [&str; 2] = [".tmp", ".partial-"];
+
 /// Name of the file with the state of a run.
 const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
@@ -196,7 +199,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), TrainError> {
     let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
     let names: Vec<String> = entries
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
-        .filter(|name| !RUN_FILES.contains(&name.as_str()))
+        .filter(|name| !RUN_FILES.contains(&name.as_str()) && !is_partial(name))
         .collect();
     match names.iter().min() {
         // What a run wrote before it removed its checkpoint it writes again.
@@ -213,6 +216,10 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), TrainError> {
     }
 }
 
+fn is_partial(name: &str) -> bool {
+    PARTIAL.iter().any(|beginning| name.starts_with(beginning))
+}
+
 /// Keeps other runs out of a directory; they would write the same checkpoint.
 pub(super) struct RunLock {
     path: PathBuf,
@@ -221,7 +228,7 @@ pub(super) struct RunLock {
 }
 
 impl RunLock {
-    /// Locks a directory.
+    /// Locks a directory, and removes what a killed run has written in part.
     pub(super) fn take(directory: &Path) -> Result<RunLock, TrainError> {
         let path = directory.join(LOCK_FILE);
         let file = fs::File::create(&path).map_err(|error| TrainError::file(&path, error))?;
@@ -231,7 +238,14 @@ impl RunLock {
                 "is in use by another run; wait for it, or name another directory",
             )),
             // A file system without locks cannot tell.
-            _ => Ok(RunLock { path, _file: file }),
+            _ => {
+                for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                    if is_partial(&entry.file_name().to_string_lossy()) {
+                        _ = fs::remove_file(entry.path());
+                    }
+                }
+                Ok(RunLock { path, _file: file })
+            }
         }
     }
 }

@@ -74,6 +74,16 @@ fn a_directory_with_files_of_others_is_refused() {
 }
 
 #[test]
+fn what_a_killed_run_wrote_in_part_is_removed() {
+    let (_kept, out) = out();
+    fs::create_dir_all(&out).unwrap();
+    let partial = [".tmp7FjuAk", ".partial-x", "checkpoint.new"];
+    partial.iter().for_each(|name| fs::write(out.join(name), "half").unwrap());
+    run(&base("tiny-bert", ""), &settings(), &out, |_| {}).unwrap();
+    assert!(partial.iter().all(|name| !out.join(name).exists()));
+}
+
+#[test]
 fn two_runs_do_not_share_a_directory() {
     let (_kept, out) = out();
     let mut second = None;

@@ -10,7 +10,7 @@ use quarry_eval::method::Method;
 use quarry_eval::result_file::ResultFormat;
 use quarry_metrics::ranking::TiePolicy;
 use quarry_metrics::significance::Bootstrap;
-use quarry_metrics::table::{Layout, Sections, Table};
+use quarry_metrics::table::{Layout, Sections};
 use quarry_metrics::{Gain, Measure};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -60,7 +60,7 @@ impl Results {
     pub fn training_table(&self) -> Option<Table> {
         let header =
             ["trained model", "began as", "recipe", "examples", "held-out measure", "value", "epochs"];
-        let mut table = Table::new(header);
+        let mut table = Table::new(header).align_left([1, 2, 4]);
         self.training.iter().flat_map(TrainingResults::rows).for_each(|row| table.push(row));
         (!self.training.is_empty()).then_some(table)
     }

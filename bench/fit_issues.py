@@ -4,6 +4,9 @@
     pip install lightgbm numpy
     python bench/fit_issues.py features.jsonl --out crates/index/issues.json
 
+With the features of `--method best`, `--reranking` prints what weights of its two re-rankers bring, after trees that were
+fitted on the other repositories.
+
 LambdaMART (LightGBM) with trees of three splits that rise with evidence; gold functions in tests do not count, because an
 issue asks what to change. The values are scaled for a softmax over them.
 """
@@ -25,6 +28,8 @@ FREE = {
 # Evidence that is too rare in a few hundred issues to be learned: its weights are given, and the trees are fitted to the rest.
 WEIGHTS = {"innermost_frame": 1.5, "frame": 1.0, "message": 3.5, "position": 1.0}
 ROUNDS = 200
+# The weights of re-rankers that are tried.
+RERANKING = [0, 2, 4, 6, 8, 10, 15, 22]
 # What the scores of LambdaMART are multiplied by for the softmax, about.
 SCALE = 1.5
 # Candidates of an issue that are learned from, besides the gold ones: the best by the preselection.
@@ -44,6 +49,7 @@ def load(path, n_features):
     for line in open(path):
         issue = json.loads(line)
         issue["x"] = numpy.array(issue.pop("features"), dtype=numpy.float32).reshape(-1, n_features)
+        issue["cosines"] = numpy.array(issue["cosines"]).reshape(-1, 2)
         gold = set(issue["gold"])
         issue["y"] = numpy.array([bool(f) and f in gold and not is_test(f) for f in issue["functions"]])
         issues.append(issue)
@@ -96,29 +102,64 @@ def accuracy(issue, scores, k):
     return all(gold in found for gold in issue["gold"])
 
 
-def cross_validate(issues, names):
-    found = {}
+def held_out_scores(issues, names):
+    """The scores of each issue by trees that were fitted on the other repositories."""
+    scores = {}
     for repository in sorted({i["repository"] for i in issues}):
         model = fit([i for i in issues if i["repository"] != repository], names)
         for issue in issues:
             if issue["repository"] == repository:
-                scores = SCALE * model.predict(issue["x"]) + given(issue["x"], names)
-                found.setdefault(issue["source"], []).append([accuracy(issue, scores, k) for k in (1, 5, 10, 20)])
+                scores[issue["id"]] = SCALE * model.predict(issue["x"]) + given(issue["x"], names)
+    return scores
+
+
+def report(label, issues, scores):
+    found = {}
+    for issue in issues:
+        values = [accuracy(issue, scores[issue["id"]], k) for k in (1, 5, 10, 20)]
+        found.setdefault(issue["source"], []).append(values)
     for source, rows in sorted(found.items()):
         means = " ".join(f"{mean:.3f}" for mean in numpy.mean(rows, axis=0))
-        print(f"{source}: {len(rows)} issues, Acc@1/5/10/20 {means}", flush=True)
+        print(f"{label}{source}: {len(rows)} issues, Acc@1/5/10/20 {means}", flush=True)
+
+
+def reranked(scores, cosines, weight, depth):
+    """The logarithms of scores after `factors` of crates/index/src/ranking/rerank.rs, for the first `depth` candidates."""
+    first = numpy.argsort(-scores, kind="stable")[:depth]
+    read = [cosines[at] for at in first if cosines[at] != 0]
+    if not read:
+        return scores
+    evidence = numpy.full(len(scores), min(read))
+    evidence[first] = [cosines[at] if cosines[at] != 0 else min(read) for at in first]
+    return scores + weight * (evidence - max(read))
+
+
+def try_reranking(issues, scores):
+    for first in RERANKING:
+        for second in RERANKING if any(i["cosines"][:, 1].any() for i in issues) else [0]:
+            after = {
+                i["id"]: reranked(reranked(scores[i["id"]], i["cosines"][:, 0], first, 30), i["cosines"][:, 1], second, 12)
+                for i in issues
+            }
+            report(f"{first} {second} ", issues, after)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features")
-    parser.add_argument("--out", required=True)
+    parser.add_argument("--out")
+    parser.add_argument("--reranking", action="store_true", help="try weights of re-rankers, and fit nothing")
     parser.add_argument("--no-validation", action="store_true", help="only fit")
     arguments = parser.parse_args()
+    if not (arguments.out or arguments.reranking):
+        parser.error("--out is required without --reranking")
     names = feature_names()
     issues = load(arguments.features, len(names))
     if not arguments.no_validation:
-        cross_validate(issues, names)
+        scores = held_out_scores(issues, names)
+        report("", issues, scores)
+        if arguments.reranking:
+            return try_reranking(issues, scores)
     model = fit(issues, names)
     trees = [tree(info["tree_structure"], names, SCALE) for info in model.dump_model()["tree_info"]]
     # Trees without a split say nothing.

@@ -111,6 +111,8 @@ pub struct Candidates {
     pub functions: Vec<Option<String>>,
     /// The features of each candidate, in the order of [`ISSUE_FEATURES`](quarry_index::issue::model::ISSUE_FEATURES).
     pub features: Vec<Vec<f32>>,
+    /// The cosines of the re-ranker and of its own with each candidate; 0 if they have not read it.
+    pub cosines: Vec<[f32; 2]>,
 }
 
 /// What a method found for an issue.
@@ -479,6 +481,7 @@ fn candidates(
         gold,
         functions: found.iter().map(|(hit, _)| hit.unit).map(function).collect(),
         features: found.iter().map(|(_, features)| features.to_vec()).collect(),
+        cosines: found.iter().map(|(hit, _)| [hit.parts.reranker, hit.parts.second_reranker]).collect(),
     }))
 }
 

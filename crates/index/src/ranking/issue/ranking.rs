@@ -20,7 +20,7 @@ use crate::ranking::ranked_units::{Candidate, RankedIssue, RankedUnits, Signals}
 use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules;
 use crate::ranking::selection::{best, better_first, hide};
-use crate::{Error, Hit, Index, ScoreParts, SearchRequest};
+use crate::{Error, Hit, Index, RankingWeights, ScoreParts, SearchRequest};
 
 /// Number of units whose features are computed.
 const N_CANDIDATES: usize = 400;
@@ -40,6 +40,10 @@ const MAX_PIECES: usize = 4;
 
 /// Words whose tokens are compared with those of units.
 const TOKEN_WORDS: usize = 40;
+
+/// How much the cosines of re-rankers count for an issue: less than for a short query, since the trees say more.
+const RERANK: f32 = 6.0;
+const RERANK_AGAIN: f32 = 4.0;
 
 /// The sets of terms that are scored apart, in this order; sets for messages follow.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +90,11 @@ impl Index {
         let (mut candidates, features): (Vec<Candidate>, Vec<IssueFeatures>) = ranked.into_iter().unzip();
         let features = candidates.iter().map(|candidate| candidate.unit).zip(features).collect();
         let of_issue = RankedIssue { features, parts: issue.parts() };
-        let ranking = request.ranking.clone();
+        let ranking = RankingWeights {
+            rerank_function: RERANK,
+            rerank_again_function: RERANK_AGAIN,
+            ..request.ranking.clone()
+        };
         let evidence = self.evidence(&candidates, &signals, request.query);
         if let Some(reranker) = self.dense.as_ref().and_then(|dense| dense.embedder.reranker()) {
             self.rerank(&mut candidates, &issue.sentences(), reranker, &ranking)?;
@@ -98,7 +106,8 @@ impl Index {
         Ok(RankedUnits { candidates, signals, ranking, read_as: None, asked: None, evidence, of_issue })
     }
 
-    /// The candidates for an issue with their features, for fitting an [`IssueModel`]; `None` if the text is not an issue.
+    /// The candidates for an issue with their features, for fitting an [`IssueModel`], and the cosines of re-rankers in their
+    /// parts; `None` if the text is not an issue.
     ///
     /// # Errors
     /// The same as for a search.
@@ -108,8 +117,9 @@ impl Index {
     ) -> Result<Option<Vec<(Hit, IssueFeatures)>>, Error> {
         let Some(issue) = Issue::of(request.query) else { return Ok(None) };
         let (candidates, _, features) = self.issue_candidates(request, &issue)?;
-        let hits =
-            candidates.iter().map(|candidate| self.hit(candidate.unit, candidate.score, candidate.parts));
+        let ranked = self.rank_issue(request, &issue)?.candidates;
+        let parts: HashMap<usize, ScoreParts> = ranked.into_iter().map(|of| (of.unit, of.parts)).collect();
+        let hits = candidates.iter().map(|of| self.hit(of.unit, of.score, parts[&of.unit]));
         Ok(Some(hits.zip(features).collect()))
     }
 

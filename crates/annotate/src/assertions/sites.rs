@@ -190,16 +190,14 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             }
             _ => None,
         });
-        let mut conditions = found.iter().filter(|check| {
-            matches!(check.kind, CheckKind::Branch { .. } | CheckKind::Assertion)
-                && within(&check.bytes, &function.body)
-        });
+        let mut own_sites = sites.iter().filter(|site| within(&site.bytes, &function.body));
         is_assertion(&function.name)
             && calls.next() == Some(true)
             && calls.all(|holds| holds)
-            && conditions.all(|check| is_first_parameter(&source[check.bytes.clone()], function, source))
+            && own_sites.all(|site| is_first_parameter(site, function, source))
     };
-    for function in defined.iter().filter(hollow) {
+    let hollow: Vec<&Function> = defined.iter().filter(hollow).collect();
+    for function in hollow {
         sites.retain(|site| !within(&site.bytes, &function.body));
         own.retain(|(called, _)| called.name != function.name);
     }
@@ -225,8 +223,11 @@ fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Whether a condition is the first parameter of the function, or its negation.
-fn is_first_parameter(condition: &str, function: &Function, source: &str) -> bool {
+/// Whether an assertion in a function checks nothing but the function's first parameter, or its negation.
+fn is_first_parameter(site: &Site, function: &Function, source: &str) -> bool {
+    let text = &source[site.bytes.clone()];
+    let is_call = matches!(site.kind, SiteKind::Returns | SiteKind::Entered);
+    let condition = text.split_once('(').filter(|_| is_call).map_or(text, |(_, arguments)| arguments);
     let words = |text: &str| -> Vec<String> {
         let separator = |c: char| !(c.is_alphanumeric() || c == '_');
         text.split(separator).filter(|word| !word.is_empty() && *word != "not").map(str::to_owned).collect()

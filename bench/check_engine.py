@@ -8,6 +8,7 @@
 Two trees are uploaded and searched, beside a server that has their indexes. An upload is killed and resumed, a file is
 changed while somebody searches, a tree is removed, and the engine is stopped."""
 
+import atexit
 import json
 import os
 import shutil
@@ -61,6 +62,7 @@ class Engine:
             stderr=subprocess.DEVNULL,
             text=True,
         )
+        atexit.register(self.process.kill)
         self.port = int(self.process.stdout.readline())
         self.url = f"milvus://127.0.0.1:{self.port}"
 
@@ -77,6 +79,7 @@ class Server:
         self.process = subprocess.Popen(
             [quarry, "serve", "--listen", "127.0.0.1:0", *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+        atexit.register(self.process.kill)
         self.base = self.process.stdout.readline().strip().rstrip("/")
         while self.get("/readyz", as_json=False)[0] == 503:
             time.sleep(0.1)

@@ -1,1 +1,3 @@
+//! Makes cargo unify the features of dependencies of build scripts, too.
+
 fn main() {}

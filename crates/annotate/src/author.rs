@@ -77,6 +77,8 @@ pub enum AuthorAnswer<T> {
     Read(T),
     /// The model refused, or no answer could be parsed: asking again would not help.
     Unreadable(String),
+    /// The server rejects the question: asking again would not help, unless it rejects all of them for a wrong setting.
+    Rejected(String),
     /// The question failed; it can be asked again.
     Failed(String),
 }
@@ -87,6 +89,7 @@ impl<T> AuthorAnswer<T> {
         match self {
             Self::Read(answer) => AuthorAnswer::Read(change(answer)),
             Self::Unreadable(problem) => AuthorAnswer::Unreadable(problem),
+            Self::Rejected(problem) => AuthorAnswer::Rejected(problem),
             Self::Failed(problem) => AuthorAnswer::Failed(problem),
         }
     }
@@ -388,6 +391,9 @@ impl Author {
                 return Err(Refused::All(AnnotateError::Stopped));
             }
             let answer = self.call(model, request, stop).map_err(|error| match error {
+                Error::Model(LlmError::Failed { failure, .. }) if failure.is_rejection() => {
+                    Refused::Rejected(failure.to_string())
+                }
                 Error::Model(error) if !concerns_all(&error) => match AnnotateError::from(error) {
                     AnnotateError::Stopped => Refused::All(AnnotateError::Stopped),
                     error => Refused::Failed(error.to_string()),
@@ -408,6 +414,7 @@ impl Author {
         Ok(match ask_until_read(self.attempts, &prompt.name, &mut request, answer, read) {
             Ok(Ok(found)) => AuthorAnswer::Read(found),
             Ok(Err(problem)) | Err(Refused::Unreadable(problem)) => AuthorAnswer::Unreadable(problem),
+            Err(Refused::Rejected(problem)) => AuthorAnswer::Rejected(problem),
             Err(Refused::Failed(problem)) => AuthorAnswer::Failed(problem),
             Err(Refused::All(error)) => return Err(error),
         })
@@ -484,6 +491,7 @@ pub fn language_title(name: &str) -> &str {
 
 enum Refused {
     Unreadable(String),
+    Rejected(String),
     Failed(String),
     All(AnnotateError),
 }

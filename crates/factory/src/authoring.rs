@@ -44,7 +44,7 @@ impl Authoring<'_> {
     }
 
     /// Asks about each item, as many at the same time as the model takes. Questions that fail are left for another
-    /// build, after all others were asked.
+    /// build, after all others were asked. Those that the server rejects have no answer, unless it rejects most of them.
     ///
     /// # Errors
     /// When a question fails, an error affects all of them, or the user stopped.
@@ -56,6 +56,8 @@ impl Authoring<'_> {
         ask: impl Fn(&T) -> Result<AuthorAnswer<R>, FactoryError> + Sync,
     ) -> Result<Vec<Result<R, String>>, FactoryError> {
         let failures = Mutex::new(Vec::new());
+        let rejections = Mutex::new(Vec::new());
+        let n_answered = AtomicUsize::new(0);
         let next = AtomicUsize::new(0);
         let work = || {
             let mut found: Vec<(usize, Result<R, String>)> = Vec::new();
@@ -66,8 +68,23 @@ impl Authoring<'_> {
                     return Err(FactoryError::Stopped);
                 }
                 match ask(item) {
-                    Ok(AuthorAnswer::Read(answer)) => found.push((number, Ok(answer))),
-                    Ok(AuthorAnswer::Unreadable(problem)) => found.push((number, Err(problem))),
+                    Ok(AuthorAnswer::Read(answer)) => {
+                        n_answered.fetch_add(1, Ordering::Relaxed);
+                        found.push((number, Ok(answer)));
+                    }
+                    Ok(AuthorAnswer::Unreadable(problem)) => {
+                        n_answered.fetch_add(1, Ordering::Relaxed);
+                        found.push((number, Err(problem)));
+                    }
+                    Ok(AuthorAnswer::Rejected(problem)) => {
+                        let mut rejections = rejections.lock().unwrap_or_else(PoisonError::into_inner);
+                        if rejections.len() < MAX_FAILURES.max(n_answered.load(Ordering::Relaxed)) {
+                            rejections.push((number, problem));
+                        } else {
+                            failures.lock().unwrap_or_else(PoisonError::into_inner).push(problem);
+                            next.store(items.len(), Ordering::Relaxed);
+                        }
+                    }
                     Ok(AuthorAnswer::Failed(problem)) => {
                         let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
                         failures.push(problem);
@@ -92,7 +109,13 @@ impl Authoring<'_> {
             }
             Ok::<(), FactoryError>(())
         })?;
-        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let rejections = rejections.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if failures.is_empty() && rejections.len() < answers.len() {
+            answers.extend(rejections.into_iter().map(|(number, problem)| (number, Err(problem))));
+        } else {
+            failures.extend(rejections.into_iter().map(|(_, problem)| problem));
+        }
         if let Some(last) = failures.last() {
             let problem = format!(
                 "questions that failed: {}; the last one with: {last}; build again to retry them: answers are kept",

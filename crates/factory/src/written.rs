@@ -140,6 +140,7 @@ pub(crate) fn write(
             let query = match author.write(QUERY_WRITER, &values, authoring.stop).map_err(stopped)? {
                 AuthorAnswer::Read(query) => query,
                 AuthorAnswer::Unreadable(problem) => return Ok(AuthorAnswer::Unreadable(problem)),
+                AuthorAnswer::Rejected(problem) => return Ok(AuthorAnswer::Rejected(problem)),
                 AuthorAnswer::Failed(problem) => return Ok(AuthorAnswer::Failed(problem)),
             };
             if let Some(excluded) = unfit(&query, &record.name) {

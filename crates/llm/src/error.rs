@@ -193,6 +193,12 @@ impl Failure {
         }
     }
 
+    /// Whether the server rejects this request and would reject it again, though it may accept others.
+    #[must_use]
+    pub fn is_rejection(&self) -> bool {
+        matches!(self, Self::Status { status: 400 | 413 | 422, quota_used_up: false, .. })
+    }
+
     /// Whether the server reports overload or exceeded rate limits.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self, Self::Status { status: 429 | 503 | 529, quota_used_up: false, .. })

@@ -26,7 +26,7 @@ use std::path::Path;
 
 use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
 use quarry_corpus::git::{Commit, HistoryOptions, read_history};
-use quarry_corpus::pairs::Extent;
+use quarry_corpus::pairs::{Extent, fingerprint};
 use quarry_text::counted;
 use serde::{Deserialize, Serialize};
 
@@ -109,18 +109,19 @@ impl Questions {
         *self.left_out.entry(reason).or_default() += 1;
     }
 
-    /// Keeps a random sample of at most `n` queries, in the original order.
+    /// Keeps a random sample of at most `n` queries, in the original order. They are drawn by their texts and the seed, so
+    /// that the samples of two versions of a tree have most queries in common.
     pub fn sample(&mut self, n: usize, seed: u64) {
         if self.queries.len() <= n {
             return;
         }
-        let mut positions: Vec<usize> = (0..self.queries.len()).collect();
-        fastrand::Rng::with_seed(seed).shuffle(&mut positions);
-        positions.truncate(n);
-        positions.sort_unstable();
-        let mut kept = positions.into_iter().peekable();
-        let mut position = 0..;
-        self.queries.retain(|_| kept.next_if_eq(&position.next().unwrap_or_default()).is_some());
+        let drawn = |query: &LabeledQuery| fastrand::Rng::with_seed(fingerprint(&query.text) ^ seed).u64(..);
+        let mut order: Vec<(u64, usize)> = self.queries.iter().map(drawn).zip(0..).collect();
+        order.sort_unstable();
+        let mut is_kept = vec![false; order.len()];
+        order.iter().take(n).for_each(|(_, position)| is_kept[*position] = true);
+        let mut is_kept = is_kept.into_iter();
+        self.queries.retain(|_| is_kept.next().unwrap_or_default());
     }
 }
 
@@ -317,14 +318,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_drawn_in_order_and_by_its_seed() {
-        let of = |seed| {
+    fn a_sample_is_drawn_in_order_by_texts_and_seed() {
+        let of = |n: usize, seed| {
             let query = |n: usize| LabeledQuery { text: n.to_string(), answers: vec![] };
-            let mut questions = Questions { queries: (0..100).map(query).collect(), ..Questions::default() };
+            let mut questions = Questions { queries: (0..n).map(query).collect(), ..Questions::default() };
             questions.sample(10, seed);
             questions.queries.into_iter().map(|query| query.text.parse().unwrap()).collect::<Vec<usize>>()
         };
-        assert_eq!(of(1).len(), 10);
-        assert!(of(1).is_sorted() && of(1) == of(1) && of(1) != of(2));
+        let drawn = of(100, 1);
+        assert_eq!(drawn.len(), 10);
+        assert!(drawn.is_sorted() && drawn == of(100, 1) && drawn != of(100, 2));
+        // One query more replaces at most one.
+        assert!(of(101, 1).iter().filter(|number| drawn.contains(number)).count() >= 9);
     }
 }

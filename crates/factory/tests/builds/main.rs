@@ -447,6 +447,28 @@ fn what_was_answered_is_kept_when_a_question_fails() {
 }
 
 #[test]
+fn a_question_that_the_server_rejects_has_no_answer_unless_it_rejects_most() {
+    let rejects_all = Arc::new(AtomicBool::new(true));
+    let is_all = Arc::clone(&rejects_all);
+    let server = Server::script(move |_, seen| {
+        let (system, question) = texts(seen);
+        let is_rejected = system.contains("search engine") && asked_function(&question) == "shout";
+        if is_rejected || is_all.load(Ordering::SeqCst) {
+            return Reply::status(400, "{\"error\": {\"message\": \"content policy\"}}");
+        }
+        script(seen)
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let plan = plan(directory.path(), &server.url(), 4);
+    let out = directory.path().join("out");
+    let error = made(&plan, &out).unwrap_err().to_string();
+    assert!(error.contains("questions that failed") && error.contains("content policy"), "{error}");
+    rejects_all.store(false, Ordering::SeqCst);
+    let built = made(&plan, &out).unwrap();
+    assert_eq!(counts(&built, "queries asked")["removed by unreadable answers"], 2);
+}
+
+#[test]
 fn a_budget_holds_over_several_builds() {
     let server = Server::script(|_, seen| script(seen));
     let directory = tempfile::tempdir().unwrap();

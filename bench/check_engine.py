@@ -166,7 +166,11 @@ def main() -> int:
         from pymilvus import MilvusClient
 
         client = MilvusClient(uri=f"http://127.0.0.1:{engine.port}")
-        while not client.query("quarry_records", filter='tree == "large"', output_fields=["id"], limit=1):
+        # It is stopped during each look, so that it does not end between a look and its kill.
+        while killed.send_signal(signal.SIGSTOP) or not client.query(
+            "quarry_records", filter='tree == "large"', output_fields=["id"], limit=1
+        ):
+            killed.send_signal(signal.SIGCONT)
             time.sleep(0.02)
             if killed.poll() is not None:
                 sys.exit("the upload ended before it could be killed")

@@ -162,10 +162,11 @@ def main() -> int:
         for crate in ("index", "cli", "source"):
             shutil.copytree(REPOSITORY / "crates" / crate / "src", large / crate)
         subprocess.run([quarry, "index", str(large)], check=True, capture_output=True)
-        killed = subprocess.Popen([quarry, "index", str(large), "--to", engine.url], stderr=subprocess.DEVNULL)
+        # Loaded before, since that takes longer than the upload.
         from pymilvus import MilvusClient
 
         client = MilvusClient(uri=f"http://127.0.0.1:{engine.port}")
+        killed = subprocess.Popen([quarry, "index", str(large), "--to", engine.url], stderr=subprocess.DEVNULL)
         # It is stopped during each look, so that it does not end between a look and its kill.
         while killed.send_signal(signal.SIGSTOP) or not client.query(
             "quarry_records", filter='tree == "large"', output_fields=["id"], limit=1

@@ -4,6 +4,7 @@
     python compare_speed.py ratio QUARRY PARSE_BENCH TREES...
     python compare_speed.py curve QUARRY TREE_BENCH TABLE SCRATCH TREES...
     python compare_speed.py touch QUARRY TREE
+    python compare_speed.py versions OLD OLD_TREE_BENCH NEW NEW_TREE_BENCH TABLE TREE
 
 Each prints a table in Markdown. Tools take turns, and every figure is a median, so that other load on the machine
 affects all of them. TREE_BENCH and PARSE_BENCH are the programs that `cargo bench --no-run --bench tree --bench parse`
@@ -17,6 +18,8 @@ ratio   indexing from nothing over only parsing the same files, read before, by 
 curve   warm queries, whole processes with and without the check for changed files, indexing, sizes, memory. Indexes
         stay in SCRATCH and are created if missing.
 touch   `quarry index` after a function was added to one file of a copy of TREE.
+versions
+        two programs of Quarry on TREE: indexing, whole processes, and warm queries by kind.
 """
 
 import argparse
@@ -212,9 +215,31 @@ def touch(quarry, tree):
     )
 
 
+def versions(old, old_bench, new, new_bench, queries, tree):
+    texts = [text for texts in queries_of(queries).values() for text in texts[:1]]
+    figures = defaultdict(lambda: ([], []))  # what is measured to the times of both
+    with tempfile.TemporaryDirectory() as scratch:
+        for round_ in range(ROUNDS):
+            for version, (program, bench) in enumerate([(old, old_bench), (new, new_bench)]):
+                index = Path(scratch) / str(version)
+                shutil.rmtree(index, ignore_errors=True)
+                figures["indexing"][version].append(run([program, "index", tree, "--index", index])[0])
+                for query in texts:
+                    elapsed = run([program, "search", query, tree, "--index", index])[0]
+                    figures["process"][version].append(elapsed)
+                warm = json.loads(run([bench, tree, index, queries])[2])
+                for kind, of_kind in warm["query_ms"].items():
+                    figures[f"warm, {kind}"][version].append(of_kind["median"])
+    rows = [(what, *map(statistics.median, times)) for what, times in figures.items()]
+    table(
+        ["", "old, ms", "new, ms", "ratio"],
+        [[what, f"{before:.2f}", f"{after:.2f}", f"{after / before:.2f}"] for what, before, after in rows],
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("what", choices=["peers", "ratio", "curve", "touch"])
+    parser.add_argument("what", choices=["peers", "ratio", "curve", "touch", "versions"])
     parser.add_argument("arguments", nargs="+")
     for tool in ("rg", "probe", "semble"):
         parser.add_argument(f"--{tool}")
@@ -222,7 +247,7 @@ def main():
     if given.what == "peers":
         peers(*given.arguments, rg=given.rg, probe=given.probe, semble=given.semble)
     else:
-        {"ratio": ratio, "curve": curve, "touch": touch}[given.what](*given.arguments)
+        {"ratio": ratio, "curve": curve, "touch": touch, "versions": versions}[given.what](*given.arguments)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
     pip install lightgbm numpy
     python bench/fit_issues.py features.jsonl --out crates/index/issues.json
 
-With the features of `--method best`, `--reranking` prints what weights of its two re-rankers bring, after trees that were
-fitted on the other repositories.
+With the features of `--method balanced`, `--reranking` prints what weights of its re-ranker bring, after trees that were
+fitted on the other repositories; with those of `best` also of the second one, in a program that asks it.
 
 LambdaMART (LightGBM) with trees of three splits that rise with evidence; gold functions in tests do not count, because an
 issue asks what to change. The values are scaled for a softmax over them.

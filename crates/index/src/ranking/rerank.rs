@@ -113,8 +113,10 @@ impl Index {
             (&mut parts.reranker, &mut parts.reranker_factor)
         });
         match reranker.reranker() {
-            Some(second) => self.rerank_again(candidates, query, second, &read, ranking),
-            None => Ok(()),
+            Some(second) if ranking.rerank_again_function > 0.0 => {
+                self.rerank_again(candidates, query, second, &read, ranking)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -41,9 +41,9 @@ const MAX_PIECES: usize = 4;
 /// Words whose tokens are compared with those of units.
 const TOKEN_WORDS: usize = 40;
 
-/// How much the cosines of re-rankers count for an issue: less than for a short query, since the trees say more.
+/// How much the cosines of a re-ranker count for an issue: less than for a short query, since the trees say more. Those of a
+/// second one bring nothing, and take most of a second.
 const RERANK: f32 = 6.0;
-const RERANK_AGAIN: f32 = 4.0;
 
 /// The sets of terms that are scored apart, in this order; sets for messages follow.
 #[derive(Debug, Clone, Copy)]
@@ -90,11 +90,8 @@ impl Index {
         let (mut candidates, features): (Vec<Candidate>, Vec<IssueFeatures>) = ranked.into_iter().unzip();
         let features = candidates.iter().map(|candidate| candidate.unit).zip(features).collect();
         let of_issue = RankedIssue { features, parts: issue.parts() };
-        let ranking = RankingWeights {
-            rerank_function: RERANK,
-            rerank_again_function: RERANK_AGAIN,
-            ..request.ranking.clone()
-        };
+        let ranking =
+            RankingWeights { rerank_function: RERANK, rerank_again_function: 0.0, ..request.ranking.clone() };
         let evidence = self.evidence(&candidates, &signals, request.query);
         if let Some(reranker) = self.dense.as_ref().and_then(|dense| dense.embedder.reranker()) {
             self.rerank(&mut candidates, &issue.sentences(), reranker, &ranking)?;

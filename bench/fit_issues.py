@@ -5,7 +5,8 @@
     python bench/fit_issues.py features.jsonl --out crates/index/issues.json
 
 With the features of `--method balanced`, `--reranking` prints what weights of its re-ranker bring, after trees that were
-fitted on the other repositories; with those of `best` also of the second one, in a program that asks it.
+fitted on the other repositories; with those of `best` also of the second one, in a program that asks it. `--history` prints
+what two more features bring: how many commits ago a file was changed, and how often in the last 500.
 
 LambdaMART (LightGBM) with trees of three splits that rise with evidence; gold functions in tests do not count, because an
 issue asks what to change. The values are scaled for a softmax over them.
@@ -13,7 +14,10 @@ issue asks what to change. The values are scaled for a softmax over them.
 
 import argparse
 import json
+import math
 import re
+import subprocess
+from collections import Counter
 from pathlib import Path
 
 import lightgbm
@@ -32,6 +36,8 @@ ROUNDS = 200
 RERANKING = [0, 2, 4, 6, 8, 10, 15, 22]
 # What the scores of LambdaMART are multiplied by for the softmax, about.
 SCALE = 1.5
+# Commits before an issue's that are read, and those among them in which changes are counted.
+HISTORY, RECENT = 2000, 500
 # Candidates of an issue that are learned from, besides the gold ones: the best by the preselection.
 KEPT = 200
 
@@ -144,17 +150,56 @@ def try_reranking(issues, scores):
             report(f"{first} {second} ", issues, after)
 
 
+def history(mirror, commit):
+    """For each path, how many commits before `commit` it was changed last, and in how many of the last ones."""
+    git = ["git", f"--git-dir={mirror}", "log", f"-n{HISTORY}", "--no-renames", "--no-merges", "--name-only", "--format=%x01", commit]
+    commits = subprocess.run(git, check=True, stdout=subprocess.PIPE).stdout.decode("utf-8", "replace").split("\x01")[1:]
+    last, changes = {}, Counter()
+    for position, paths in enumerate(commits):
+        for path in paths.split("\n"):
+            last.setdefault(path, position)
+            changes[path] += position < RECENT
+    return last, changes
+
+
+def try_history(issues, names, dev, mirrors):
+    commits = {issue["id"]: issue["commit"] for issue in map(json.loads, open(dev))}
+    columns = []
+    for issue in issues:
+        mirror = Path(mirrors) / issue["repository"].replace("/", "+")
+        last, changes = history(mirror / "repo" if (mirror / "repo").is_dir() else mirror, commits[issue["id"]])
+        paths = [(function or "").split(":")[0] for function in issue["functions"]]
+        columns.append([[-math.log2(1 + last.get(path, HISTORY)), math.log2(1 + changes[path])] for path in paths])
+    before = {issue["id"]: issue["x"] for issue in issues}
+    without = held_out_scores(issues, names)
+    for label, kept in (("recency", [0]), ("changes", [1]), ("both", [0, 1])):
+        for issue, values in zip(issues, columns):
+            added = numpy.array(values, dtype=numpy.float32)[:, kept]
+            issue["x"] = numpy.hstack([before[issue["id"]], added])
+        scores = held_out_scores(issues, names + [("recency", "changes")[column] for column in kept])
+        report(f"{label} ", issues, scores)
+        for k in (5, 10):
+            pairs = [(accuracy(i, without[i["id"]], k), accuracy(i, scores[i["id"]], k)) for i in issues]
+            lost, gained = pairs.count((True, False)), pairs.count((False, True))
+            # The sign test, two-sided.
+            tail = sum(math.comb(lost + gained, n) for n in range(min(lost, gained) + 1)) / 2 ** (lost + gained)
+            print(f"{label} Acc@{k}: {gained} more, {lost} fewer, p {min(1, 2 * tail):.2f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features")
     parser.add_argument("--out")
     parser.add_argument("--reranking", action="store_true", help="try weights of re-rankers, and fit nothing")
+    parser.add_argument("--history", nargs=2, metavar=("ISSUES", "MIRRORS"), help="try features of histories, and fit nothing")
     parser.add_argument("--no-validation", action="store_true", help="only fit")
     arguments = parser.parse_args()
-    if not (arguments.out or arguments.reranking):
-        parser.error("--out is required without --reranking")
+    if not (arguments.out or arguments.reranking or arguments.history):
+        parser.error("--out is required without --reranking and --history")
     names = feature_names()
     issues = load(arguments.features, len(names))
+    if arguments.history:
+        return try_history(issues, names, *arguments.history)
     if not arguments.no_validation:
         scores = held_out_scores(issues, names)
         report("", issues, scores)

@@ -1,11 +1,8 @@
 //! Results of a run: the report, and the labels as data sets.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::fs;
 
-use fixture::{Fixture, answer, honest, pair};
+use crate::fixture::{Fixture, answer, honest, pair};
 use quarry_annotate::{ExportRequest, JudgeReport, PerPair, PerPairs, export};
 use quarry_corpus::dataset::convert::{Grades, Target};
 use quarry_test_support::model_server::{Reply, Server, completion};

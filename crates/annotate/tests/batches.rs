@@ -1,13 +1,9 @@
 //! Judging in batches, with a provider on loopback.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fixture::{Fixture, answer};
+use crate::fixture::{Fixture, answer};
 use quarry_annotate::{AnnotateError, JudgeReport};
 use quarry_test_support::batches::{Fate, provider};
 use quarry_test_support::model_server::{Reply, Seen, Server};

@@ -1,13 +1,9 @@
 //! Code that a model writes for queries without a correct candidate, from plan to ledger and export.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
-
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use fixture::options::{Fixture, ModelRequest, model};
+use crate::fixture::options::{Fixture, ModelRequest, model};
 use quarry_annotate::ledger::{GeneratedStatus, NewCode, Writer};
 use quarry_annotate::{AnnotateError, Event, ExportRequest, JudgeReport};
 use quarry_corpus::dataset::convert::{Grades, Target};

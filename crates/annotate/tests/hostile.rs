@@ -1,10 +1,5 @@
 //! Judging with a faulty server or cache, or an interrupting user: nothing that was paid for is lost.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
-
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::{Fixture, answer, counts, honest};
+use crate::fixture::{Fixture, answer, counts, honest};
 use quarry_annotate::{AnnotateError, JudgeReport};
 use quarry_test_support::model_server::{Reply, Server};
 use rusqlite::Connection;

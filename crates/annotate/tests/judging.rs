@@ -1,16 +1,12 @@
 //! Judging from plan to ledger, with a model server on loopback and a sandbox that runs nothing.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
-
 use std::collections::HashMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fixture::{Fixture, answer, expected, honest, pair};
+use crate::fixture::{Fixture, answer, expected, honest, pair};
 use quarry_annotate::ledger::{JudgedPair, Writer};
 use quarry_annotate::{
     AnnotateError, Event, ExportRequest, IsolatedPrograms, JudgeReport, Judging, Outcome, Plan, audit,

@@ -1,5 +1,4 @@
 //! Results of test programs in each language, if the language is available on this machine.
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,6 +1,4 @@
 //! The files of a ledger: which names and modes are refused, and what happens if they go away.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

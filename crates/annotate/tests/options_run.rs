@@ -1,9 +1,5 @@
 //! Judging with options, from plan to ledger, with a model server on loopback and a sandbox that runs nothing.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
@@ -11,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::options::{Fixture, ModelRequest, model, words};
+use crate::fixture::options::{Fixture, ModelRequest, model, words};
 use quarry_annotate::{
     AnnotateError, Calibration, JudgeReport, MemberAgreement, OptionCosts, Outcome, Plan, audit,
 };

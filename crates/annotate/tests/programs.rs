@@ -1,7 +1,4 @@
 //! Running programs: packages that arrive while other programs run, and audits that continue after failures.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +8,7 @@ use quarry_annotate::{AnnotateError, IsolatedPrograms, Judging, Programs, audit}
 use quarry_sandbox::packages::{PackageError, PackageSet, PackageSource};
 use quarry_sandbox::{Limits, Program, Runner, Sandbox};
 
-use fixture::{FakePackages, FakeSandbox, Fixture, honest};
+use crate::fixture::{FakePackages, FakeSandbox, Fixture, honest};
 
 /// Provides packages once `after` programs have run; fails if that takes too long.
 struct Late {

@@ -1,12 +1,8 @@
 //! Reading a ledger again that was judged by earlier rules.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod fixture;
-
 use std::sync::atomic::Ordering;
 
-use fixture::{Fixture, expected, honest};
+use crate::fixture::{Fixture, expected, honest};
 use quarry_annotate::ledger::Writer;
 use quarry_annotate::{Ledger, Outcome, has_earlier_labels, reread};
 use rusqlite::{Connection, params};

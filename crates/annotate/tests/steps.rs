@@ -1,7 +1,5 @@
 //! The judges as functions from the evidence to the next step.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::time::Duration;
 
 use quarry_annotate::{Event, Judge, ModelAnswer, Next, Outcome, Pair, Prompts, Run, TestProgram};

@@ -1,8 +1,5 @@
 //! Judging with workers that are connected to a NATS server, here in threads of this process.
 
-#![cfg(feature = "workers")]
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;

@@ -1,15 +1,10 @@
 //! `quarry agent` as a user runs it.
 
-#![cfg(feature = "agent")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
 
 #[test]

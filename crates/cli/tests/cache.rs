@@ -1,17 +1,12 @@
 //! What is kept on the user's machine: who can read it, and `quarry cache`, which lists and removes it.
 
-#![cfg(all(unix, feature = "full"))]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
-use fixture::{Fixture, assert_private, check_error, stderr, stdout};
+use crate::fixture::{Fixture, assert_private, check_error, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Server};
 use serde_json::{Value, json};
 

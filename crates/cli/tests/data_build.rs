@@ -1,8 +1,4 @@
 //! `quarry data build`, as a user runs it.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use fixture::{Fixture, stderr, stdout};
+use crate::fixture::{self, Fixture, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use quarry_test_support::nats::Nats;
 use serde_json::{Value, json};

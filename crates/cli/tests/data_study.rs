@@ -1,11 +1,7 @@
 //! `quarry data check --leaks`, `report --depth`, `intent --labels`, and training on labeled data, as a user runs them.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-mod fixture;
-
-use fixture::schema::check;
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::schema::check;
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 
 fn pair(query: &str, code: &str, label: u8) -> String {
     format!(

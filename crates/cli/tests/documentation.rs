@@ -3,11 +3,6 @@
 //! writes what is printed now into the pages.
 //!
 //! Times, sizes, hashes and versions may differ; `...` on a line of its own stands for any lines.
-#![cfg(target_os = "linux")]
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::fixture;
 use expect_test::expect_file;
 use regex::Regex;
 use serde_json::Value;

@@ -1,17 +1,14 @@
 //! `quarry eval` and `quarry data` as a user runs them.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
-mod eval_layouts;
-mod fixture;
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fixture::{CODES, PAIRS};
+use crate::fixture::{self, CODES, PAIRS};
 use serde_json::Value;
+
+mod layouts;
 
 #[derive(Debug)]
 struct Outcome {

@@ -1,14 +1,11 @@
 //! The experiments of the papers as files, on tiny random models and a few invented records.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
-mod fixture;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
+use crate::fixture;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

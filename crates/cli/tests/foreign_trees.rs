@@ -1,17 +1,12 @@
 //! Trees made to have a program write, read or wait elsewhere: nothing in a tree decides where.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Output;
 use std::time::Duration;
 
-use fixture::{Fixture, make_pipe, stderr, stdout};
+use crate::fixture::{Fixture, make_pipe, stderr, stdout};
 use quarry_test_support::process::output_within;
 
 /// Longer than any command here takes, even on a busy machine; a hang takes for ever.

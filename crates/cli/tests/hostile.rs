@@ -1,10 +1,5 @@
 //! Trees made to break a program: nothing panics or hangs, and what is left out is said.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -15,7 +10,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fixture::{Fixture, make_pipe, stderr, stdout};
+use crate::fixture::{Fixture, make_pipe, stderr, stdout};
 use quarry_test_support::process::output_within;
 
 /// Longer than any of these trees takes, even on a busy machine; a hang takes for ever.

@@ -1,8 +1,4 @@
 //! `quarry judge` as a user runs it: the example, kills, and plans that cannot work.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::collections::HashMap;
 use std::fs::{self, Permissions};
@@ -13,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::cosqa::{self, labels};
-use fixture::{Fixture, assert_private, check_error, layouts, stderr, stdout};
+use crate::fixture::cosqa::{self, labels};
+use crate::fixture::{Fixture, assert_private, check_error, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
 

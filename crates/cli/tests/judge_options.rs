@@ -1,13 +1,9 @@
 //! `quarry judge` beyond CoSQA+'s agents, as a user runs it, with programs that really run.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use fixture::{Fixture, check_error, layouts, stderr, stdout};
+use crate::fixture::{Fixture, check_error, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
 

@@ -1,10 +1,6 @@
 //! What `quarry judge` prints of things that others chose, and of things that nobody knows.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
-mod fixture;
-
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
 

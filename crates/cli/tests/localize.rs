@@ -1,13 +1,9 @@
 //! `quarry eval localize` as a user runs it.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
-mod fixture;
 
 use std::fs;
 use std::path::Path;
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use quarry_test_support::git::GitRepository;
 use serde_json::{Value, json};
 
@@ -20,7 +16,6 @@ class Client:
         def attempt():
             return self.socket.write(request)
         return retry_with_backoff(attempt)
-
 
 def retry_with_backoff(function):
     return wait_and_repeat(function)

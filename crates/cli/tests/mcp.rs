@@ -1,8 +1,5 @@
 //! `quarry mcp` as a client runs it: lines of JSON-RPC to stdin, lines from stdout.
 
-#![cfg(feature = "mcp")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

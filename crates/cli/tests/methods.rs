@@ -1,6 +1,4 @@
 //! Methods of `quarry eval` that run models of others, as a user runs them: a server on loopback, a recording, files.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,4 @@
 //! `quarry model`, with a hub on loopback.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
 
 fn tiny_bert() -> PathBuf {

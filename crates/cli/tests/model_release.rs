@@ -1,9 +1,4 @@
 //! `quarry model pull balanced` and `best`: what `packaging/pack.sh` packs, from a server on loopback.
-#![cfg(unix)]
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +6,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use fixture::file_server::{kill_after, serve};
-use fixture::{Fixture, WITHOUT_SPACE, after, check_error, stderr, stdout};
+use crate::fixture::file_server::{kill_after, serve};
+use crate::fixture::{Fixture, WITHOUT_SPACE, after, check_error, stderr, stdout};
 
 const BALANCED: &str = "quarry-model-balanced.tar.gz";
 

@@ -1,10 +1,6 @@
 //! `quarry search` and what is like it over Jupyter notebooks: lines of the file, and code as its author wrote it.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
-use fixture::{Fixture, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 use serde_json::{Value, json};
 
 /// As Jupyter writes it: a line of the source a line.

@@ -1,14 +1,10 @@
 //! The options of `quarry search`, and `quarry similar`.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
 /// Two languages, a test, and two functions that are alike.

@@ -1,11 +1,6 @@
 //! `quarry eval repo` on a small tree.
 
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-mod fixture;
-
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
 /// Functions with documentation, and a test of each.

@@ -1,15 +1,11 @@
 //! What is searched where files and several paths are named, with and without an index around them.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 #[cfg(feature = "transformers")]
 use std::path::Path;
 use std::process::Output;
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
 /// Runs the binary with a cache that it cannot write, because a file is in its way.

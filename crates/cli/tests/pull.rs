@@ -1,15 +1,10 @@
 //! `quarry data pull`, from a server on loopback.
 
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::time::Duration;
 
-use fixture::file_server::{kill_after, serve};
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::file_server::{kill_after, serve};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 
 const LENGTH: usize = 4_000_000;
 

@@ -1,10 +1,6 @@
 //! What the program says about itself: help, languages, settings, completions, manual pages.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
 
 /// The commands that `quarry --help` lists.

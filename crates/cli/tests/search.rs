@@ -1,14 +1,10 @@
 //! `quarry index` and `quarry search` as a user or a script runs them.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
 #[test]

@@ -1,8 +1,4 @@
 //! `quarry serve` and `quarry judge serve` as users run them: real processes, changes of files, and kills.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::{Fixture, check_error, stdout};
+use crate::fixture::{self, Fixture, check_error, stdout};
 use quarry_annotate::Ledger;
 use quarry_annotate::ledger::FormReply;
 

@@ -2,16 +2,11 @@
 //! wording is seen and read as one. `UPDATE_EXPECT=1 cargo test` writes them anew. (Help texts are compared where the
 //! command line is defined, see `src/command_lines.rs`.)
 
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::fixture::{CODES, Fixture, PAIRS, stderr, stdout};
 use expect_test::expect_file;
-use fixture::{CODES, Fixture, PAIRS, stderr, stdout};
 use regex::Regex;
 
 /// Runs commands one after the other, words separated by spaces or in single quotation marks, and compares what they

@@ -1,16 +1,12 @@
 //! What keeps search working: `quarry status`, `doctor`, `watch` and `log`.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
 
 #[test]

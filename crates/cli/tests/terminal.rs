@@ -1,14 +1,9 @@
 //! What sources and names of files may say to a terminal: nothing.
 
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
-
 use std::fs;
 use std::process::Command;
 
-use fixture::{Fixture, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 
 /// Sets the title of a window; in two spellings.
 const TITLE: &str = "\x1b]0;owned\x07";

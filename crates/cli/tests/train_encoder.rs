@@ -1,13 +1,10 @@
 //! `quarry train encoder` as a user runs it, and every recipe on tiny data.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
-
-mod fixture;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::fixture;
 use tempfile::TempDir;
 
 fn repository() -> PathBuf {

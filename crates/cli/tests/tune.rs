@@ -1,17 +1,12 @@
 //! `quarry tune` on small trees: what it keeps, what it does not, and that it can be undone.
 
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
-mod fixture;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
 
 const VERBS: [(&str, &str); 14] = [

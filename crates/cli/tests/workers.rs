@@ -1,16 +1,12 @@
 //! `quarry worker` as a user runs it: processes that are killed, a server that restarts, and what cannot work.
-#![cfg(feature = "full")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod fixture;
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fixture::cosqa::{self, labels, write_plan};
-use fixture::{Fixture, check_error, stderr};
+use crate::fixture::cosqa::{self, labels, write_plan};
+use crate::fixture::{Fixture, check_error, stderr};
 use quarry_test_support::model_server::Server;
 use quarry_test_support::nats::Nats;
 use serde_json::json;

@@ -1,7 +1,5 @@
 //! How a first index is started: from the index of another checkout, and concurrently with another process.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,5 @@
 //! Callers and callees, in small trees of several languages.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 
 use quarry_index::{CallSite, Filter, Hit, Index, OpenOptions, UserDirectories};

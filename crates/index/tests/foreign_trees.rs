@@ -1,8 +1,5 @@
 //! Indexes in untrusted trees: whatever replaces a file of theirs, nothing outside is written, read or waited for.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,7 +1,5 @@
 //! Pasted issues, traces and messages lead to the function behind them.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,5 @@
 //! Which index is used for a path, and what happens if it cannot be written.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

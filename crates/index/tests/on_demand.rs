@@ -1,7 +1,5 @@
 //! Indexes of which only a part may be open at a time.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

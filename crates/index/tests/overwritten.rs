@@ -1,7 +1,5 @@
 //! Files of an index that another program writes into while they are searched.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

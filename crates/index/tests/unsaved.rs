@@ -1,7 +1,5 @@
 //! Texts that an editor has not saved are found as if they were on disk, and never get there.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

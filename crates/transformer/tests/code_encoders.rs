@@ -1,14 +1,10 @@
 //! GraphCodeBERT with its data flow, and StarEncoder, against what transformers computes for the models of
 //! `make_tiny_code_encoders.py`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
-
-mod copy;
-
 use std::fs;
 use std::path::PathBuf;
 
-use copy::{Copy, check_error, check_rows, expected, fixtures, load, rows, texts};
+use crate::copy::{Copy, check_error, check_rows, expected, fixtures, load, rows, texts};
 use quarry_embed::Embedder;
 use quarry_transformer::trainable::Trainable;
 use serde_json::{Value, json};

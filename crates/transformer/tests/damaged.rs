@@ -1,15 +1,11 @@
 //! Model directories that are damaged, or made to do damage.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
-mod copy;
-
 use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 
+use crate::copy::{self, Copy, check_error, fixtures};
 use candle_core::{Device, Tensor};
-use copy::{Copy, check_error, fixtures};
 use quarry_embed::PairModel;
 use quarry_transformer::CrossEncoder;
 use quarry_transformer::convert::{Precision, rewrite};

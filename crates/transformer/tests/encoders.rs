@@ -1,13 +1,9 @@
 //! Encoders other than BERT and RoBERTa, and all modules, against what transformers computes for the models of
 //! `make_tiny_encoders.py`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
-
-mod copy;
-
 use std::fs;
 
-use copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
+use crate::copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
 use quarry_embed::Embedder;
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;

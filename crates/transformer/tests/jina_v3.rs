@@ -1,11 +1,7 @@
 //! jina-embeddings-v3 with the adapters of each task, against what transformers computes for the model of
 //! `make_tiny_jina_v3.py`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
-
-mod copy;
-
-use copy::{Copy, check_error, check_rows, expected, load, rows, texts};
+use crate::copy::{Copy, check_error, check_rows, expected, load, rows, texts};
 use quarry_embed::Embedder;
 use serde_json::json;
 

@@ -1,14 +1,10 @@
 //! Newer encoders against what transformers computes for the models of `make_tiny_modern_encoders.py`.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
-
-mod copy;
-
 use std::fs;
 use std::path::Path;
 
+use crate::copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
 use candle_core::{Device, Tensor};
-use copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
 
 use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
 use quarry_transformer::{CrossEncoder, TransformerModel};

@@ -1,15 +1,11 @@
 //! Static models in the format of model2vec, against what that package computes for the models of
 //! `make_tiny_model2vec.py`, and their way into the program's own format and back.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
-
-mod copy;
-
 use std::fs;
 use std::path::Path;
 
+use crate::copy::{Copy, fixtures};
 use candle_core::{DType, Device, Tensor};
-use copy::{Copy, fixtures};
 use quarry_embed::static_model::{StaticModel, StaticWeights, write_model};
 use quarry_embed::vocabulary::{bigram_hash, build_slots, word_hash};
 use quarry_embed::{Embedder, Vectors};

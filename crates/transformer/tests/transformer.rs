@@ -1,16 +1,12 @@
 //! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on
 //! directories that are broken.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
-
-mod copy;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::copy::{self, Copy, fixtures};
 use candle_core::{DType, Device, Tensor};
-use copy::{Copy, fixtures};
 use quarry_embed::{Embedder, Side, Vectors, embed_many};
 use quarry_transformer::TransformerModel;
 use serde_json::{Value, json};

@@ -42,10 +42,19 @@ struct Step {
     on_demand: bool,
     #[serde(default)]
     stop: bool,
+    /// Runs at the same time as its neighbors that are, too; every `check` is.
+    #[serde(default)]
+    together: bool,
     #[serde(default)]
     needs: Vec<String>,
     run: Option<String>,
     check: Option<String>,
+}
+
+impl Step {
+    fn is_together(&self) -> bool {
+        self.together || self.check.is_some()
+    }
 }
 
 /// What the command line selects.
@@ -145,8 +154,8 @@ impl Steps {
     }
 
     /// Runs the selected steps in `root`, and prints how long each took. Steps go on after one that failed, so that one
-    /// run shows all failures, unless nothing after it can pass. Checks that follow each other run at the same time, one
-    /// on each core; their output is printed when they end. Returns whether none failed.
+    /// run shows all failures, unless nothing after it can pass. Steps marked `together` that follow each other run at the
+    /// same time, one on each core; their output is printed when they end. Returns whether none failed.
     ///
     /// # Errors
     /// When a name is not that of a step, or bash cannot be started.
@@ -156,7 +165,7 @@ impl Steps {
         let mut ended: Vec<Ended> = Vec::new();
         std::fs::create_dir_all(root.join("target/ci")).context("target/ci cannot be created")?;
         let selected = self.selected(options)?;
-        for steps in selected.chunk_by(|step, next| step.check.is_some() && next.check.is_some()) {
+        for steps in selected.chunk_by(|step, next| step.is_together() && next.is_together()) {
             let start = ended.len();
             match steps {
                 [step] => ended.push(self.run_alone(root, step, options)?),
@@ -257,6 +266,9 @@ impl Steps {
 
     /// Whether `program` is there after installing its package with apt-get.
     fn install(&self, root: &Path, program: &str) -> anyhow::Result<bool> {
+        // apt-get fails while another one runs.
+        static INSTALLING: Mutex<()> = Mutex::new(());
+        let _installing = INSTALLING.lock().expect("another step panicked");
         let install = "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends";
         bash(root, &format!("{install} {}", self.packages[program]))
             .status()

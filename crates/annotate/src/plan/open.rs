@@ -178,7 +178,7 @@ impl<'f> Resolved<'f> {
         let judge = Judge::with_options(&file.judge, &self.prompts, file.attempts, options)?;
         let judge = judge.ok_or_else(|| {
             let known: Vec<&str> = Judge::names().map(|(name, _)| name).collect();
-            let problem = format!("there is no judge {:?}; expected one of {}", file.judge, known.join(", "));
+            let problem = format!("unknown judge {:?}; expected one of {}", file.judge, known.join(", "));
             self.wrong("judge", problem)
         })?;
         Ok(if self.packages.is_some() { judge.with_packages() } else { judge })

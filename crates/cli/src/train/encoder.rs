@@ -440,7 +440,7 @@ fn read_own_rows(
         let value: Option<serde_json::Value> = serde_json::from_str(&line).ok();
         let has = |key: &str| value.as_ref().is_some_and(|value| value[key].is_string());
         if has("query") && has("code") {
-            let wrong = || format!("{}:{}: is no pair", path.display(), number + 1);
+            let wrong = || format!("{}:{}: is not a pair", path.display(), number + 1);
             let mut row: Row = serde_json::from_str(&line).with_context(wrong)?;
             let text = |key: &str| value.as_ref().and_then(|value| value[key].as_str());
             let tokens = |key: &str| value.as_ref().and_then(|value| joined(&value[key]));

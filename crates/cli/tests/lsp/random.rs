@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, PATIENCE};
+use super::client::{Client, PATIENCE};
 
 #[test]
 fn random_requests_are_answered_without_a_panic() {

@@ -1,8 +1,5 @@
 //! `quarry lsp` as an editor runs it: framed messages of JSON-RPC to stdin, and from stdout.
 
-#![cfg(feature = "lsp")]
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 mod client;
 mod random;
 

@@ -1,7 +1,7 @@
 //! Every command that prints tables prints them in every layout.
 
 use super::*;
-use fixture::layouts::check_layouts;
+use crate::fixture::layouts::check_layouts;
 
 #[test]
 fn every_command_that_prints_tables_prints_them_in_every_layout() {

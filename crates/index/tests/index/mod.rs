@@ -1,7 +1,5 @@
 //! Building, opening and searching an index, through the public API.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
-
 mod damage;
 mod languages;
 mod reranking;

@@ -1,5 +1,4 @@
 //! Forms from export to study, with a sandbox that runs nothing.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 mod fake;
 mod sessions;

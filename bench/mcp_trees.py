@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures `quarry mcp`: the time of warm answers, and memory with one tree and with many, half of which are never asked.
+"""Measures `quarry mcp`: the time of warm answers, and memory with one tree and with many, half of which are never asked; and
+the time of a warm `workspace/symbol` of `quarry lsp`.
 
     python3 bench/mcp_trees.py target/release/quarry
     python3 bench/mcp_trees.py target/release/quarry --functions 1000 --trees 5 --rounds 10
@@ -21,14 +22,17 @@ from pathlib import Path
 from serve import make_tree, quantile, queries
 
 
+def start(quarry: Path, home: Path, *arguments) -> subprocess.Popen:
+    environment = dict(os.environ, HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), XDG_STATE_HOME=str(home / "state"))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen([quarry, *arguments], env=environment, **pipes)
+
+
 class Server:
     """`quarry mcp` for some trees."""
 
     def __init__(self, quarry: Path, home: Path, trees: list[Path]):
-        environment = dict(os.environ, HOME=str(home), XDG_CACHE_HOME=str(home / "cache"), XDG_STATE_HOME=str(home / "state"))
-        self.process = subprocess.Popen(
-            [quarry, "mcp", *trees], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
+        self.process = start(quarry, home, "mcp", *trees)
         self.n_requests = 0
         client = {"name": "bench", "version": "1"}
         self.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
@@ -57,6 +61,39 @@ class Server:
 
     def close(self) -> None:
         self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+class Editor:
+    """`quarry lsp` for a tree."""
+
+    def __init__(self, quarry: Path, home: Path, tree: Path):
+        self.process = start(quarry, home, "lsp")
+        self.n_requests = 0
+        self.request("initialize", {"processId": None, "capabilities": {}, "rootUri": tree.as_uri()})
+        self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
+
+    def send(self, message) -> None:
+        body = json.dumps(message).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+
+    def request(self, method: str, params):
+        self.n_requests += 1
+        self.send({"jsonrpc": "2.0", "id": self.n_requests, "method": method, "params": params})
+        while True:
+            length = int(self.process.stdout.readline().split(b":")[1])
+            while self.process.stdout.readline().strip():
+                pass
+            answer = json.loads(self.process.stdout.read(length))
+            # Others are notices and requests of the server.
+            if answer.get("id") == self.n_requests and "method" not in answer:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def close(self) -> None:
+        self.request("shutdown", None)
+        self.send({"jsonrpc": "2.0", "method": "exit"})
         self.process.wait(timeout=60)
 
 
@@ -101,6 +138,11 @@ def main() -> None:
         timed("callers", args.rounds, lambda number: server.call("callers", path=file, line=1))
         print(f"one tree                     {server.memory()}")
         server.close()
+
+        editor = Editor(quarry, home, trees[0])
+        editor.request("workspace/symbol", {"query": asked[0]})
+        timed("workspace/symbol", args.rounds, lambda number: editor.request("workspace/symbol", {"query": asked[number]}))
+        editor.close()
 
         # Indexed before it is measured, so that memory is that of answering.
         server = Server(quarry, home, trees)

@@ -49,6 +49,8 @@ def write_model(directory, hidden, layers):
     inner = 4 * hidden
     config |= {"hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": layers}
     (directory / "config.json").write_text(json.dumps(config))
+    pooling = json.loads((known / "1_Pooling/config.json").read_text())
+    (directory / "1_Pooling/config.json").write_text(json.dumps(pooling | {"word_embedding_dimension": hidden}))
     norm = {"LayerNorm.weight": [hidden], "LayerNorm.bias": [hidden]}
     shapes = {f"embeddings.{name}": shape for name, shape in norm.items()}
     rows = {"word": config["vocab_size"], "position": config["max_position_embeddings"], "token_type": 2}

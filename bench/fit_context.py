@@ -1,7 +1,7 @@
 """Chooses the weights of `quarry context`, cross-validated by repository.
 
 Reads the files that `quarry eval repo-search TABLE --repos DIR --per-query FILE` wrote with the same --policy arguments, of
-which those given here by their positions, counted from 0, are weights of `context` (context, context:1:0:0.5, ...). For
+which those given here by their positions, counted from 0, are weights of `context` (context, context:1:0, ...). For
 each repository, the weights with the highest mean share of questions answered within 1,000, 2,000 and 4,000 tokens on all
 other repositories are chosen and measured on it. Prints the mean over repositories of that, and of each of the weights.
 

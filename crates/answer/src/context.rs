@@ -1,29 +1,25 @@
 //! The code that answers a query within a budget of tokens: whole functions first, then the signatures of what belongs to
 //! them, each line once, with files and line numbers.
 //!
-//! Functions are chosen by expected gain per token. The gain of the result of rank r is r to the power of -[`decay`], that
-//! of test code [`test`] times as much, its cost the number of its tokens to the power of [`thrift`]; the best one that
-//! still fits is taken until none does. Imports are not shown. The weights are chosen by `quarry eval repo-search
-//! --policy`, cross-validated by repository (`bench/fit_context.py`).
+//! Functions are chosen by expected gain per token. The gain of the result of rank r is r to the power of -[`decay`], its
+//! cost the number of its tokens to the power of [`thrift`]; the best one that still fits is taken until none does. Imports
+//! are not shown. The weights are chosen by `quarry eval repo-search --policy`, cross-validated by repository
+//! (`bench/fit_context.py`).
 //!
 //! [`decay`]: Weights::decay
-//! [`test`]: Weights::test
 //! [`thrift`]: Weights::thrift
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quarry_index::{Error, Filter, Hit, Index, RankingWeights, SearchRequest};
 use quarry_source::{SourceText, UnitKind};
-use quarry_text::query_terms;
+use rayon::prelude::*;
 
 use crate::count_tokens;
 use crate::text::{numbered, position_to, quoted, what};
 
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
-
-/// Terms of queries for tests.
-const TEST_TERMS: [&str; 4] = ["test", "spec", "fixtur", "mock"];
 
 /// Number of results that are named if nothing clearly answers.
 const NEAREST: usize = 3;
@@ -44,13 +40,11 @@ pub struct Weights {
     pub decay: f64,
     /// How much a long function costs, 0 (nothing) to 1 (by its tokens).
     pub thrift: f64,
-    /// Gain of test code as a share of that of other code, 0 to 1, unless the query asks for tests.
-    pub test: f64,
 }
 
 impl Default for Weights {
     fn default() -> Self {
-        Self { decay: 1.0, thrift: 0.5, test: 0.5 }
+        Self { decay: 1.0, thrift: 0.5 }
     }
 }
 
@@ -92,7 +86,6 @@ struct Candidate {
     heading: String,
     /// Lines with their numbers.
     lines: Vec<(u32, String)>,
-    is_test: bool,
     n_tokens: usize,
 }
 
@@ -120,20 +113,6 @@ impl Candidate {
     }
 }
 
-/// The files that candidates are in, each read once.
-struct Texts<'i> {
-    index: &'i Index,
-    read: HashMap<(usize, String), Option<SourceText>>,
-}
-
-impl Texts<'_> {
-    /// `None` if the file has been removed since the index was opened.
-    fn of(&mut self, hit: &Hit) -> Option<&SourceText> {
-        let read = self.read.entry((hit.root, hit.path.clone()));
-        read.or_insert_with(|| self.index.text(hit).ok()).as_ref()
-    }
-}
-
 /// The code that answers a query, of at most [`ContextRequest::max_tokens`] tokens.
 ///
 /// # Errors
@@ -148,11 +127,9 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
         return Ok(Context { text, confident: Some(false), confidence, shown: Vec::new() });
     }
     let candidates = candidates(index, &response.hits, prefixes);
-    let asks_for_tests = query_terms(query).iter().any(|term| TEST_TERMS.contains(&term.as_str()));
-    let test = if asks_for_tests { 1.0 } else { weights.test };
-    let chosen = choose(&candidates, *max_tokens, Weights { test, ..*weights });
+    let chosen = choose(&candidates, *max_tokens, *weights);
     let mut pieces: Vec<String> = chosen.iter().map(|position| candidates[*position].text()).collect();
-    let mut left = max_tokens.saturating_sub(pieces.iter().map(|piece| count_tokens(piece)).sum());
+    let mut left = max_tokens.saturating_sub(chosen.iter().map(|position| candidates[*position].n_tokens).sum());
     // The first result is named even where it does not fit.
     if let Some(first) = candidates.first().filter(|_| chosen.first() != Some(&0)) {
         left = left.saturating_sub(count_tokens(&first.heading));
@@ -233,41 +210,45 @@ fn beginning(index: &Index, hit: &Hit) -> Hit {
     }
 }
 
-/// The definitions behind results, best first, each line once; imports only where there is nothing else.
+/// The definitions behind results, best first; imports only where there is nothing else.
 fn candidates(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<Candidate> {
-    let mut texts = Texts { index, read: HashMap::new() };
     let mut seen = BTreeSet::new();
-    let (mut found, mut imports) = (Vec::new(), Vec::new());
-    for hit in hits {
-        let hit = beginning(index, hit);
-        if !seen.insert(hit.unit) {
-            continue;
-        }
-        let end_line = index.last_line(&hit);
-        let Some(text) = texts.of(&hit) else { continue };
-        let start = index.lines(&hit, text).start;
-        let content = text.to_str();
-        let lines =
-            content.lines().enumerate().skip(start).map(|(line, code)| (text.line_number(line), code));
-        let lines: Vec<(u32, String)> = lines
-            .take_while(|(number, _)| *number <= end_line)
-            .map(|(number, line)| (number, line.to_owned()))
-            .collect();
-        let (heading, is_test) = (heading(&hit, end_line, prefixes), index.is_test(&hit));
-        let mut candidate = Candidate { hit, end_line, heading, lines, is_test, n_tokens: 0 };
-        candidate.n_tokens = count_tokens(&candidate.text());
-        let list = if candidate.is_imports(index) { &mut imports } else { &mut found };
-        list.push(candidate);
-    }
+    let hits: Vec<Hit> =
+        hits.iter().map(|hit| beginning(index, hit)).filter(|hit| seen.insert(hit.unit)).collect();
+    // Each file is read once. Some may have been removed since the index was opened.
+    let files: BTreeMap<(usize, &str), &Hit> =
+        hits.iter().map(|hit| ((hit.root, hit.path.as_str()), hit)).collect();
+    let texts: HashMap<(usize, &str), SourceText> =
+        files.into_par_iter().filter_map(|(file, hit)| Some((file, index.text(hit).ok()?))).collect();
+    let of_hit = |hit: &Hit| {
+        let text = texts.get(&(hit.root, hit.path.as_str()))?;
+        Some(candidate(index, hit, text, prefixes))
+    };
+    let all: Vec<Candidate> = hits.par_iter().filter_map(of_hit).collect();
+    let (imports, found): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|candidate| candidate.is_imports(index));
     if found.is_empty() { imports } else { found }
+}
+
+fn candidate(index: &Index, hit: &Hit, text: &SourceText, prefixes: &[String]) -> Candidate {
+    let end_line = index.last_line(hit);
+    let content = text.to_str();
+    let lines = content.lines().enumerate().skip(index.lines(hit, text).start);
+    let lines = lines
+        .map(|(line, code)| (text.line_number(line), code.to_owned()))
+        .take_while(|(number, _)| *number <= end_line)
+        .collect();
+    let heading = heading(hit, end_line, prefixes);
+    let mut candidate = Candidate { hit: hit.clone(), end_line, heading, lines, n_tokens: 0 };
+    candidate.n_tokens = count_tokens(&candidate.text());
+    candidate
 }
 
 /// The positions of the candidates that are shown, ascending: greedily those with the largest gain per cost that still fit.
 fn choose(candidates: &[Candidate], max_tokens: usize, weights: Weights) -> Vec<usize> {
     let value = |position: usize| {
         let (rank, candidate) = ((position + 1) as f64, &candidates[position]);
-        let gain = rank.powf(-weights.decay) * if candidate.is_test { weights.test } else { 1.0 };
-        gain / (candidate.n_tokens as f64).max(1.0).powf(weights.thrift)
+        rank.powf(-weights.decay) / (candidate.n_tokens as f64).max(1.0).powf(weights.thrift)
     };
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex_automata::{Anchored, Input, meta::Regex};
 use rustc_hash::FxHashMap;
 
 /// The name of the tokenizer.
@@ -51,7 +51,9 @@ pub fn count_tokens(text: &str) -> usize {
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut start = 0;
     std::iter::from_fn(move || {
-        let mut end = WORD.find_at(text, start)?.end();
+        // Words follow each other without a gap, so that only their ends are searched for.
+        let rest = Input::new(text).range(start..).anchored(Anchored::Yes);
+        let mut end = WORD.search_half(&rest)?.offset();
         let word = &text[start..end];
         if end < text.len() && !word.ends_with(['\r', '\n']) && word.chars().all(char::is_whitespace) {
             let last = word.chars().next_back().map_or(0, char::len_utf8);

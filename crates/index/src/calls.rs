@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use quarry_source::{Language, language_named};
-use quarry_text::lexical_terms;
+use quarry_text::{folded, lexical_terms};
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
@@ -124,9 +124,6 @@ impl Index {
     /// that begin with it, and shorter names before longer ones. Qualifiers count only if the text has one.
     #[must_use]
     pub fn definitions_like(&self, text: &str, limit: usize) -> Vec<Hit> {
-        let folded = |name: &str| -> String {
-            name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-        };
         let wanted = folded(text);
         if wanted.is_empty() {
             return Vec::new();
@@ -202,7 +199,7 @@ impl Index {
             let units = self.units_with(name)?.into_iter().filter(|unit| is_allowed(*unit));
             rows.extend(units.map(|unit| self.table.units[unit].file as usize));
         }
-        let definitions = self.definitions_named(&wanted.names);
+        let definitions = self.definitions_named(&wanted.names)?;
         // Languages of other families do not call the definitions. Markup and notebooks may contain any language.
         let families: HashSet<&str> =
             targets.iter().filter_map(|hit| language_named(&hit.language)).map(Language::family).collect();
@@ -298,7 +295,7 @@ impl Index {
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
         let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(calls) };
         let names = file.names_in(&units);
-        let definitions = self.definitions_named(&names);
+        let definitions = self.definitions_named(&names)?;
         let callees: &mut Vec<Callee> = &mut calls.found;
         let mut numbers: HashMap<(Arc<[usize]>, String), usize> = HashMap::new();
         for (_, site) in file.sites_in(&units, &definitions) {
@@ -342,27 +339,36 @@ impl Index {
     }
 
     /// All definitions with one of some names.
-    fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Definitions<'a> {
+    fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Result<Definitions<'a>, Error> {
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
         let mut packages = Packages::of(self);
-        for (unit, record) in self.table.units.iter().enumerate() {
-            if !is_definition(record.kind()) {
-                continue;
+        for name in names {
+            let folded = folded(name);
+            let units = match folded.is_empty() {
+                // No index has operators, and names of underscores.
+                true => (0..self.n_units()).collect(),
+                false => self.lexical.definitions(&folded)?,
+            };
+            for unit in units {
+                let record = &self.table.units[unit];
+                if !is_definition(record.kind()) || !self.is_first_part(unit) {
+                    continue;
+                }
+                let full_name = self.table.text(record.name);
+                let own = last_part(full_name);
+                if own != *name {
+                    continue;
+                }
+                let Some(language) = language_named(self.table.text(record.language)) else { continue };
+                let row = record.file as usize;
+                let Some((root, path)) = self.outermost_root_of(row) else { continue };
+                let package_start = packages.start(row, path);
+                let (tree, kind) = (root.number, record.kind());
+                let candidate = Candidate { unit, tree, path, package_start, name: full_name, kind, language };
+                definitions.entry(own).or_default().push(candidate);
             }
-            let name = self.table.text(record.name);
-            let own = last_part(name);
-            if !names.contains(own) || !self.is_first_part(unit) {
-                continue;
-            }
-            let Some(language) = language_named(self.table.text(record.language)) else { continue };
-            let row = record.file as usize;
-            let Some((root, path)) = self.outermost_root_of(row) else { continue };
-            let package_start = packages.start(row, path);
-            let (tree, kind) = (root.number, record.kind());
-            let candidate = Candidate { unit, tree, path, package_start, name, kind, language };
-            definitions.entry(own).or_default().push(candidate);
         }
-        definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect()
+        Ok(definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect())
     }
 
     /// The units of a definition, including nested ones.

@@ -7,16 +7,18 @@ mod flags;
 mod ignore_files;
 mod member;
 mod repository;
+mod traversal;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, Metadata};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use ignore::{DirEntry, WalkBuilder, WalkState};
 use quarry_files::Directory;
 use quarry_source::{Language, SourceText};
 use quarry_text::counted;
@@ -27,6 +29,7 @@ pub use crate::flags::{FileFlags, path_flags};
 use crate::ignore_files::{IgnoreRules, is_index};
 pub use crate::member::{max_bytes_of_member, read_member};
 pub use crate::repository::Checkout;
+use crate::traversal::{Entry, traverse};
 
 /// Name of the ignore file that only this program reads; its syntax is that of `.gitignore`.
 pub const IGNORE_FILE: &str = ".quarryignore";
@@ -288,24 +291,20 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     let root = &*resolved(root);
     let base = base_directory(root)?;
     let directory = open(base)?;
-    let rules = Arc::new(Rules::new(base, options));
-    let (sender, receiver) = mpsc::channel();
-    walker(root, base, &rules).build_parallel().run(|| {
-        let (sender, directory) = (sender.clone(), &directory);
-        Box::new(move |entry| {
-            // The receiver outlives the walk, so sending cannot fail.
-            let _ = match entry {
-                Ok(entry) if is_directory(&entry) => Ok(()),
-                Ok(entry) => sender.send(classify(base, directory, &entry, options)),
-                Err(error) => sender.send(Err(walk_failure(base, &error))),
-            };
-            WalkState::Continue
-        })
+    let rules = Rules::new(base, options);
+    let found = Mutex::new(Vec::new());
+    traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
+        let of_entry = |entry: Entry| match entry {
+            Entry::Directory(_) => None,
+            Entry::File(path, metadata) => Some(classify(&directory, path, metadata, options)),
+            Entry::Unreadable(path, error) => Some(Err(unreadable(&path, &error))),
+        };
+        let classified: Vec<_> = entries.into_iter().filter_map(of_entry).collect();
+        found.lock().unwrap_or_else(PoisonError::into_inner).extend(classified);
     });
-    drop(sender);
     let mut listing = Listing { skipped: rules.ignore_files.refused(), ..Listing::default() };
     let let_through = rules.let_through();
-    for found in receiver {
+    for found in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
         match found {
             Ok(file) => {
                 let flags = flags_below(&let_through, Path::new(&file.path));
@@ -330,21 +329,34 @@ pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, W
     if base != root {
         return Ok(vec![base.to_owned()]);
     }
-    let walk = walker(root, base, &Arc::new(Rules::new(base, options))).build();
-    Ok(walk.flatten().filter(is_directory).map(DirEntry::into_path).collect())
+    let rules = Rules::new(base, options);
+    let found = Mutex::new(vec![base.to_owned()]);
+    traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
+        let directories = entries.into_iter().filter_map(|entry| match entry {
+            Entry::Directory(path) => Some(base.join(path)),
+            Entry::File(..) | Entry::Unreadable(..) => None,
+        });
+        found.lock().unwrap_or_else(PoisonError::into_inner).extend(directories);
+    });
+    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Number of files below `root` that [`list`] does not see because an ignore file or a hidden name excludes them.
 /// For explaining an empty listing: it walks everything.
 #[must_use]
 pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
-    let count = |builder: &WalkBuilder| {
-        let is_file = |entry: &DirEntry| entry.file_type().is_some_and(|kind| kind.is_file());
-        builder.build().flatten().filter(is_file).count()
-    };
     let Ok(base) = base_directory(root) else { return 0 };
-    let seen = count(&walker(root, base, &Arc::new(Rules::new(base, options))));
-    count(WalkBuilder::new(root).standard_filters(false)).saturating_sub(seen)
+    let count = |lets_in: &(dyn Fn(&Path, FileType, &DirEntry) -> bool + Sync)| {
+        let n_files = AtomicUsize::new(0);
+        traverse(root, base, lets_in, &|entries| {
+            let n_found = entries.iter().filter(|entry| matches!(entry, Entry::File(..))).count();
+            n_files.fetch_add(n_found, Ordering::Relaxed);
+        });
+        n_files.into_inner()
+    };
+    let rules = Rules::new(base, options);
+    let seen = count(&|path, kind, entry| rules.let_in(path, kind, entry));
+    count(&|_, _, _| true).saturating_sub(seen)
 }
 
 /// The path of a tree to list: the target of a link to a file, so that no file in its directory is read through a link;
@@ -473,19 +485,20 @@ impl Rules {
         Self { ignore_files: IgnoreRules::new(base), left_out, let_through: Mutex::default() }
     }
 
-    /// Whether to visit the entry at `path`.
-    fn let_in(&self, path: PathBuf, entry: &DirEntry) -> bool {
-        if NEVER_LISTED.iter().any(|name| entry.file_name() == *name) {
+    /// Whether to visit an entry, whose path is relative to the base.
+    fn let_in(&self, path: &Path, kind: FileType, entry: &DirEntry) -> bool {
+        if NEVER_LISTED.iter().any(|name| path.file_name() == Some(OsStr::new(name))) {
             return false;
         }
         // Its own ignore file would leave it out otherwise.
-        if !self.left_out.contains(FileFlags::IGNORED) && is_directory(entry) && is_index(entry.path()) {
+        if !self.left_out.contains(FileFlags::IGNORED) && kind.is_dir() && is_index(&entry.path()) {
             return false;
         }
-        let flags = self.ignore_files.left_out(&path, is_directory(entry), is_hidden(entry));
+        let flags = self.ignore_files.left_out(path, kind.is_dir(), is_hidden(path, entry));
         let is_in = !flags.intersects(self.left_out);
         if is_in && !flags.is_empty() {
-            self.let_through.lock().unwrap_or_else(PoisonError::into_inner).insert(path, flags);
+            let mut let_through = self.let_through.lock().unwrap_or_else(PoisonError::into_inner);
+            let_through.insert(path.to_owned(), flags);
         }
         is_in
     }
@@ -503,49 +516,28 @@ fn flags_below(flags: &HashMap<PathBuf, FileFlags>, path: &Path) -> FileFlags {
     path.ancestors().filter_map(|above| flags.get(above).copied()).collect()
 }
 
-/// The entries of a tree, except those that the rules leave out.
-fn walker(root: &Path, base: &Path, rules: &Arc<Rules>) -> WalkBuilder {
-    let (base, rules) = (base.to_owned(), Arc::clone(rules));
-    let mut builder = WalkBuilder::new(root);
-    builder.standard_filters(false).filter_entry(move |entry| {
-        // A named file is always wanted.
-        entry.depth() == 0 || rules.let_in(relative_path(&base, entry.path()), entry)
-    });
-    builder
-}
-
-fn is_directory(entry: &DirEntry) -> bool {
-    // The root is followed if it is a link.
-    if entry.depth() == 0 {
-        entry.path().is_dir()
-    } else {
-        entry.file_type().is_some_and(|kind| kind.is_dir())
-    }
-}
-
 #[cfg(not(windows))]
-fn is_hidden(entry: &DirEntry) -> bool {
-    entry.file_name().as_encoded_bytes().starts_with(b".")
+fn is_hidden(path: &Path, _: &DirEntry) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 #[cfg(windows)]
-fn is_hidden(entry: &DirEntry) -> bool {
+fn is_hidden(path: &Path, entry: &DirEntry) -> bool {
     const FILE_ATTRIBUTE_HIDDEN: u32 = 2;
     let attributes = entry.metadata().map(|found| std::os::windows::fs::MetadataExt::file_attributes(&found));
-    entry.file_name().as_encoded_bytes().starts_with(b".")
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
         || attributes.is_ok_and(|attributes| attributes & FILE_ATTRIBUTE_HIDDEN != 0)
 }
 
+/// A file that was found, unless it is skipped.
 fn classify(
-    base: &Path,
     directory: &Directory,
-    entry: &DirEntry,
+    path: PathBuf,
+    metadata: io::Result<Metadata>,
     options: &WalkOptions,
 ) -> Result<ListedFile, Skipped> {
-    let path = relative_path(base, entry.path());
     let skip = |reason| Skipped { path: path.to_string_lossy().into_owned(), reason };
-    let metadata = fs::symlink_metadata(entry.path())
-        .map_err(|error| skip(SkipReason::Unreadable(error.to_string())))?;
+    let metadata = metadata.map_err(|error| unreadable(&path, &error))?;
     if metadata.is_symlink() {
         return Err(skip(SkipReason::SymbolicLink));
     }
@@ -590,10 +582,6 @@ fn script_language(base: &Directory, path: &Path) -> Option<Language> {
     quarry_source::language_for(path, &start.ok()?)
 }
 
-fn relative_path(base: &Path, path: &Path) -> PathBuf {
-    path.strip_prefix(base).unwrap_or(path).to_owned()
-}
-
 /// Time of last modification of a file, in nanoseconds since 1970; 0 if the file system does not tell.
 #[must_use]
 pub fn modified_ns(metadata: &Metadata) -> u64 {
@@ -601,20 +589,11 @@ pub fn modified_ns(metadata: &Metadata) -> u64 {
     since_epoch.map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-fn walk_failure(base: &Path, error: &ignore::Error) -> Skipped {
-    let mut path = PathBuf::new();
-    let mut inner = error;
-    loop {
-        match inner {
-            ignore::Error::WithPath { path: found, err } => {
-                path = relative_path(base, found);
-                inner = err;
-            }
-            ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => inner = err,
-            _ => break,
-        }
+fn unreadable(path: &Path, error: &io::Error) -> Skipped {
+    Skipped {
+        path: path.to_string_lossy().into_owned(),
+        reason: SkipReason::Unreadable(error.to_string()),
     }
-    Skipped { path: path.to_string_lossy().into_owned(), reason: SkipReason::Unreadable(inner.to_string()) }
 }
 
 #[cfg(test)]

@@ -67,12 +67,12 @@ impl FromStr for PolicyName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let weights = |text: &str| {
-            let [decay, thrift, test] =
+            let [decay, thrift] =
                 text.split(':').map(str::parse::<f64>).collect::<Result<Vec<_>, _>>().ok()?[..]
             else {
                 return None;
             };
-            Some(Weights { decay, thrift, test })
+            Some(Weights { decay, thrift })
         };
         match text {
             "search" => Ok(Self::Search),
@@ -321,9 +321,7 @@ impl std::fmt::Display for PolicyName {
         match self {
             Self::Search => formatter.write_str("search"),
             Self::Context(weights) if *weights == Weights::default() => formatter.write_str("context"),
-            Self::Context(Weights { decay, thrift, test }) => {
-                write!(formatter, "context:{decay}:{thrift}:{test}")
-            }
+            Self::Context(Weights { decay, thrift }) => write!(formatter, "context:{decay}:{thrift}"),
             Self::Outline => formatter.write_str("outline"),
             Self::Grep(grep) => write!(formatter, "{grep}"),
         }

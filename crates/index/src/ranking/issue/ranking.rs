@@ -125,14 +125,15 @@ impl Index {
         request: &SearchRequest,
         issue: &Issue,
     ) -> Result<(Vec<Candidate>, Signals, Vec<IssueFeatures>), Error> {
-        if query_terms(request.query).is_empty() {
-            return Err(Error::EmptyQuery);
-        }
         let allowed = self.allowed(request.filter);
         let allowed = allowed.as_deref();
         let messages: Vec<Message> =
             issue.messages.iter().rev().filter_map(|text| Message::of(text)).take(MAX_MESSAGES).collect();
         let terms = Terms::of(issue, &messages);
+        // The whole of a long text is only read if none of its parts has a term.
+        if terms.terms.is_empty() && query_terms(request.query).is_empty() {
+            return Err(Error::EmptyQuery);
+        }
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
         let (matches, dense) = rayon::join(

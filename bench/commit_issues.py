@@ -64,7 +64,8 @@ def messages(mirror, commit):
 
 
 def main(quarry, mirrors, out):
-    for repository, commit, _license in csv.reader(open(SOURCES), delimiter="\t"):
+    for source in csv.DictReader(open(SOURCES), delimiter="\t"):
+        repository, commit = source["repository"], source["commit"]
         name = repository.replace("/", "+")
         directory = Path(out) / name
         if (directory / "features.jsonl").exists():

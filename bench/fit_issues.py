@@ -2,7 +2,10 @@
 
     quarry eval localize dev.jsonl --repos MIRRORS --features features.jsonl
     pip install lightgbm numpy
-    python bench/fit_issues.py features.jsonl --out crates/index/issues.json
+    python bench/fit_issues.py features.jsonl --more COMMITS/*/features.jsonl --out crates/index/issues.json
+
+The issues that `bench/commit_issues.py` makes of commit messages (--more) are fitted with those of features.jsonl, and never
+measured.
 
 With the features of `--method balanced`, `--reranking` prints what weights of its re-ranker bring, after trees that were
 fitted on the other repositories; with those of `best` also of the second one, in a program that asks it. `--history` prints
@@ -38,6 +41,8 @@ RERANKING = [0, 2, 4, 6, 8, 10, 15, 22]
 SCALE = 1.5
 # Commits before an issue's that are read, and those among them in which changes are counted.
 HISTORY, RECENT = 2000, 500
+# How much an issue made of a commit message counts.
+WEIGHT_OF_COMMITS = 0.3
 # Candidates of an issue that are learned from, besides the gold ones: the best by the preselection.
 KEPT = 200
 
@@ -66,12 +71,14 @@ def given(x, names):
     return sum(weight * x[:, names.index(name)] for name, weight in WEIGHTS.items())
 
 
-def fit(issues, names):
-    kept = [(numpy.arange(len(i["y"])) < KEPT) | i["y"] for i in issues if i["y"].any()]
-    used = [i for i in issues if i["y"].any()]
+def fit(issues, names, commits=()):
+    weighted = [(i, 1) for i in issues] + [(i, WEIGHT_OF_COMMITS) for i in commits]
+    used, weights = zip(*[(i, weight) for i, weight in weighted if i["y"].any()])
+    kept = [(numpy.arange(len(i["y"])) < KEPT) | i["y"] for i in used]
     data = lightgbm.Dataset(
         numpy.vstack([i["x"][k] for i, k in zip(used, kept)]),
         numpy.concatenate([i["y"][k] for i, k in zip(used, kept)]).astype(float),
+        weight=numpy.concatenate([numpy.full(k.sum(), weight) for weight, k in zip(weights, kept)]),
         group=[int(k.sum()) for k in kept],
         init_score=numpy.concatenate([given(i["x"][k], names) / SCALE for i, k in zip(used, kept)]),
         params={"max_bin": 63, "verbosity": -1},
@@ -108,11 +115,11 @@ def accuracy(issue, scores, k):
     return all(gold in found for gold in issue["gold"])
 
 
-def held_out_scores(issues, names):
-    """The scores of each issue by trees that were fitted on the other repositories."""
+def held_out_scores(issues, names, commits=()):
+    """The scores of each issue by trees that were fitted on the other repositories, and on commits."""
     scores = {}
     for repository in sorted({i["repository"] for i in issues}):
-        model = fit([i for i in issues if i["repository"] != repository], names)
+        model = fit([i for i in issues if i["repository"] != repository], names, commits)
         for issue in issues:
             if issue["repository"] == repository:
                 scores[issue["id"]] = SCALE * model.predict(issue["x"]) + given(issue["x"], names)
@@ -127,6 +134,15 @@ def report(label, issues, scores):
     for source, rows in sorted(found.items()):
         means = " ".join(f"{mean:.3f}" for mean in numpy.mean(rows, axis=0))
         print(f"{label}{source}: {len(rows)} issues, Acc@1/5/10/20 {means}", flush=True)
+
+
+def compare(label, issues, before, after):
+    for k in (1, 5, 10, 20):
+        pairs = [(accuracy(i, before[i["id"]], k), accuracy(i, after[i["id"]], k)) for i in issues]
+        lost, gained = pairs.count((True, False)), pairs.count((False, True))
+        # The sign test, two-sided.
+        tail = sum(math.comb(lost + gained, n) for n in range(min(lost, gained) + 1)) / 2 ** (lost + gained)
+        print(f"{label} Acc@{k}: {gained} more, {lost} fewer, p {min(1, 2 * tail):.2f}", flush=True)
 
 
 def reranked(scores, cosines, weight, depth):
@@ -178,12 +194,7 @@ def try_history(issues, names, dev, mirrors):
             issue["x"] = numpy.hstack([before[issue["id"]], added])
         scores = held_out_scores(issues, names + [("recency", "changes")[column] for column in kept])
         report(f"{label} ", issues, scores)
-        for k in (5, 10):
-            pairs = [(accuracy(i, without[i["id"]], k), accuracy(i, scores[i["id"]], k)) for i in issues]
-            lost, gained = pairs.count((True, False)), pairs.count((False, True))
-            # The sign test, two-sided.
-            tail = sum(math.comb(lost + gained, n) for n in range(min(lost, gained) + 1)) / 2 ** (lost + gained)
-            print(f"{label} Acc@{k}: {gained} more, {lost} fewer, p {min(1, 2 * tail):.2f}", flush=True)
+        compare(label, issues, without, scores)
 
 
 def main():
@@ -192,20 +203,26 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--reranking", action="store_true", help="try weights of re-rankers, and fit nothing")
     parser.add_argument("--history", nargs=2, metavar=("ISSUES", "MIRRORS"), help="try features of histories, and fit nothing")
+    parser.add_argument("--more", nargs="+", default=[], metavar="FEATURES", help="features of issues made of commit messages")
     parser.add_argument("--no-validation", action="store_true", help="only fit")
     arguments = parser.parse_args()
     if not (arguments.out or arguments.reranking or arguments.history):
         parser.error("--out is required without --reranking and --history")
     names = feature_names()
     issues = load(arguments.features, len(names))
+    commits = [issue for path in arguments.more for issue in load(path, len(names))]
     if arguments.history:
         return try_history(issues, names, *arguments.history)
     if not arguments.no_validation:
-        scores = held_out_scores(issues, names)
+        scores = held_out_scores(issues, names, commits)
         report("", issues, scores)
         if arguments.reranking:
             return try_reranking(issues, scores)
-    model = fit(issues, names)
+        if commits:
+            without = held_out_scores(issues, names)
+            report("without commits ", issues, without)
+            compare("with commits", issues, without, scores)
+    model = fit(issues, names, commits)
     trees = [tree(info["tree_structure"], names, SCALE) for info in model.dump_model()["tree_info"]]
     # Trees without a split say nothing.
     trees = [one for one in trees if isinstance(one, dict)]

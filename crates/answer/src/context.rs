@@ -129,7 +129,8 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     let candidates = candidates(index, &response.hits, prefixes);
     let chosen = choose(&candidates, *max_tokens, *weights);
     let mut pieces: Vec<String> = chosen.iter().map(|position| candidates[*position].text()).collect();
-    let mut left = max_tokens.saturating_sub(chosen.iter().map(|position| candidates[*position].n_tokens).sum());
+    let mut left =
+        max_tokens.saturating_sub(chosen.iter().map(|position| candidates[*position].n_tokens).sum());
     // The first result is named even where it does not fit.
     if let Some(first) = candidates.first().filter(|_| chosen.first() != Some(&0)) {
         left = left.saturating_sub(count_tokens(&first.heading));

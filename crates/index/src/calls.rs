@@ -364,7 +364,8 @@ impl Index {
                 let Some((root, path)) = self.outermost_root_of(row) else { continue };
                 let package_start = packages.start(row, path);
                 let (tree, kind) = (root.number, record.kind());
-                let candidate = Candidate { unit, tree, path, package_start, name: full_name, kind, language };
+                let candidate =
+                    Candidate { unit, tree, path, package_start, name: full_name, kind, language };
                 definitions.entry(own).or_default().push(candidate);
             }
         }

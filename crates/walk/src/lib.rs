@@ -590,10 +590,7 @@ pub fn modified_ns(metadata: &Metadata) -> u64 {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Skipped {
-    Skipped {
-        path: path.to_string_lossy().into_owned(),
-        reason: SkipReason::Unreadable(error.to_string()),
-    }
+    Skipped { path: path.to_string_lossy().into_owned(), reason: SkipReason::Unreadable(error.to_string()) }
 }
 
 #[cfg(test)]

@@ -43,6 +43,8 @@ SCALE = 1.5
 HISTORY, RECENT = 2000, 500
 # How much an issue made of a commit message counts.
 WEIGHT_OF_COMMITS = 0.3
+# Parts of their repositories, each ranked by trees that were fitted on the others.
+FOLDS = 4
 # Candidates of an issue that are learned from, besides the gold ones: the best by the preselection.
 KEPT = 200
 
@@ -115,6 +117,10 @@ def accuracy(issue, scores, k):
     return all(gold in found for gold in issue["gold"])
 
 
+def scores_by(model, issue, names):
+    return SCALE * model.predict(issue["x"]) + given(issue["x"], names)
+
+
 def held_out_scores(issues, names, commits=()):
     """The scores of each issue by trees that were fitted on the other repositories, and on commits."""
     scores = {}
@@ -122,7 +128,18 @@ def held_out_scores(issues, names, commits=()):
         model = fit([i for i in issues if i["repository"] != repository], names, commits)
         for issue in issues:
             if issue["repository"] == repository:
-                scores[issue["id"]] = SCALE * model.predict(issue["x"]) + given(issue["x"], names)
+                scores[issue["id"]] = scores_by(model, issue, names)
+    return scores
+
+
+def held_out_commits(issues, names, commits):
+    """The scores of each issue made of a commit by trees that were fitted on issues and on other repositories' commits."""
+    repositories = sorted({i["repository"] for i in commits})
+    scores = {}
+    for number in range(FOLDS):
+        fold = repositories[number::FOLDS]
+        model = fit(issues, names, [i for i in commits if i["repository"] not in fold])
+        scores |= {i["id"]: scores_by(model, i, names) for i in commits if i["repository"] in fold}
     return scores
 
 
@@ -222,6 +239,14 @@ def main():
             without = held_out_scores(issues, names)
             report("without commits ", issues, without)
             compare("with commits", issues, without, scores)
+            of_commits = fit([], names, commits)
+            report("commits alone ", issues, {i["id"]: scores_by(of_commits, i, names) for i in issues})
+            of_issues = fit(issues, names)
+            without = {i["id"]: scores_by(of_issues, i, names) for i in commits}
+            scores = held_out_commits(issues, names, commits)
+            report("without commits, of commits: ", commits, without)
+            report("of commits: ", commits, scores)
+            compare("of commits, with commits of other repositories", commits, without, scores)
     model = fit(issues, names, commits)
     trees = [tree(info["tree_structure"], names, SCALE) for info in model.dump_model()["tree_info"]]
     # Trees without a split say nothing.

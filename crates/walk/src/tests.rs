@@ -289,3 +289,23 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
     let refused = read(&open(&root).unwrap(), &listing.files[0], &WalkOptions::default()).unwrap_err();
     assert!(refused.to_string().contains("symbolic link"), "{refused}");
 }
+
+#[test]
+fn many_files_in_a_directory_and_deep_directories_are_listed_once_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    let mut inner = String::new();
+    for depth in 0..40 {
+        fs::create_dir_all(directory.path().join(&inner)).unwrap();
+        for number in 0..if depth == 20 { 300 } else { 3 } {
+            let path = format!("{inner}{number}.py");
+            fs::write(directory.path().join(&path), "x = 1").unwrap();
+            expected.push(path);
+        }
+        inner += "d/";
+    }
+    expected.sort();
+    let listing = list(directory.path(), &WalkOptions::default()).unwrap();
+    assert_eq!(paths(&listing), expected);
+    assert_eq!(directories(directory.path(), &WalkOptions::default()).unwrap().len(), 40);
+}

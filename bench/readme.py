@@ -6,8 +6,9 @@ the table with what they lack. A row fails alone: its error goes to stderr, and 
     python bench/readme.py QUARRY --data DATA --checkouts CHECKOUTS
 
 DATA is laid out as bench/results.toml says, with `localize/dev.jsonl` and all tables of `repo-search/`; CHECKOUTS/REPO
-holds each repository of the tables at its revision, MIRRORS clones of the repositories with issues. Programs of
-benchmarks are those that `cargo bench --no-run` names. Other tools are in the Python that runs this, but semble.
+holds each repository of the tables at its revision, MIRRORS clones of the repositories with issues and of those in
+commit-issues-sources.tsv. Programs of benchmarks are those that `cargo bench --no-run` names. Other tools are in the Python
+that runs this, but semble.
 """
 
 import argparse
@@ -88,7 +89,10 @@ class Figures:
         features = self.scratch / "features.jsonl"
         issues = self.given.data / "localize" / "dev.jsonl"
         run(self.given.quarry, "eval", "localize", issues, "--repos", self.given.mirrors, "--features", features)
-        printed = run(sys.executable, BENCH / "fit_issues.py", features, "--out", self.scratch / "issues.json")
+        run(sys.executable, BENCH / "commit_issues.py", self.given.quarry, self.given.mirrors, self.scratch / "commits")
+        commits = sorted(self.scratch.glob("commits/*/features.jsonl"))
+        fit = [sys.executable, BENCH / "fit_issues.py", features, "--more", *commits]
+        printed = run(*fit, "--out", self.scratch / "issues.json")
         found = re.search(r"^SWE-bench.*Acc@1/5/10/20 (.+)$", printed, re.IGNORECASE | re.MULTILINE)
         return float(found[1].split()[2]), None
 

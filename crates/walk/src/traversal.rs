@@ -35,7 +35,11 @@ pub(crate) fn traverse(root: &Path, base: &Path, lets_in: LetsIn<'_>, found: Fou
     }
     let traversal = Traversal { base, lets_in, found, queue: Mutex::default(), changed: Condvar::new() };
     let tasks = traversal.directory(PathBuf::new());
-    let n_threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(tasks.len());
+    // A single directory may hold the whole tree.
+    let n_threads = match tasks.is_empty() {
+        true => 1,
+        false => thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+    };
     traversal.queue().tasks = tasks;
     thread::scope(|scope| {
         for _ in 1..n_threads {
